@@ -1,0 +1,53 @@
+# The two commands are `make run` and `make test`; `make help` lists the others.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= deploy/quickstart.yaml
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run setup setup-dev check format test model clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/run ## install what is missing, then serve deploy/quickstart.yaml until Ctrl-C
+	@$(BIN)/python deploy/models/digits/parts.py var/digits
+	@exec $(BIN)/demur up $(CONFIG)
+
+setup: $(VENV)/run ## install what `make run` needs
+
+setup-dev: $(VENV)/dev ## install what the checks and tests need as well
+
+check: $(VENV)/dev ## format, lint, types, quick tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+format: $(VENV)/dev ## format, and repair what the linter can repair
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
+	@$(BIN)/python -m pytest
+
+model: $(VENV)/dev ## train the quickstart's model again (two minutes)
+	@$(BIN)/python deploy/models/digits/train.py
+
+clean: ## remove the virtual environment and everything that a run left
+	rm -rf $(VENV) var
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "demur needs Python 3.11 or newer as '$(PYTHON)'; try: make run PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "this Python has no venv module; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/run: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing demur and what it needs into $(VENV) (some minutes the first time)"
+	@$(PIP) --editable . && touch $@
+
+$(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing demur, its tests and tools into $(VENV) (some minutes the first time)"
+	@$(PIP) --editable '.[dev]' && touch $@ $(VENV)/run
