@@ -1,0 +1,1 @@
+"""What to do with a prediction: answer it, or hold it and say why."""

@@ -1,0 +1,165 @@
+"""Answer while the confidence is at or above a limit, and the ways to come by that limit."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from policies.decision import Action, Decisions
+from uncertainty.checks import (
+    Array,
+    InvalidInput,
+    finite,
+    fraction,
+    outcomes,
+    same_length,
+    snapped_ceil,
+)
+
+Otherwise = Literal["review", "abstain"]
+"""What becomes of a held prediction: a person is asked, or nobody is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A limit on confidence. An infinite limit answers nothing."""
+
+    limit: float
+
+    meaning: str
+    """What the limit stands for; ends the reason of every held prediction."""
+
+    otherwise: str = "review"
+
+    def decide(self, confidence: Array) -> Decisions:
+        answered = confidence >= self.limit  # False for NaN: what is unknown is held
+        return Decisions.where(
+            answered,
+            reasons=[self._reason(value) for value in confidence.tolist()],
+            otherwise=Action(self.otherwise),
+        )
+
+    def _reason(self, confidence: float) -> str:
+        if np.isnan(confidence):
+            return "the confidence is unknown, and what is unknown is held"
+        if np.isinf(self.limit):
+            return f"no confidence is enough: {self.meaning}"
+        here, limit = told_apart(confidence, self.limit)
+        relation = "at or above" if confidence >= self.limit else "below"
+        return f"confidence {here} is {relation} {limit}, {self.meaning}"
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Write two numbers with as few decimals, two or more, as show that they differ."""
+    for digits in range(2, 16):
+        texts = f"{a:.{digits}f}", f"{b:.{digits}f}"
+        if texts[0] != texts[1] or a == b:
+            return texts
+    return repr(a), repr(b)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenLimit:
+    """`threshold`: a limit that somebody chose. It promises nothing."""
+
+    limit: float
+    otherwise: Otherwise = "review"
+
+    def __post_init__(self) -> None:
+        fraction("limit", self.limit)
+
+    def fit(self, confidence: Array, correct: Array) -> Threshold:  # noqa: ARG002 - nothing is learnt
+        return Threshold(limit=self.limit, meaning="the limit in the configuration", otherwise=self.otherwise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRisk:
+    """`target_risk`: the lowest limit that kept the share of wrong answers on the fitted data within a target.
+
+    Empirical: later traffic may do worse, even when it is drawn like the fitted data.
+    """
+
+    max_risk: float
+    otherwise: Otherwise = "review"
+
+    def __post_init__(self) -> None:
+        fraction("max_risk", self.max_risk, open_high=True)
+
+    def fit(self, confidence: Array, correct: Array) -> Threshold:
+        found = threshold_at_target_risk(-confidence, 1 - correct, self.max_risk)
+        if np.isneginf(found.threshold):
+            meaning = f"on {len(confidence)} calibration rows no limit kept wrong answers within {self.max_risk:.2%}"
+        else:
+            meaning = f"the limit for at most {self.max_risk:.2%} wrong answers on the calibration data"
+        return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectionRate:
+    """`rejection_rate`: the limit that held the least confident share of the fitted data."""
+
+    rate: float
+    otherwise: Otherwise = "review"
+
+    def __post_init__(self) -> None:
+        fraction("rate", self.rate)
+
+    def fit(self, confidence: Array, correct: Array) -> Threshold:  # noqa: ARG002 - labels play no part
+        found = threshold_at_rejection_rate(-confidence, self.rate)
+        meaning = f"the limit that held at most {self.rate:.2%} of the calibration data"
+        return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskLimit:
+    """Accept iff u <= threshold; -inf accepts nothing, and the risk is then NaN."""
+
+    threshold: float
+    coverage: float
+    risk: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectionLimit:
+    """Accept iff u <= threshold; -inf accepts nothing."""
+
+    threshold: float
+    n_rejected: int
+
+
+def threshold_at_target_risk(u: Any, errors: Any, target: float) -> RiskLimit:
+    """Return the largest score t at which the mean error of {u <= t} is at most `target`.
+
+    `u` [n] is higher when less sure, `errors` [n] is 0/1. Carries no guarantee: see METHODS 4.3 for those that do.
+    """
+    scores, wrong = finite("u", u), outcomes("errors", errors)
+    n = same_length(u=scores, errors=wrong)
+    fraction("target", target)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    risk = np.cumsum(wrong[order]) / np.arange(1, n + 1)
+    last_of_tie = np.append(ranked[1:] != ranked[:-1], True)  # a limit takes a tie group whole
+    allowed = np.flatnonzero(last_of_tie & (risk <= target + 1e-12))
+    if len(allowed) == 0:
+        return RiskLimit(threshold=-np.inf, coverage=0.0, risk=np.nan)
+    at = allowed[-1]
+    return RiskLimit(threshold=float(ranked[at]), coverage=float((at + 1) / n), risk=float(risk[at]))
+
+
+def threshold_at_rejection_rate(u: Any, rate: float, *, ties: Literal["accept", "reject"] = "accept") -> RejectionLimit:
+    """Return the limit that rejects ceil(rate n) of the scores `u` [n], the least sure ones.
+
+    Scores tied at the limit are all accepted, so the review budget is never exceeded; with `ties="reject"`
+    they are all rejected, so that at least the asked share is held.
+    """
+    scores = np.sort(finite("u", u))
+    fraction("rate", rate)
+    if ties not in ("accept", "reject"):
+        raise InvalidInput(f"ties is {ties!r}; it is 'accept' or 'reject'")
+    n = len(scores)
+    kept = n - snapped_ceil(rate * n)
+    threshold = -np.inf if kept == 0 else float(scores[kept - 1])
+    if ties == "reject" and 0 < kept < n and scores[kept] == threshold:
+        below = int(np.searchsorted(scores, threshold, side="left"))
+        threshold = -np.inf if below == 0 else float(scores[below - 1])
+    return RejectionLimit(threshold=threshold, n_rejected=int((scores > threshold).sum()))

@@ -1,0 +1,87 @@
+"""What every formula asks of its input: finite numbers, real probabilities, outcomes that are 0 or 1.
+
+Bad input raises; a value that is undefined on good input is NaN. Nothing is dropped or repaired silently.
+"""
+
+from collections.abc import Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ROW_SUM_TOLERANCE = 1e-6
+
+
+class InvalidInput(ValueError):
+    """The numbers break a rule of the formula. The message names the argument and the rule."""
+
+
+def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
+    """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} is not a rectangular array of numbers: {error}") from None
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} has {array.ndim} axes, not {ndim}")
+    if array.size == 0:
+        raise InvalidInput(f"{name} is empty")
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} holds NaN or infinity")
+    return array
+
+
+def unit_interval(name: str, values: Any, *, ndim: int = 1) -> Array:
+    """Return `values` as float64, each in [0, 1]."""
+    array = finite(name, values, ndim=ndim)
+    if array.min() < 0 or array.max() > 1:
+        raise InvalidInput(f"{name} has a value outside [0, 1]")
+    return array
+
+
+def probability_rows(name: str, values: Any, *, ndim: int = 2) -> Array:
+    """Return class probabilities whose last axis sums to 1; rows are checked, never renormalised."""
+    array = unit_interval(name, values, ndim=ndim)
+    if np.abs(array.sum(axis=-1) - 1).max() > ROW_SUM_TOLERANCE:
+        raise InvalidInput(f"{name} has a row that does not sum to 1")
+    return array
+
+
+def outcomes(name: str, values: Any, *, ndim: int = 1) -> Array:
+    """Return 0/1 outcomes as float64; anything else raises."""
+    array = finite(name, values, ndim=ndim)
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise InvalidInput(f"{name} holds something other than 0 and 1")
+    return array
+
+
+def same_length(**arrays: Sized) -> int:
+    """Return the common length of the named arrays."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        raise InvalidInput("lengths differ: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+    return next(iter(lengths.values()))
+
+
+def fraction(name: str, value: float, *, open_low: bool = False, open_high: bool = False) -> float:
+    """Return `value` if it lies in [0, 1], ends excluded where asked."""
+    above = value > 0 if open_low else value >= 0
+    below = value < 1 if open_high else value <= 1
+    if not (above and below):
+        raise InvalidInput(f"{name} is {value}, outside {'(' if open_low else '['}0, 1{')' if open_high else ']'}")
+    return value
+
+
+def snapped_ceil(x: float) -> int:
+    """ceil, except that a product within rounding of a whole number is that number (0.07 * 100 is 7)."""
+    nearest = round(x)
+    return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.ceil(x))
+
+
+def snapped_floor(x: float) -> int:
+    """floor, except that a product within rounding of a whole number is that number (0.29 * 100 is 29)."""
+    nearest = round(x)
+    return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.floor(x))

@@ -1,0 +1,92 @@
+"""Distance of an embedding to the nearest class of the fitted data (Lee et al. 2018)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from uncertainty.checks import Array, InvalidInput, finite, fraction, same_length
+from uncertainty.output import LabelledOutput, Need, Output
+
+WORST_CONDITION = 1e12
+
+
+@dataclass(frozen=True, kw_only=True)
+class MahalanobisDistance:
+    """min over classes of (h - mean)^T covariance^-1 (h - mean): squared, in [0, inf)."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
+
+    means: Array
+    """[C, d], one row for each class that was seen."""
+
+    whitening: Array
+    """[d, d]: W with W W^T = covariance^-1, so that the distance is Euclidean after h -> h W."""
+
+    def of(self, output: Output) -> Array:
+        return self.distance(_embedding(output))
+
+    def distance(self, features: Any) -> Array:
+        """Squared distance of each row of `features` [n, d]."""
+        rows = finite("features", features, ndim=2)
+        if rows.shape[1] != len(self.whitening):
+            raise InvalidInput(f"features have {rows.shape[1]} dimensions; {len(self.whitening)} were fitted")
+        distances = cdist(rows @ self.whitening, self.means @ self.whitening, metric="sqeuclidean")
+        return np.asarray(distances.min(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mahalanobis:
+    """The score as it is configured: fitted class means and one shared covariance."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
+
+    shrinkage: float = 0.0
+    """Weight in [0, 1] of the scaled identity in the covariance. Embeddings after a layer norm, or with more
+    dimensions than rows, have a singular covariance and need some."""
+
+    def __post_init__(self) -> None:
+        fraction("shrinkage", self.shrinkage)
+
+    def fit(self, rows: LabelledOutput) -> MahalanobisDistance:
+        return fit_mahalanobis(_embedding(rows.output), rows.classes, shrinkage=self.shrinkage)
+
+
+def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> MahalanobisDistance:
+    """Return class means and the shared covariance (denominator N) of `features` [N, d].
+
+    With `shrinkage` l the covariance is (1 - l) S + l (trace S / d) I. A covariance that is singular, or close
+    to it, raises: a pseudo-inverse would hide the directions in which an input can be strangest.
+    """
+    rows = finite("features", features, ndim=2)
+    fraction("shrinkage", shrinkage)
+    names = list(labels)
+    same_length(features=rows, labels=names)
+    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    member = np.array([order[name] for name in names])
+
+    counts = np.bincount(member)
+    means = np.zeros((len(order), rows.shape[1]))
+    np.add.at(means, member, rows)
+    means /= counts[:, None]
+
+    centred = rows - means[member]
+    covariance = centred.T @ centred / len(rows)
+    dimensions = len(covariance)
+    covariance = (1 - shrinkage) * covariance
+    covariance[np.diag_indices(dimensions)] += shrinkage * np.square(centred).sum() / len(rows) / dimensions
+
+    eigenvalues, directions = np.linalg.eigh(covariance)
+    if eigenvalues[0] <= 0 or eigenvalues[-1] / eigenvalues[0] > WORST_CONDITION:
+        raise InvalidInput(
+            f"the covariance of {len(rows)} embeddings in {dimensions} dimensions is singular or nearly so; "
+            "set a shrinkage for mahalanobis, 0.05 say, or fit on more rows"
+        )
+    return MahalanobisDistance(means=means, whitening=directions / np.sqrt(eigenvalues))
+
+
+def _embedding(output: Output) -> Array:
+    if output.embedding is None:
+        raise InvalidInput("mahalanobis needs embeddings, and the output has none")
+    return output.embedding

@@ -1,0 +1,65 @@
+"""The scores that can be configured, each with what it needs from the model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from uncertainty import class_probability
+from uncertainty.checks import Array
+from uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance
+from uncertainty.output import LabelledOutput, Need, Output
+
+
+class Score(Protocol):
+    """A fitted score: a batch in, [n] out, higher when the model is less sure."""
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def of(self, output: Output) -> Array: ...
+
+
+class ScoreRecipe(Protocol):
+    """A score as it is configured, before it has seen data."""
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def fit(self, rows: LabelledOutput) -> Score: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """A score that has nothing to fit: a function of one part of the output."""
+
+    name: str
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({FORMULAS[self.name][1]})
+
+    def fit(self, rows: LabelledOutput) -> "Formula":  # noqa: ARG002 - nothing to learn
+        return self
+
+    def of(self, output: Output) -> Array:
+        function, part = FORMULAS[self.name]
+        return function(output.parts()[part])
+
+
+FORMULAS: dict[str, tuple[Callable[[Any], Array], Need]] = {
+    "softmax_response": (class_probability.softmax_response, "probabilities"),
+    "entropy": (class_probability.entropy, "probabilities"),
+    "margin": (class_probability.margin, "probabilities"),
+    "sampled_max_probability": (class_probability.sampled_max_probability, "mc_probabilities"),
+    "mc_entropy": (class_probability.mc_entropy, "mc_probabilities"),
+    "probability_variance": (class_probability.probability_variance, "mc_probabilities"),
+    "bald": (class_probability.bald, "mc_probabilities"),
+}
+
+SCORES: dict[str, Callable[..., ScoreRecipe]] = {
+    **{name: (lambda name=name: Formula(name=name)) for name in FORMULAS},
+    "mahalanobis": Mahalanobis,
+}
+
+FITTED_SCORES = (Formula, MahalanobisDistance)
+"""What an artifact may hold in the place of a score."""
