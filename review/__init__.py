@@ -1,0 +1,1 @@
+"""The queue of held predictions, and what people said about them."""

@@ -1,0 +1,110 @@
+"""One PostgreSQL database: its connections, and its schema brought up to date."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+MIGRATION_LOCK = 0x64656D7572  # an arbitrary number that everybody who migrates agrees on
+
+
+class DatabaseUnavailable(RuntimeError):
+    """PostgreSQL cannot be reached, or went away. Nothing was acknowledged; try again when it is back."""
+
+
+class UnknownSchema(RuntimeError):
+    """The database was migrated by a newer demur. Run that version, or point at another database."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migration:
+    """One step of one room's schema. Steps are never edited once released: a change is a new step."""
+
+    room: str
+    version: int
+    sql: str
+
+
+def migrations_in(room: str, folder: Path) -> list[Migration]:
+    """The steps of a room, from files named like 0001_what.sql."""
+    return [
+        Migration(room=room, version=int(path.name.split("_")[0]), sql=path.read_text())
+        for path in sorted(folder.glob("*.sql"))
+    ]
+
+
+TRAFFIC_MIGRATIONS = migrations_in("traffic", Path(__file__).parent / "migrations")
+
+
+class Database:
+    """A pool of connections to one PostgreSQL. Safe to share between threads."""
+
+    def __init__(self, dsn: str, *, max_connections: int = 8, patience_seconds: float = 3.0) -> None:
+        self.dsn = dsn
+        # No connection is kept in reserve, so that each new try after an outage really tries.
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=max_connections,
+            timeout=patience_seconds,
+            reconnect_timeout=patience_seconds,
+            check=ConnectionPool.check_connection,
+            kwargs={"connect_timeout": max(2, round(patience_seconds))},
+            open=True,
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction that commits when the block ends well. Whoever leaves it knows that it is on disk."""
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except PoolTimeout:
+            raise DatabaseUnavailable(f"PostgreSQL at {described(self.dsn)} does not answer") from None
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise DatabaseUnavailable(
+                f"PostgreSQL at {described(self.dsn)} is not available: {one_line(error)}"
+            ) from error
+
+    def close(self) -> None:
+        self._pool.close(timeout=1.0)
+
+
+def migrate(database: Database, migrations: Sequence[Migration]) -> None:
+    """Apply the steps that are missing, each once, however many processes start at the same time."""
+    with database.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        connection.execute(
+            "create table if not exists schema_migrations (room text, version integer,"
+            " applied_at timestamptz not null default now(), primary key (room, version))"
+        )
+        done = set(connection.execute("select room, version from schema_migrations").fetchall())
+        known = {(step.room, step.version) for step in migrations}
+        if unknown := sorted(done - known):
+            raise UnknownSchema(
+                f"the database has schema steps that this demur does not know: {unknown};"
+                " run the newer demur, or use another database"
+            )
+        for step in migrations:
+            if (step.room, step.version) not in done:
+                connection.execute(step.sql.encode())
+                connection.execute(
+                    "insert into schema_migrations (room, version) values (%s, %s)", (step.room, step.version)
+                )
+
+
+def described(dsn: str) -> str:
+    """Where a DSN points, without the password."""
+    parts = conninfo_to_dict(dsn)
+    return f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', 'postgres')}"
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,153 @@
+"""Labelled rows: from a file that somebody prepared, or from the log."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+
+from traffic.database import Connection
+
+
+class BadDataFile(ValueError):
+    """A labelled file cannot be read. The message names the file, the row and what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledFile:
+    """Inputs and their right labels, in the file's order."""
+
+    path: Path
+    sha256: str
+    inputs: list[Any]
+    labels: list[str]
+    groups: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def read_labelled_file(path: Path) -> LabelledFile:
+    """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
+
+    In a CSV an input that is JSON (an array or an object) is read as such; everything else is text.
+    """
+    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    if path.suffix not in readers:
+        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
+    if not path.is_file():
+        raise BadDataFile(f"{path}: there is no such file")
+    inputs, labels, groups = [], [], []
+    for where, row in readers[path.suffix](path):
+        for needed in ("input", "label"):
+            if row.get(needed) is None:
+                raise BadDataFile(f"{where}: there is no {needed!r}")
+        inputs.append(row["input"])
+        labels.append(str(row["label"]))
+        groups.append(None if row.get("group") in (None, "") else str(row["group"]))
+    if not inputs:
+        raise BadDataFile(f"{path}: there are no rows")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise BadDataFile(f"{where}: not JSON: {error.msg}") from None
+            if not isinstance(row, dict):
+                raise BadDataFile(f"{where}: not an object with 'input' and 'label'")
+            yield where, row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        for row in (reader := csv.DictReader(lines)):
+            where = f"{path}, line {reader.line_num}"
+            text = row.get("input") or ""
+            if text.lstrip().startswith(("[", "{")):
+                with suppress(json.JSONDecodeError):  # a text may merely start with a bracket
+                    row = {**row, "input": json.loads(text)}
+            yield where, row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:
+        raise BadDataFile(f"{path}: not a Parquet file: {error}") from None
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}, row {number}", row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Records of one model in order of time, with the latest outcome of each, as columns of length n."""
+
+    ids: list[str]
+    times: list[datetime]
+    artifacts: list[str | None]
+    groups: list[str | None]
+    predictions: list[str | None]
+    actions: list[str]
+    confidence: NDArray[np.float64]
+    """NaN where it was unknown."""
+
+    top_probability: NDArray[np.float64]
+    """What the model itself gave to its prediction; NaN where it gave nothing."""
+
+    scores: dict[str, NDArray[np.float64]]
+    outcomes: list[str | None]
+    """None where nobody has said what is true."""
+
+    sources: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_traffic(
+    connection: Connection, model: str, *, since: datetime | None = None, until: datetime | None = None
+) -> Traffic:
+    """Return the records decided in [since, until), each with the outcome that counts: the latest."""
+    rows = connection.execute(
+        'select r.id, r.created_at, r.artifact, r."group", r.prediction, r.action, r.confidence,'
+        "       r.top_probabilities[1], r.scores, o.label, o.source"
+        " from records r left join lateral ("
+        "   select label, source from outcomes where record_id = r.id order by id desc limit 1"
+        " ) o on true"
+        " where r.model = %(model)s"
+        "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
+        "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
+        " order by r.created_at, r.id",
+        {"model": model, "since": since, "until": until},
+    ).fetchall()
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 11
+    names = dict.fromkeys(name for scores in columns[8] for name in scores)
+    return Traffic(
+        ids=[str(value) for value in columns[0]],
+        times=list(columns[1]),
+        artifacts=list(columns[2]),
+        groups=list(columns[3]),
+        predictions=list(columns[4]),
+        actions=list(columns[5]),
+        confidence=np.array(columns[6], dtype=np.float64),  # None becomes NaN
+        top_probability=np.array(columns[7], dtype=np.float64),
+        scores={name: np.array([scores.get(name) for scores in columns[8]], dtype=np.float64) for name in names},
+        outcomes=list(columns[9]),
+        sources=list(columns[10]),
+    )

@@ -1,0 +1,149 @@
+"""Writing and reading the log. Every function works inside the transaction that it is given."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.rows import class_row
+
+from traffic.database import Connection
+from traffic.record import Entry, Outcome, Record
+
+RECORD_COLUMNS = (
+    'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities, prediction_set,'
+    " scores, confidence, action, reason, label_probability, timings"
+)
+
+# A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
+INSERT_RECORD = (
+    f"insert into records ({RECORD_COLUMNS})"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+)
+INSERT_PAYLOAD = "insert into payloads (record_id, input) values (%s, %s) on conflict (record_id) do nothing"
+CLAIM_KEY = (
+    "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
+    " on conflict (key, position) do nothing returning record_id"
+)
+
+
+class KeyReused(ValueError):
+    """The Idempotency-Key was used before, with another input. Use a new key for a new input."""
+
+
+class RecordNotFound(LookupError):
+    """No prediction has this id."""
+
+
+def append(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Write the records and their inputs."""
+    with connection.cursor() as cursor:
+        cursor.executemany(INSERT_RECORD, [_row(entry.record) for entry in entries])
+        cursor.executemany(INSERT_PAYLOAD, [(entry.record.id, _json(entry.input)) for entry in entries])
+
+
+def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
+    """Take the keys of these entries; return the ids of the records that came too late for theirs.
+
+    Waits for a transaction that is about to commit the same key. Keys are taken in one order everywhere, so two
+    gateways cannot wait for each other.
+    """
+    keyed = [
+        (entry.key.key, entry.key.position, entry.key.fingerprint, entry.record.id)
+        for entry in entries
+        if entry.key is not None
+    ]
+    if not keyed:
+        return set()
+    keyed.sort(key=lambda row: row[:2])
+    late = set()
+    with connection.cursor() as cursor:
+        cursor.executemany(CLAIM_KEY, keyed, returning=True)
+        for row in keyed:
+            if cursor.fetchone() is None:
+                late.add(row[3])
+            cursor.nextset()
+    return late
+
+
+def find_by_key(connection: Connection, key: str, fingerprint: bytes) -> dict[int, Record]:
+    """Return what was stored under this key, by position; raise `KeyReused` if that was for another input."""
+    rows = connection.execute(
+        "select position, fingerprint, record_id from idempotency_keys where key = %s", (key,)
+    ).fetchall()
+    if any(bytes(stored) != fingerprint for _, stored, _ in rows):
+        raise KeyReused(f"the Idempotency-Key {key!r} was used before with another input; use a new key")
+    found = find(connection, [record_id for _, _, record_id in rows])
+    return {position: found[record_id] for position, _, record_id in rows if record_id in found}
+
+
+def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:
+    """Return the records with these ids, as far as they exist."""
+    if not ids:
+        return {}
+    with connection.cursor(row_factory=class_row(Record)) as cursor:
+        cursor.execute(
+            f"select {RECORD_COLUMNS} from records where id = any(%s)",
+            (list(ids),),
+        )
+        return {record.id: record for record in cursor}
+
+
+def find_one(connection: Connection, record_id: UUID) -> Record:
+    found = find(connection, [record_id])
+    if record_id not in found:
+        raise RecordNotFound(f"there is no prediction with the id {record_id}")
+    return found[record_id]
+
+
+def find_input(connection: Connection, record_id: UUID) -> Any:
+    """Return the input of a prediction, or None when its time was up."""
+    row = connection.execute("select input from payloads where record_id = %s", (record_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def add_outcome(connection: Connection, record_id: UUID, *, label: str, source: str, author: str | None) -> Outcome:
+    """Append the truth about an existing record. The latest outcome counts; earlier ones stay."""
+    with connection.cursor(row_factory=class_row(Outcome)) as cursor:
+        cursor.execute(
+            "insert into outcomes (record_id, label, source, author) values (%s, %s, %s, %s)"
+            " returning label, source, author, created_at",
+            (record_id, label, source, author),
+        )
+        written = cursor.fetchone()
+    assert written is not None
+    return written
+
+
+def outcomes_of(connection: Connection, record_id: UUID) -> list[Outcome]:
+    """All outcomes of a record, oldest first."""
+    with connection.cursor(row_factory=class_row(Outcome)) as cursor:
+        cursor.execute(
+            "select label, source, author, created_at from outcomes where record_id = %s order by id",
+            (record_id,),
+        )
+        return cursor.fetchall()
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    return (
+        record.id,
+        record.created_at,
+        record.model,
+        record.artifact,
+        record.group,
+        record.prediction,
+        record.top_labels,
+        record.top_probabilities,
+        record.prediction_set,
+        _json(record.scores),
+        record.confidence,
+        record.action,
+        record.reason,
+        record.label_probability,
+        _json(record.timings),
+    )
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()

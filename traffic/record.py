@@ -1,0 +1,62 @@
+"""What is kept of one prediction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One prediction as it was decided. Never changed afterwards."""
+
+    id: UUID
+    """UUIDv7, given by the server: ids sort by time, and nobody can choose one."""
+
+    created_at: datetime
+    model: str
+    artifact: str | None
+    group: str | None
+    prediction: str | None
+    top_labels: list[str]
+    top_probabilities: list[float]
+    prediction_set: list[str]
+    scores: Mapping[str, float | None]
+    confidence: float | None
+    action: str
+    reason: str
+    label_probability: float
+    """The chance, at decision time, that a person will be asked: 1 if held for review, else 0."""
+
+    timings: Mapping[str, float]
+    """Milliseconds by stage."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyUse:
+    """The use of an Idempotency-Key by one item of one request."""
+
+    key: str
+    position: int
+    fingerprint: bytes
+    """Digest of the whole request: another input under the same key has another one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """What is written for one prediction."""
+
+    record: Record
+    input: Any
+    key: KeyUse | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The truth about one prediction, as somebody knew it at some time."""
+
+    label: str
+    source: str
+    author: str | None
+    created_at: datetime
