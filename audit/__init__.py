@@ -1,0 +1,1 @@
+"""Was the promise kept? Statistics of what was decided against what turned out to be true."""

@@ -1,0 +1,1 @@
+"""What was fitted, on what, and which of it is in force."""

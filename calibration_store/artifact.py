@@ -1,0 +1,126 @@
+"""An artifact: one fitted selector with what it was fitted on, immutable, named by its content."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from calibration_store.parts import UnknownPart, put_together, take_apart
+from policies.selector import Selector
+from uncertainty.checks import InvalidInput
+
+FORMAT = 1
+"""Version of the layout. A new layout gets a new number; the reader keeps understanding the old ones."""
+
+
+class ArtifactRefused(ValueError):
+    """An artifact must not be used. The message says which one, why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelIdentity:
+    """What a selector is bound to: the very weights, and the very labels in their order."""
+
+    checkpoint: str
+    """Its name, for people: what it is bound to is the fingerprint."""
+
+    fingerprint: str
+    """SHA-256 over the files of the checkpoint."""
+
+    labels: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A fitted selector and its manifest."""
+
+    name: str
+    """The model, a dash, and the first digits of the manifest's SHA-256."""
+
+    manifest: Mapping[str, Any]
+    selector: Selector
+
+    def check_fits(self, identity: ModelIdentity) -> None:
+        """Raise `ArtifactRefused` unless this was fitted for exactly this model."""
+        fitted = self.manifest["model"]
+        if fitted["fingerprint"] != identity.fingerprint:
+            raise ArtifactRefused(
+                f"artifact {self.name} was fitted for another checkpoint than {identity.checkpoint};"
+                " fit a new one with `demur fit`"
+            )
+        if tuple(fitted["labels"]) != identity.labels:
+            raise ArtifactRefused(
+                f"artifact {self.name} was fitted for another label set ({len(fitted['labels'])} labels,"
+                f" {fitted['labels'][:3]} ...); fit a new one with `demur fit`"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactFiles:
+    """An artifact as bytes, ready to be stored."""
+
+    name: str
+    manifest: bytes
+    arrays: bytes
+
+
+def pack(selector: Selector, *, model: str, identity: ModelIdentity, facts: Mapping[str, Any]) -> ArtifactFiles:
+    """Return the files of an artifact. `facts` is what else the manifest should tell: data, report, versions."""
+    description, arrays = take_apart(selector)
+    blob = save(arrays)
+    manifest = {
+        "format": FORMAT,
+        "name": model,
+        "model": identity.as_json(),
+        "selector": description,
+        "arrays": {"sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob)},
+        **facts,
+    }
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False).encode()
+    return ArtifactFiles(name=f"{model}-{digest_of(text)}", manifest=text, arrays=blob)
+
+
+def unpack(files: ArtifactFiles) -> Artifact:
+    """Check the files against their name and each other, and return the artifact."""
+    name = files.name
+    manifest = _checked_manifest(files)
+    arrays = manifest["arrays"]
+    if len(files.arrays) < arrays["bytes"]:
+        raise ArtifactRefused(
+            f"artifact {name} is half written: its arrays have {len(files.arrays)} of {arrays['bytes']} bytes;"
+            " fit it again"
+        )
+    if hashlib.sha256(files.arrays).hexdigest() != arrays["sha256"]:
+        raise ArtifactRefused(f"artifact {name} was altered: its arrays are not those that were fitted; fit it again")
+    try:
+        selector = put_together(manifest["selector"], load(files.arrays))
+    except (UnknownPart, SafetensorError, InvalidInput) as error:
+        raise ArtifactRefused(f"artifact {name} cannot be read by this demur: {error}") from None
+    return Artifact(name=name, manifest=manifest, selector=selector)
+
+
+def _checked_manifest(files: ArtifactFiles) -> dict[str, Any]:
+    name = files.name
+    if digest_of(files.manifest) == name.rsplit("-", 1)[-1]:
+        manifest: dict[str, Any] = json.loads(files.manifest)
+        if manifest["format"] != FORMAT:
+            raise ArtifactRefused(
+                f"artifact {name} has format {manifest['format']}, this demur reads {FORMAT}; use a newer demur"
+            )
+        return manifest
+    try:
+        json.loads(files.manifest)
+    except ValueError:
+        raise ArtifactRefused(f"artifact {name} is half written: its manifest breaks off; fit it again") from None
+    raise ArtifactRefused(f"artifact {name} was altered: its manifest does not match its name; fit it again")
+
+
+def digest_of(manifest: bytes) -> str:
+    return hashlib.sha256(manifest).hexdigest()[:16]
