@@ -1,0 +1,1 @@
+"""The roof: HTTP, Ray, configuration, command line, pages, and all wiring."""

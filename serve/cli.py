@@ -1,0 +1,306 @@
+"""The command line."""
+
+import asyncio
+import getpass
+import logging
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from calibration_store.artifact import ArtifactRefused
+from calibration_store.store import ArtifactStore
+from serve.config import BadConfig, Config, load_config
+
+out = Console(soft_wrap=True, highlight=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Selective prediction as a service: answer what is sure, hold what is not, ask a person, audit the promise.",
+)
+artifacts = typer.Typer(no_args_is_help=True, help="What was fitted, and which of it is in force.")
+app.add_typer(artifacts, name="artifacts")
+
+ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
+DEFAULT_CONFIGS = ("demur.yaml", "deploy/quickstart.yaml")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="DEMUR_CONFIG",
+        help=f"Configuration file; by default the first of these that exists: {', '.join(DEFAULT_CONFIGS)}.",
+    ),
+]
+
+
+@app.command()
+def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
+    """Serve. Starts Ray and the database if they are not there; Ctrl-C stops what was started."""
+    from serve.up import up as serve_until_stopped
+
+    path = config_path(config)
+    serve_until_stopped(load_config(path), path, out.print)
+
+
+@app.command()
+def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
+    """Validate a configuration and the checkpoints that it names, and say what would be served."""
+    from serve.models import check_labels
+
+    path = config_path(config)
+    settings = load_config(path)
+    store = ArtifactStore(settings.artifacts)
+    out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
+    for name, model in settings.models.items():
+        check_labels(model.host.checkpoint, model.task.labels)
+        in_force = store.name_in_force(name) or "none yet"
+        out.print(f"  {name}: {len(model.task.labels)} labels, {model.host.checkpoint}, artifact in force: {in_force}")
+
+
+@app.command()
+def fit(
+    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Labelled .jsonl, .csv or .parquet with `input` and `label`.")
+    ] = None,
+    config: ConfigOption = None,
+    promote: Annotated[bool, typer.Option("--promote", help="Put the artifact in force at once.")] = False,
+    why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "fitted and promoted",
+) -> None:
+    """Fit scores, calibrator and limit on labelled data; report on the part that was kept out of the fit."""
+    settings = load_config(config_path(config))
+    path = data or settings.model(model).calibration.data
+    if path is None:
+        raise BadConfig(f"no data to fit on: give --data, or set models.{model}.calibration.data")
+    from serve.fit import fit_model
+
+    with progress_bar() as bar:
+        task = bar.add_task(f"running {model} over {path.name}", total=None)
+        done = fit_model(
+            settings,
+            model,
+            path,
+            clock=now,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    report = Table(title=f"{done.name}: on {done.fit.n_reported} rows that the fit of {done.fit.n_fitted} has not seen")
+    for column in ("what", "value", "n"):
+        report.add_column(column, justify="left" if column == "what" else "right")
+    for name, line in done.fit.report.items():
+        report.add_row(name, "undefined" if line["value"] is None else f"{line['value']:.4f}", str(line["n"]))
+    out.print(report)
+    if promote:
+        _promote(settings, model, done.name, why)
+    else:
+        out.print(f"not in force yet: demur artifacts promote {model} {done.name}")
+
+
+@artifacts.command("list")
+def list_artifacts(config: ConfigOption = None) -> None:
+    """List stored artifacts; a star marks the one in force."""
+    settings = load_config(config_path(config))
+    store = ArtifactStore(settings.artifacts)
+    table = Table("model")
+    table.add_column("artifact", no_wrap=True)  # a name is there to be copied
+    for column in ("in force", "created", "fitted on", "held-out ECE", "held-out risk"):
+        table.add_column(column)
+    for model in settings.models:
+        in_force = store.name_in_force(model)
+        for name in store.names(model):
+            mark = "*" if name == in_force else ""
+            try:
+                manifest = store.load(model, name).manifest
+            except ArtifactRefused as error:
+                table.add_row(model, name, mark, "refused", str(error), "", "")
+                continue
+            ece, risk = (manifest["report"].get(key, {}).get("value") for key in ("ece", "selective_risk"))
+            table.add_row(
+                model,
+                name,
+                mark,
+                manifest["created_at"][:19],
+                f"{manifest['n_fitted']} of {manifest['data']['file']}",
+                "–" if ece is None else f"{ece:.4f}",
+                "–" if risk is None else f"{risk:.4f}",
+            )
+    out.print(table)
+
+
+@artifacts.command("show")
+def show_artifact(model: str, name: str, config: ConfigOption = None) -> None:
+    """Print the manifest of an artifact, after checking it."""
+    out.print_json(data=ArtifactStore(load_config(config_path(config)).artifacts).load(model, name).manifest)
+
+
+@artifacts.command("history")
+def show_history(model: str, config: ConfigOption = None) -> None:
+    """Who put what in force, when and why."""
+    table = Table("number", "at")
+    table.add_column("artifact", no_wrap=True)
+    table.add_column("by")
+    table.add_column("why")
+    for entry in ArtifactStore(load_config(config_path(config)).artifacts).history(model):
+        table.add_row(str(entry.number), entry.at[:19], entry.artifact, entry.by, entry.why)
+    out.print(table)
+
+
+@artifacts.command("promote")
+def promote_artifact(
+    model: str,
+    name: str,
+    config: ConfigOption = None,
+    why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "",
+) -> None:
+    """Put an artifact in force. A running service takes it up within seconds."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    _promote(settings, model, name, why)
+
+
+@app.command()
+def demo(
+    url: Annotated[
+        str | None, typer.Option(help="Address of the service; by default that of the configuration.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Labelled images that the model has not seen.")] = Path(
+        "var/digits/test.jsonl"
+    ),
+    model: Annotated[str, typer.Option(help="Model to ask.")] = "digits",
+    seed: Annotated[int, typer.Option(help="Seed of the corruptions.")] = 0,
+    outcomes: Annotated[
+        bool, typer.Option(help="Also tell the service the true labels, so that an audit can follow.")
+    ] = True,
+    config: ConfigOption = None,
+) -> None:
+    """Replay the held-back digits, clean and corrupted, through the running service."""
+    from serve.demo import replay, samples, table
+
+    address = url or "http://{0.host}:{0.port}".format(load_config(config_path(config)).http)
+    todo = samples(data, seed)
+    with progress_bar() as bar:
+        task = bar.add_task(f"asking {address}", total=len(todo))
+        predictions = asyncio.run(replay(address, model, todo, outcomes=outcomes, advance=lambda: bar.advance(task)))
+    shown = Table()
+    for column in (
+        "part",
+        "rows",
+        "answered",
+        "held",
+        "accuracy of all",
+        "accuracy of the answered",
+        "errors caught by holding",
+    ):
+        shown.add_column(column, justify="left" if column == "part" else "right")
+    for line in table(todo, predictions):
+        shares = (line.accuracy, line.accuracy_answered, line.caught)
+        shown.add_row(
+            line.part,
+            str(line.rows),
+            str(line.answered),
+            str(line.held),
+            *("–" if share != share else f"{share:.1%}" for share in shares),
+        )
+    out.print(shown)
+    out.print(f"held digits wait at {address}/review/; for the report: demur audit")
+
+
+@app.command()
+def audit(
+    model: Annotated[str | None, typer.Option(help="Model to audit; needed when there are several.")] = None,
+    since: Annotated[str | None, typer.Option(help="Start: 7d, 12h, 30m ago, or a date like 2026-11-21T08:00.")] = None,
+    until: Annotated[str | None, typer.Option(help="End, in the same forms; now by default.")] = None,
+    to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
+    config: ConfigOption = None,
+) -> None:
+    """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
+    from audit.report import audit as measure
+    from serve.postgres import close_embedded, open_embedded
+    from traffic.database import Database
+    from traffic.dataset import read_traffic
+
+    settings = load_config(config_path(config))
+    if model is None and len(settings.models) > 1:
+        raise BadConfig(f"which model? give --model, one of: {', '.join(settings.models)}")
+    name = model or next(iter(settings.models))
+    settings.model(name)
+    start, end = moment(since), moment(until)
+    dsn = open_embedded(settings.data) if settings.database == "embedded" else settings.database
+    try:
+        database = Database(dsn)
+        with out.status("reading records"), database.transaction() as connection:
+            traffic = read_traffic(connection, name, since=start, until=end)
+        database.close()
+    finally:
+        close_embedded()
+    with out.status("measuring"):
+        report = measure(traffic, model=name, since=start, until=end)
+        to.mkdir(parents=True, exist_ok=True)
+        (to / f"{name}.json").write_text(report.as_json(), encoding="utf-8")
+        (to / f"{name}.html").write_text(report.as_html(), encoding="utf-8")
+    out.print(report.missing)
+    out.print(f"report: {to / f'{name}.html'}\nnumbers: {to / f'{name}.json'}")
+
+
+def config_path(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    for candidate in DEFAULT_CONFIGS:
+        if Path(candidate).is_file():
+            return Path(candidate)
+    raise BadConfig(f"no configuration file given, and there is none of: {', '.join(DEFAULT_CONFIGS)}")
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time given as an age (7d, 12h, 30m) or as an ISO date; without a zone it is in UTC."""
+    if text is None:
+        return None
+    units = {"d": "days", "h": "hours", "m": "minutes"}
+    try:
+        if text[-1:] in units:
+            return now() - timedelta(**{units[text[-1]]: float(text[:-1])})
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadConfig(f"{text!r} is neither an age like 7d, 12h or 30m nor a date like 2026-11-21T08:00") from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
+    )
+
+
+def _promote(settings: Config, model: str, name: str, why: str) -> None:
+    store = ArtifactStore(settings.artifacts)
+    promotion = store.promote(model, name, by=getpass.getuser(), why=why, clock=now)
+    out.print(f"{promotion.artifact} is in force for {model} (promotion {promotion.number})")
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        sys.exit(f"demur: the package {error.name!r} is missing; run `make setup`")
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ROOMS:
+            raise
+        sys.exit(f"demur: {error}")  # an error that we named says in its message what is wrong and what to do
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe
+from uncertainty.calibrators import CALIBRATORS, CalibratorRecipe
+from uncertainty.scores import SCORES, ScoreRecipe
+
+
+class BadConfig(ValueError):
+    """The configuration cannot be used. The message names the key, what is wrong, and what would be right."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskConfig(Section):
+    """What the model decides between."""
+
+    kind: Literal["multiclass"]
+    labels: tuple[str, ...] = Field(min_length=2)
+    """In the order of the checkpoint's outputs."""
+
+    @model_validator(mode="after")
+    def labels_are_distinct(self) -> "TaskConfig":
+        twice = {label for label in self.labels if self.labels.count(label) > 1}
+        if twice:
+            raise ValueError(f"labels appear twice: {', '.join(sorted(twice))}")
+        return self
+
+
+class BatchConfig(Section):
+    """How requests for one model are gathered. There is no waiting time: a batch leaves when the host is free."""
+
+    max_size: int = Field(default=64, ge=1, le=4096)
+    in_flight: int = Field(default=2, ge=1, le=64)
+    """Batches on their way to the host at the same time, for each replica."""
+
+    max_queued: int = Field(default=4096, ge=1)
+    """Predictions that may wait at a gateway; above it callers get a 503 with Retry-After."""
+
+
+class HostConfig(Section):
+    """Where the model comes from and what it runs on."""
+
+    kind: Literal["classifier"]
+    checkpoint: str
+    """A folder, or the name of a model on a hub."""
+
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")
+    batch: BatchConfig = BatchConfig()
+    mc_passes: int = Field(default=20, ge=1, le=1000)
+    """Passes with dropout left on, made only when a score asks for them."""
+
+    timeout_seconds: float = Field(default=10.0, gt=0)
+    """How long a batch may take; what takes longer is held for a person."""
+
+    replicas: int = Field(default=1, ge=1)
+    cpus: float = Field(default=1.0, ge=0)
+    gpus: float | None = Field(default=None, ge=0)
+    """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+
+class ConfidenceConfig(Section):
+    """Which score becomes a probability, and how."""
+
+    score: str
+    calibrator: str | dict[str, dict[str, Any]] = "isotonic"
+
+
+class PredictionSetConfig(Section):
+    """The labels shown beside a prediction."""
+
+    alpha: float = Field(default=0.01, gt=0, lt=1)
+    """The set misses the right label at most this often, on traffic like the calibration data."""
+
+
+class CalibrationConfig(Section):
+    """Labelled data that the model was not trained on."""
+
+    data: Path | None = None
+    """Fitted from on the first start, when the store has no artifact for the model."""
+
+    report_share: float = Field(default=0.4, gt=0, lt=1)
+    """Share of the labelled rows that is kept out of the fit, to report on."""
+
+    seed: int = 0
+
+
+class ModelConfig(Section):
+    """One served model."""
+
+    task: TaskConfig
+    host: HostConfig
+    scores: tuple[str | dict[str, dict[str, Any]], ...] = Field(min_length=1)
+    """Names, or one-key mappings from a name to its settings."""
+
+    confidence: ConfidenceConfig
+    policy: dict[str, Any]
+    """`kind`, and the settings of that kind."""
+
+    prediction_set: PredictionSetConfig = PredictionSetConfig()
+    calibration: CalibrationConfig = CalibrationConfig()
+
+    @model_validator(mode="after")
+    def parts_exist(self) -> "ModelConfig":
+        _ = self.recipe
+        return self
+
+    @cached_property
+    def recipe(self) -> SelectorRecipe:
+        """The selector that is configured here, before it has seen data."""
+        scores: dict[str, ScoreRecipe] = {}
+        for entry in self.scores:
+            name, settings = _named("scores", entry)
+            if name in scores:
+                raise ValueError(f"scores: {name!r} is listed twice")
+            scores[name] = _part("scores", SCORES, name, settings)
+        if self.confidence.score not in scores:
+            raise ValueError(
+                f"confidence.score: {self.confidence.score!r} is not among the scores: {', '.join(scores)}"
+            )
+        name, settings = _named("confidence.calibrator", self.confidence.calibrator)
+        calibrator: CalibratorRecipe = _part("confidence.calibrator", CALIBRATORS, name, settings)
+        rule = dict(self.policy)
+        kind = rule.pop("kind", None)
+        policy: PolicyRecipe = _part("policy.kind", POLICIES, kind, rule)
+        return SelectorRecipe(
+            scores=scores,
+            confidence_score=self.confidence.score,
+            calibrator=calibrator,
+            policy=policy,
+            set_alpha=self.prediction_set.alpha,
+        )
+
+
+class HttpConfig(Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=1, le=65535)
+
+
+class ReviewConfig(Section):
+    lease_seconds: float = Field(default=600, gt=0)
+    """How long a claimed case is kept for the person who claimed it."""
+
+
+class LimitsConfig(Section):
+    """What a single request may ask for."""
+
+    body_bytes: int = Field(default=16 * 2**20, ge=1024)
+    text_characters: int = Field(default=100_000, ge=1)
+    image_pixels: int = Field(default=4096 * 4096, ge=1)
+    batch: int = Field(default=1024, ge=1, le=1024)
+
+
+ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
+
+
+class Config(Section):
+    """The whole file."""
+
+    data: Path = Path("var")
+    """Folder of everything that demur itself keeps on this machine."""
+
+    database: str = Field(default="embedded", pattern=r"^(embedded|postgres(ql)?://.*)$")
+    """`embedded`, or the address of a PostgreSQL."""
+
+    artifacts: str = "var/artifacts"
+    """A folder, or any URL that fsspec understands."""
+
+    models: dict[ModelName, ModelConfig] = Field(min_length=1)
+    http: HttpConfig = HttpConfig()
+    review: ReviewConfig = ReviewConfig()
+    limits: LimitsConfig = LimitsConfig()
+
+    def model(self, name: str) -> ModelConfig:
+        if name not in self.models:
+            raise BadConfig(f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}")
+        return self.models[name]
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a file. Relative paths in it are relative to the working directory."""
+    if not path.is_file():
+        raise BadConfig(f"there is no configuration file {path}")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise BadConfig(f"{path} is not a mapping with `models:` in it")
+    try:
+        return with_absolute_paths(Config.model_validate(content), Path.cwd())
+    except ValidationError as error:
+        raise BadConfig(f"{path}: {complaint(error)}") from None
+
+
+def with_absolute_paths(config: Config, base: Path) -> Config:
+    """The same configuration for processes that run in another folder."""
+
+    def host(model: ModelConfig) -> HostConfig:
+        folder = base / model.host.checkpoint
+        return model.host.model_copy(
+            update={"checkpoint": str(folder.resolve()) if folder.is_dir() else model.host.checkpoint}
+        )
+
+    models = {name: model.model_copy(update={"host": host(model)}) for name, model in config.models.items()}
+    artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())
+    return config.model_copy(update={"models": models, "artifacts": artifacts, "data": (base / config.data).resolve()})
+
+
+def complaint(error: ValidationError) -> str:
+    """What pydantic found, as one sentence for each mistake."""
+    return "; ".join(
+        ": ".join(filter(None, (".".join(str(step) for step in mistake["loc"]), _in_words(mistake))))
+        for mistake in error.errors()
+    )
+
+
+def _in_words(mistake: Mapping[str, Any]) -> str:
+    if mistake["type"] == "extra_forbidden":
+        return "this key is not known; check its spelling and its place"
+    text = str(mistake["msg"]).removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _named(place: str, entry: str | dict[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    if isinstance(entry, str):
+        return entry, {}
+    if len(entry) != 1:
+        raise ValueError(
+            f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`"
+        )
+    return next(iter(entry.items()))
+
+
+def _part(place: str, table: Mapping[str, Callable[..., Any]], name: Any, settings: dict[str, Any]) -> Any:
+    """Build what a table offers under this name, from settings whose names and types are checked."""
+    if name not in table:
+        raise ValueError(f"{place}: {name!r} is not one of: {', '.join(table)}")
+    kind = table[name]
+    offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []
+    for setting in settings:
+        if setting not in offered:
+            raise ValueError(f"{place}: {name} has no setting {setting!r}; it takes: {', '.join(offered) or 'none'}")
+    if not isinstance(kind, type):
+        return kind()
+    try:
+        return TypeAdapter(kind).validate_python(settings)
+    except ValidationError as error:
+        raise ValueError(f"{place}: {name}: {complaint(error)}") from None

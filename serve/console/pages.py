@@ -1,0 +1,182 @@
+"""The review pages: the queue, one case, and what a person can do with it."""
+
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from fastapi import FastAPI, Form, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from review import queue
+from review.item import Status
+from review.queue import ClaimLost, ItemNotFound
+from serve.config import Config
+from serve.errors import status_of
+from serve.inputs import picture
+from traffic import log
+from traffic.database import Database, DatabaseUnavailable
+
+PER_PAGE = 50
+COOKIE = "demur-reviewer"
+
+
+class NoReviewer(RuntimeError):
+    """The visitor has not said who they are."""
+
+
+def console_app(config: Config, database: Database) -> FastAPI:
+    """The pages as an ASGI application, under whatever prefix it is mounted."""
+    app = FastAPI(title="demur console", docs_url=None, redoc_url=None, openapi_url=None)
+    pages = Environment(
+        loader=PackageLoader("serve.console"),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters["age"] = age
+
+    def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        html = pages.get_template(template).render(
+            root=request.scope.get("root_path", ""),
+            reviewer=reviewer_of(request),
+            now=datetime.now(UTC),
+            **values,
+        )
+        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+    def to(request: Request, path: str) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", status_code=303)
+
+    @app.middleware("http")
+    async def only_from_these_pages(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        """A form on somebody else's page must not act for the person who is signed in here."""
+        if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return page(request, "trouble.html", 403, message="This form was sent from another site.")
+        return await call_next(request)
+
+    @app.exception_handler(NoReviewer)
+    async def ask_for_name(request: Request, _error: Exception) -> Response:
+        return page(request, "hello.html", back=request.url.path if request.method == "GET" else "")
+
+    async def tell(request: Request, error: Exception) -> Response:
+        return page(request, "trouble.html", status_of(error), message=str(error))
+
+    for kind in (ClaimLost, ItemNotFound, DatabaseUnavailable):
+        app.add_exception_handler(kind, tell)
+
+    @app.get("/")
+    def list_cases(request: Request, show: str = "open", page_number: int = 1) -> Response:
+        name = known_reviewer(request)
+        status = {"waiting": Status.WAITING, "claimed": Status.CLAIMED, "resolved": Status.RESOLVED}.get(show)
+        page_number = max(1, page_number)
+        with database.transaction() as connection:
+            counts = queue.backlog(connection)
+            found = queue.items(connection, status=status, limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
+            records = log.find(connection, [item.record_id for item in found])
+        return page(
+            request,
+            "queue.html",
+            counts=counts,
+            cases=[(item, records[item.record_id]) for item in found[:PER_PAGE]],
+            more=len(found) > PER_PAGE,
+            page_number=page_number,
+            show=show,
+            mine=lambda item: item.status is Status.CLAIMED and item.claimed_by == name,
+        )
+
+    @app.post("/hello")
+    def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
+        name = " ".join(name.split())[:100]
+        if not name.isprintable() or not name:
+            raise NoReviewer
+        prefix = request.scope.get("root_path", "")
+        response = to(request, back.removeprefix(prefix) if back.startswith(f"{prefix}/cases/") else "/")
+        response.set_cookie(COOKIE, quote(name), max_age=365 * 86400, httponly=True, samesite="strict")
+        return response
+
+    @app.post("/next")
+    def take_next(request: Request) -> Response:
+        name = known_reviewer(request)
+        with database.transaction() as connection:
+            claim = queue.claim_next(connection, name, lease_seconds=config.review.lease_seconds)
+        return to(request, f"/cases/{claim.record_id}" if claim else "/")
+
+    @app.get("/cases/{id}")
+    def show_case(request: Request, id: UUID) -> Response:
+        name = known_reviewer(request)
+        with database.transaction() as connection:
+            item = queue.item(connection, id)
+            record = log.find_one(connection, id)
+            value = log.find_input(connection, id)
+            told = log.outcomes_of(connection, id)
+        image = picture(value)
+        model = config.models.get(record.model)
+        return page(
+            request,
+            "case.html",
+            item=item,
+            record=record,
+            image=base64.b64encode(image).decode() if image else None,
+            text=value if isinstance(value, str) else None,
+            gone=value is None,
+            outcome=told[-1] if told else None,
+            labels=model.task.labels if model else (),
+            mine=item.status is Status.CLAIMED and item.claimed_by == name,
+        )
+
+    @app.post("/cases/{id}/claim")
+    def claim(request: Request, id: UUID) -> Response:
+        name = known_reviewer(request)
+        with database.transaction() as connection:
+            queue.claim(connection, id, name, lease_seconds=config.review.lease_seconds)
+        return to(request, f"/cases/{id}")
+
+    @app.post("/cases/{id}/release")
+    def release(request: Request, id: UUID, token: Annotated[int, Form()]) -> Response:
+        name = known_reviewer(request)
+        with database.transaction() as connection:
+            queue.release(connection, id, name, token=token)
+        return to(request, "/")
+
+    @app.post("/cases/{id}/answer")
+    def answer(
+        request: Request,
+        id: UUID,
+        token: Annotated[int, Form()],
+        label: Annotated[str, Form()],
+        then: Annotated[str, Form()] = "list",
+    ) -> Response:
+        name = known_reviewer(request)
+        with database.transaction() as connection:
+            record = log.find_one(connection, id)
+            model = config.models.get(record.model)
+            if model is None or label not in model.task.labels:
+                raise ItemNotFound(f"{label!r} is not a label of {record.model!r}")
+            queue.answer(connection, id, name, token=token, label=label)
+        return take_next(request) if then == "next" else to(request, "/")
+
+    return app
+
+
+def known_reviewer(request: Request) -> str:
+    name = reviewer_of(request)
+    if not name:
+        raise NoReviewer
+    return name
+
+
+def reviewer_of(request: Request) -> str:
+    return unquote(request.cookies.get(COOKIE, ""))
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, in the largest unit that says something."""
+    seconds = max(0.0, (now - since).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

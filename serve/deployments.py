@@ -1,0 +1,130 @@
+"""The Ray Serve shells: a gateway, a host for each model, and the console. They hold no logic of their own."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve as ray_serve
+from ray.exceptions import RayError
+from ray.serve.exceptions import BackPressureError
+from ray.serve.handle import DeploymentHandle
+from uuid_utils.compat import uuid7
+
+from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.batching import Overloaded
+from serve.config import Config
+from serve.decided import Decided
+from serve.handler import Handler, HostState, ModelNotReady
+from serve.inputs import ModelInput
+from serve.journal import open_database
+
+REFRESH_SECONDS = 2.0
+"""How often a host looks for a newly promoted artifact."""
+
+
+@dataclass(frozen=True)
+class NoArtifact:
+    """What a host replies instead of decisions while it has no artifact."""
+
+    why: str
+
+
+class Host:
+    """One replica of one model. The model runs in a thread of its own, so that health checks are always answered."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        from serve.host import ModelHost  # brings torch, which the gateway and the console do without
+
+        _log_plainly()
+        self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts))
+        threading.Thread(target=self._refresh_forever, name=f"{name}-artifacts", daemon=True).start()
+
+    async def state(self) -> HostState:
+        return HostState(spec=self._model.spec, artifact=self._model.artifact_name, trouble=self._model.trouble)
+
+    async def decide(self, inputs: Sequence[ModelInput]) -> Decided | NoArtifact:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._one_thread, self._model.decide, inputs)
+        except ArtifactNotFound as error:
+            return NoArtifact(str(error))
+
+    def _refresh_forever(self) -> None:
+        """Swap artifacts between two batches: in the model's own thread, where nothing else runs at that moment."""
+        while True:
+            time.sleep(REFRESH_SECONDS)
+            try:
+                self._one_thread.submit(self._model.refresh).result()
+            except OSError:
+                logging.getLogger("demur.host").exception("the artifact store cannot be read; nothing is changed")
+
+
+class RayHostClient:
+    """A model host behind a Ray Serve handle."""
+
+    def __init__(self, handle: DeploymentHandle) -> None:
+        self._handle = handle
+
+    async def state(self) -> HostState:
+        try:
+            state: HostState = await self._handle.state.remote()
+        except RayError as error:
+            raise ModelNotReady(f"the model's host does not answer: {type(error).__name__}") from error
+        return state
+
+    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
+        try:
+            decided: Decided | NoArtifact = await self._handle.decide.remote(inputs)
+        except BackPressureError as error:
+            raise Overloaded("the model's host is full; try again a little later") from error
+        if isinstance(decided, NoArtifact):
+            raise ArtifactNotFound(decided.why)
+        return decided
+
+
+@ray_serve.ingress()
+class Gateway:
+    """One replica of the HTTP gateway."""
+
+    def __init__(self, config: Config, dsn: str, hosts: dict[str, DeploymentHandle]) -> None:
+        _log_plainly()
+        self._config = config
+        self._database = open_database(dsn)
+        self._handler = Handler(
+            config,
+            {name: RayHostClient(handle) for name, handle in hosts.items()},
+            self._database,
+            clock=lambda: datetime.now(UTC),
+            new_id=uuid7,
+        )
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        from serve.http import gateway_app
+
+        return gateway_app(self._handler, max_body_bytes=self._config.limits.body_bytes)
+
+
+@ray_serve.ingress()
+class Console:
+    """One replica of the pages for people."""
+
+    def __init__(self, config: Config, dsn: str) -> None:
+        _log_plainly()
+        self._config = config
+        self._database = open_database(dsn)
+
+    def __serve_build_asgi_app__(self) -> Any:
+        from serve.console.pages import console_app
+
+        return console_app(self._config, self._database)
+
+
+def _log_plainly() -> None:
+    logging.getLogger("demur").setLevel(logging.INFO)

@@ -1,0 +1,45 @@
+"""Every error that a caller can meet, with its HTTP status, in one table."""
+
+from calibration_store.store import ArtifactNotFound
+from review.queue import ClaimLost, ItemNotFound
+from serve.batching import Overloaded
+from serve.handler import ModelNotReady, UnknownModel
+from serve.inputs import InvalidRequest, TooLarge
+from serve.journal import Unwritable
+from serve.wire import MalformedBody
+from traffic.database import DatabaseUnavailable
+from traffic.log import KeyReused, RecordNotFound
+
+STATUS: dict[type[Exception], int] = {
+    MalformedBody: 400,
+    InvalidRequest: 422,
+    TooLarge: 413,
+    UnknownModel: 404,
+    RecordNotFound: 404,
+    ItemNotFound: 404,
+    KeyReused: 409,
+    ClaimLost: 409,
+    Unwritable: 422,
+    Overloaded: 503,
+    ArtifactNotFound: 503,
+    ModelNotReady: 503,
+    DatabaseUnavailable: 503,
+}
+
+RETRY_AFTER_SECONDS = 1
+"""Told to callers with every 503."""
+
+
+def status_of(error: Exception) -> int:
+    """The status of an error from the table; the nearest class counts. 500 for one that nobody foresaw."""
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+def problem_json(error: Exception) -> dict[str, str]:
+    """`Problem`. Of an error that nobody foresaw, only that it happened is told; the log has the rest."""
+    if status_of(error) == 500:
+        return {
+            "kind": "InternalError",
+            "message": "something went wrong that should not; the service's log says what",
+        }
+    return {"kind": type(error).__name__, "message": str(error)}

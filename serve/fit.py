@@ -1,0 +1,106 @@
+"""`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
+
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from audit.findings import held_out_report
+from calibration_store.artifact import ModelIdentity, pack
+from calibration_store.fitting import Fit, fit_selector
+from calibration_store.store import ArtifactStore
+from serve.config import Config, ModelConfig
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
+from serve.models import Classifier, check_labels, fingerprint
+from traffic.dataset import BadDataFile, LabelledFile, read_labelled_file
+from uncertainty.output import LabelledOutput, Output
+
+LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers")
+ROWS_AT_A_TIME = 64
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are done, of how many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedArtifact:
+    name: str
+    fit: Fit
+    data: LabelledFile
+
+
+def fit_model(
+    config: Config, name: str, data: Path, *, clock: Callable[[], datetime], progress: Progress
+) -> FittedArtifact:
+    """Fit a model's selector on a labelled file and store it. Nothing is promoted here."""
+    model = config.model(name)
+    rows = read_labelled_file(data)
+    classes = _classes(rows, model)
+    check_labels(model.host.checkpoint, model.task.labels)
+    classifier = Classifier(model.host.checkpoint, device=model.host.device)
+    limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+    inputs = _inputs(rows, classifier, limits)
+
+    torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+    batches = []
+    for start in range(0, len(inputs), ROWS_AT_A_TIME):
+        chunk = inputs[start : start + ROWS_AT_A_TIME]
+        batches.append(classifier.run(chunk, model.recipe.needs, mc_passes=model.host.mc_passes))
+        progress(start + len(chunk), len(inputs))
+
+    fit = fit_selector(
+        model.recipe,
+        LabelledOutput(output=Output.concatenate(batches), classes=classes),
+        report=held_out_report,
+        report_share=model.calibration.report_share,
+        rng=np.random.default_rng(model.calibration.seed),
+    )
+    files = pack(
+        fit.selector,
+        model=name,
+        identity=ModelIdentity(
+            checkpoint=model.host.checkpoint,
+            fingerprint=fingerprint(classifier.folder),
+            labels=model.task.labels,
+        ),
+        facts={
+            "created_at": clock().isoformat(),
+            "configured": model.model_dump(mode="json", include={"scores", "confidence", "policy", "prediction_set"}),
+            "data": {"file": data.name, "sha256": rows.sha256, "n": len(rows)},
+            "n_fitted": fit.n_fitted,
+            "n_reported": fit.n_reported,
+            "report": fit.report,
+            "versions": {
+                "python": platform.python_version(),
+                **{library: importlib.metadata.version(library) for library in LIBRARIES},
+            },
+        },
+    )
+    ArtifactStore(config.artifacts).save(name, files)
+    return FittedArtifact(name=files.name, fit=fit, data=rows)
+
+
+def _classes(rows: LabelledFile, model: ModelConfig) -> np.ndarray:
+    index = {label: position for position, label in enumerate(model.task.labels)}
+    unknown = sorted(set(rows.labels) - set(index))
+    if unknown:
+        raise BadDataFile(
+            f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
+            f" it has: {', '.join(model.task.labels[:50])}"
+        )
+    return np.array([index[label] for label in rows.labels])
+
+
+def _inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:
+    inputs = []
+    for number, value in enumerate(rows.inputs, start=1):
+        try:
+            inputs.append(read_input(value, classifier.spec, limits))
+        except InvalidRequest as error:
+            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
+    return inputs

@@ -1,0 +1,321 @@
+"""The road of one request, from its body to its committed answer. Knows no HTTP and no Ray."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+import orjson
+
+from calibration_store.store import ArtifactNotFound
+from policies.decision import Action
+from review import queue
+from serve import journal, wire
+from serve.batching import GreedyBatcher, Overloaded
+from serve.config import Config, ModelConfig
+from serve.decided import Decided
+from serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput, TooLarge, read_input
+from serve.journal import Committed
+from traffic import log
+from traffic.database import Database, DatabaseUnavailable
+from traffic.record import Entry, KeyUse, Outcome, Record
+
+logger = logging.getLogger("demur.gateway")
+
+COMMIT_SIZE = 1024
+
+
+class UnknownModel(LookupError):
+    """No model of this name is served."""
+
+
+class ModelNotReady(RuntimeError):
+    """The model is still starting. Try again a little later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostState:
+    """What a host says about itself."""
+
+    spec: InputSpec
+    artifact: str | None
+    trouble: str
+
+
+class HostClient(Protocol):
+    """The way to a model host."""
+
+    async def state(self) -> HostState: ...
+
+    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
+        """Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An input on its way to the model, and when it set out."""
+
+    input: ModelInput
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a decided batch; no batch at all if the model failed."""
+
+    decided: Decided | None
+    index: int
+    why_none: str
+    queued_milliseconds: float
+
+
+class Road:
+    """One model as the gateway sees it."""
+
+    def __init__(self, name: str, config: ModelConfig, host: HostClient) -> None:
+        self.name = name
+        self.config = config
+        self.host = host
+        self._spec: InputSpec | None = None
+        batch = config.host.batch
+        self.batcher: GreedyBatcher[Asked, Row] = GreedyBatcher(
+            self._send,
+            max_size=batch.max_size,
+            in_flight=batch.in_flight * config.host.replicas,
+            max_queued=batch.max_queued,
+            name=f"model {name}",
+        )
+
+    async def spec(self) -> InputSpec:
+        """What the model takes. Asked of the host once."""
+        if self._spec is None:
+            try:
+                self._spec = (await asyncio.wait_for(self.host.state(), self.config.host.timeout_seconds)).spec
+            except TimeoutError:
+                raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
+        return self._spec
+
+    async def _send(self, asked: list[Asked]) -> list[Row]:
+        """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
+        left = time.perf_counter()
+        queued = [(left - item.at) * 1000 for item in asked]
+        try:
+            decided = await asyncio.wait_for(
+                self.host.decide([item.input for item in asked]), self.config.host.timeout_seconds
+            )
+        except (ArtifactNotFound, Overloaded):
+            raise
+        except TimeoutError:
+            why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
+            logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
+        except Exception:
+            logger.exception("model %s failed on a batch of %d", self.name, len(asked))
+            if len(asked) > 1:  # one of them may be to blame; the others shall not be held for it
+                return [row for item in asked for row in await self._send([item])]
+            why = "the model failed on this input"
+        else:
+            return [Row(decided, i, "", wait) for i, wait in enumerate(queued)]
+        return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
+
+
+class Handler:
+    """Everything that the gateway does, behind HTTP."""
+
+    def __init__(
+        self,
+        config: Config,
+        hosts: Mapping[str, HostClient],
+        database: Database,
+        *,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self._config = config
+        self._limits = InputLimits(
+            text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
+        )
+        self._roads = {name: Road(name, config.models[name], host) for name, host in hosts.items()}
+        self._database = database
+        self._clock = clock
+        self._new_id = new_id
+        self._commits: GreedyBatcher[Entry, Committed | Exception] = GreedyBatcher(
+            self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
+        )
+
+    async def predict(self, body: bytes, key: str | None) -> Committed:
+        """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
+        request = wire.parse(wire.PredictRequest, body)
+        use = _key_use(key, ["predict", request.model_dump()])
+        if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
+            return stored[0]
+        result = (await self._serve([request], [use]))[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def predict_batch(self, body: bytes, key: str | None) -> list[Committed | Exception]:
+        """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
+        items = wire.parse(wire.BatchRequest, body).items
+        if not items:
+            raise InvalidRequest("items: the batch is empty")
+        if len(items) > self._config.limits.batch:
+            raise TooLarge(f"items: the batch has {len(items):,}; at most {self._config.limits.batch:,} are taken")
+        use = _key_use(key, ["batch", items])
+        stored = await asyncio.to_thread(journal.replays, self._database, use) if use else {}
+        results: list[Committed | Exception | None] = [stored.get(position) for position in range(len(items))]
+        requests, positions = [], []
+        for position, item in enumerate(items):
+            if results[position] is None:
+                try:
+                    requests.append(wire.parse_item(item))
+                    positions.append(position)
+                except InvalidRequest as error:
+                    results[position] = error
+        uses = [
+            KeyUse(key=use.key, position=position, fingerprint=use.fingerprint) if use else None
+            for position in positions
+        ]
+        for position, result in zip(positions, await self._serve(requests, uses), strict=True):
+            results[position] = result
+        return [result for result in results if result is not None]
+
+    async def prediction(self, record_id: UUID) -> dict[str, Any]:
+        """What became of a prediction."""
+
+        def read() -> dict[str, Any]:
+            with self._database.transaction() as connection:
+                return wire.prediction_view_json(
+                    log.find_one(connection, record_id),
+                    queue.find_item(connection, record_id),
+                    log.outcomes_of(connection, record_id),
+                )
+
+        return await asyncio.to_thread(read)
+
+    async def add_outcome(self, record_id: UUID, body: bytes) -> Outcome:
+        """Note the truth about a prediction, as somebody outside knows it."""
+        told = wire.parse(wire.OutcomeRequest, body)
+
+        def write() -> Outcome:
+            with self._database.transaction() as connection:
+                record = log.find_one(connection, record_id)
+                road = self._roads.get(record.model)
+                if road and told.label not in road.config.task.labels:  # a model no longer served is not argued with
+                    raise InvalidRequest(
+                        f"label: {told.label!r} is not a label of {record.model!r};"
+                        f" it has: {', '.join(road.config.task.labels[:50])}"
+                    )
+                return log.add_outcome(connection, record_id, label=told.label, source=told.source, author=told.author)
+
+        return await asyncio.to_thread(write)
+
+    async def health(self) -> dict[str, Any]:
+        """How the database and every model are: `Health`."""
+
+        def ask_database() -> str:
+            try:
+                with self._database.transaction() as connection:
+                    connection.execute("select 1")
+                return "ok"
+            except DatabaseUnavailable:
+                return "unavailable"
+
+        async def ask(road: Road) -> dict[str, Any]:
+            try:
+                state = await asyncio.wait_for(road.host.state(), 5)
+            except Exception as error:  # any failure to answer is what we want to know
+                return {
+                    "status": "not ready",
+                    "artifact": None,
+                    "detail": str(error) or "no answer within 5 s",
+                }
+            status = "ok" if state.artifact else "no artifact"
+            return {"status": status, "artifact": state.artifact, "detail": state.trouble}
+
+        database, *states = await asyncio.gather(
+            asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
+        )
+        models = dict(zip(self._roads, states, strict=True))
+        well = database == "ok" and all(state["status"] == "ok" for state in models.values())
+        return {"status": "ok" if well else "not ok", "database": database, "models": models}
+
+    async def _serve(
+        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None]
+    ) -> list[Committed | Exception]:
+        results: list[Committed | Exception | None] = [None] * len(requests)
+        by_model: dict[str, list[int]] = {}
+        inputs: list[ModelInput | None] = [None] * len(requests)
+        for at, request in enumerate(requests):
+            try:
+                inputs[at] = read_input(request.input, await self._road(request.model).spec(), self._limits)
+                by_model.setdefault(request.model, []).append(at)
+            except (InvalidRequest, UnknownModel, ModelNotReady) as error:
+                results[at] = error
+
+        async def decide_and_commit(model: str, members: list[int]) -> None:
+            now = time.perf_counter()
+            try:
+                rows = await self._roads[model].batcher.submit([Asked(inputs[at], now) for at in members])  # type: ignore[arg-type]
+                entries = [
+                    Entry(
+                        record=self._record(requests[at], row),
+                        input=requests[at].input,
+                        key=uses[at],
+                    )
+                    for at, row in zip(members, rows, strict=True)
+                ]
+                committed = await self._commits.submit(entries)
+            except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
+                committed = [error] * len(members)
+            for at, result in zip(members, committed, strict=True):
+                results[at] = result
+
+        await asyncio.gather(*(decide_and_commit(model, members) for model, members in by_model.items()))
+        return [result for result in results if result is not None]
+
+    async def _commit(self, entries: list[Entry]) -> list[Committed | Exception]:
+        return await asyncio.to_thread(journal.commit, self._database, entries)
+
+    def _road(self, model: str) -> Road:
+        if model not in self._roads:
+            raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._roads)}")
+        return self._roads[model]
+
+    def _record(self, request: wire.PredictRequest, row: Row) -> Record:
+        decided, i = row.decided, row.index
+        action = decided.actions[i] if decided else Action.REVIEW.value
+        timings = {"queued": round(row.queued_milliseconds, 3)}
+        if decided:
+            timings["model"] = round(decided.model_milliseconds, 3)
+        return Record(
+            id=self._new_id(),
+            created_at=self._clock(),
+            model=request.model,
+            artifact=decided.artifact if decided else None,
+            group=request.group,
+            prediction=decided.predictions[i] if decided else None,
+            top_labels=decided.top_labels[i] if decided else [],
+            top_probabilities=decided.top_probabilities[i] if decided else [],
+            prediction_set=decided.prediction_sets[i] if decided else [],
+            scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
+            confidence=decided.confidence[i] if decided else None,
+            action=action,
+            reason=decided.reasons[i] if decided else row.why_none,
+            label_probability=1.0 if action == Action.REVIEW else 0.0,
+            timings=timings,
+        )
+
+
+def _key_use(key: str | None, request: Any) -> KeyUse | None:
+    """The use of a key by the first (or only) item of a request; the order of its JSON keys does not matter."""
+    checked = wire.checked_key(key)
+    if checked is None:
+        return None
+    canonical = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+    return KeyUse(key=checked, position=0, fingerprint=hashlib.sha256(canonical).digest())

@@ -1,0 +1,75 @@
+"""A model and the selector that judges it, for one batch at a time. Knows no Ray and no HTTP."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.config import ModelConfig
+from serve.decided import Decided, as_columns
+from serve.inputs import InputSpec, ModelInput
+from serve.models import Classifier, fingerprint
+
+log = logging.getLogger("demur.host")
+
+
+class ModelHost:
+    """Owns one model. Not safe to run from two threads at a time."""
+
+    def __init__(self, name: str, config: ModelConfig, store: ArtifactStore) -> None:
+        self.name = name
+        self.labels = config.task.labels
+        self._mc_passes = config.host.mc_passes
+        self._store = store
+        self._classifier = Classifier(config.host.checkpoint, device=config.host.device)
+        self._identity = ModelIdentity(
+            checkpoint=config.host.checkpoint,
+            fingerprint=fingerprint(self._classifier.folder),
+            labels=self.labels,
+        )
+        self._artifact: Artifact | None = None
+        self._why_none = ""
+        self._last_seen: str | None = None
+        self.refresh()
+
+    @property
+    def spec(self) -> InputSpec:
+        return self._classifier.spec
+
+    @property
+    def artifact_name(self) -> str | None:
+        return self._artifact.name if self._artifact else None
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no artifact, or why the one that was promoted last is not used; empty when all is well."""
+        return self._why_none
+
+    def refresh(self) -> None:
+        """Take up the artifact in force, if it is another one. A bad one is refused, and the old one stays."""
+        try:
+            name = self._store.name_in_force(self.name)
+            if name == self._last_seen and name is not None:
+                return
+            artifact = self._store.in_force(self.name)
+            artifact.check_fits(self._identity)
+        except (ArtifactNotFound, ArtifactRefused) as error:
+            if str(error) != self._why_none:
+                log.error("%s", error)
+            self._why_none = str(error)
+            self._last_seen = None
+            return
+        self._artifact, self._last_seen, self._why_none = artifact, name, ""
+        log.info("model %s: artifact %s is in force", self.name, artifact.name)
+
+    def decide(self, inputs: Sequence[ModelInput]) -> Decided:
+        """Run the model and judge its output; everything comes from the one artifact that is named in the result."""
+        artifact = self._artifact
+        if artifact is None:
+            raise ArtifactNotFound(self._why_none)
+        started = time.perf_counter()
+        output = self._classifier.run(inputs, artifact.selector.needs, mc_passes=self._mc_passes)
+        judgement = artifact.selector.decide(output)
+        spent = (time.perf_counter() - started) * 1000
+        return as_columns(artifact.name, self.labels, output, judgement, model_milliseconds=spent)

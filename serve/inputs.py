@@ -1,0 +1,138 @@
+"""From the `input` of a request to what a model takes: pixels in [0, 1], or text. Whatever does not fit is refused."""
+
+import base64
+import binascii
+import io
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+PNG_PREFIX = "data:image/png;base64,"
+
+Pixels = NDArray[np.float32]
+"""[channels, height, width], each value in [0, 1]."""
+
+ModelInput = str | Pixels
+
+
+class InvalidRequest(ValueError):
+    """The request cannot be served as it is. The message says which part, and what would be right."""
+
+
+class TooLarge(InvalidRequest):
+    """The request is larger than `limits` in the configuration allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """What a model takes. The size of an image is that of its processed form; PNGs of other sizes are resized."""
+
+    kind: Literal["image", "text"]
+    channels: int = 0
+    height: int = 0
+    width: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputLimits:
+    text_characters: int
+    image_pixels: int
+
+
+def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:
+    """Return the checked input in the form that the model takes."""
+    if spec.kind == "text":
+        return _text(value, limits)
+    if isinstance(value, str):
+        return _png(value, spec, limits)
+    if isinstance(value, list):
+        return _nested_numbers(value, spec)
+    raise InvalidRequest(f"input: this model takes an image, as nested numbers or as a {PNG_PREFIX}... URL")
+
+
+def picture(value: Any) -> bytes | None:
+    """Return an input that is an image as PNG, to be looked at; None if it is something else."""
+    if isinstance(value, str):
+        return base64.b64decode(value.removeprefix(PNG_PREFIX)) if value.startswith(PNG_PREFIX) else None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.dtype.kind not in "fiu" or array.ndim not in (2, 3):
+        return None
+    buffer = io.BytesIO()
+    Image.fromarray(np.rint(np.clip(array, 0, 1) * 255).astype(np.uint8).squeeze()).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _text(value: Any, limits: InputLimits) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"input: this model takes a text, not {_kind_of(value)}")
+    if not value.strip():
+        raise InvalidRequest("input: the text is empty")
+    if len(value) > limits.text_characters:
+        raise TooLarge(
+            f"input: the text has {len(value):,} characters; at most {limits.text_characters:,} are taken"
+            " (limits.text_characters)"
+        )
+    return value
+
+
+def _nested_numbers(value: list[Any], spec: InputSpec) -> Pixels:
+    shape = (spec.height, spec.width) if spec.channels == 1 else (spec.height, spec.width, spec.channels)
+    wanted = " x ".join(str(side) for side in shape)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InvalidRequest(f"input: the rows differ in length; this model takes {wanted} numbers") from None
+    if array.size and array.dtype.kind not in "fiu":
+        raise InvalidRequest(f"input: only numbers are taken, {wanted} of them")
+    if array.shape != shape:
+        here = " x ".join(str(side) for side in array.shape)
+        raise InvalidRequest(f"input: the shape is {here}; this model takes {wanted}")
+    if not np.isfinite(array).all():
+        raise InvalidRequest("input: a pixel is NaN or infinite")
+    if array.min() < 0 or array.max() > 1:
+        raise InvalidRequest(
+            f"input: pixels lie in [0, 1], and these reach from {array.min():g} to {array.max():g}; scale them first"
+        )
+    return _channels_first(array.astype(np.float32))
+
+
+def _png(value: str, spec: InputSpec, limits: InputLimits) -> Pixels:
+    if not value.startswith(PNG_PREFIX):
+        raise InvalidRequest(f"input: an image given as text must be a URL that starts with {PNG_PREFIX}")
+    try:
+        image = Image.open(io.BytesIO(base64.b64decode(value[len(PNG_PREFIX) :], validate=True)), formats=["PNG"])
+        if image.width * image.height > limits.image_pixels:
+            raise TooLarge(
+                f"input: the image has {image.width} x {image.height} pixels; at most {limits.image_pixels:,} are"
+                " taken (limits.image_pixels)"
+            )
+        decoded = np.asarray(image.convert("L" if spec.channels == 1 else "RGB"), dtype=np.float32) / np.float32(255)
+    except TooLarge:
+        raise
+    except binascii.Error:
+        raise InvalidRequest("input: the image URL is not valid base64") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        raise InvalidRequest("input: the image URL does not hold a PNG that can be read") from None
+    return _channels_first(decoded)
+
+
+def _channels_first(pixels: Pixels) -> Pixels:
+    return pixels[np.newaxis] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
+
+
+def _kind_of(value: Any) -> str:
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return kinds.get(type(value), type(value).__name__)

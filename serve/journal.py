@@ -1,0 +1,86 @@
+"""The one write of the request path: a group of records and the queue places of those held, in one transaction."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from policies.decision import Action
+from review import queue
+from traffic import log
+from traffic.database import TRAFFIC_MIGRATIONS, Connection, Database, migrate, one_line
+from traffic.record import Entry, KeyUse, Record
+
+MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS]
+
+logger = logging.getLogger("demur.journal")
+
+
+class Unwritable(ValueError):
+    """PostgreSQL refused this one record. It was not acknowledged; the message says what PostgreSQL said."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What is on disk for an entry."""
+
+    record: Record
+    replayed: bool
+    """True if this key had been used for this input before: `record` is the one from then, and nothing was written."""
+
+
+def open_database(dsn: str) -> Database:
+    """Connect, and bring the schema of both rooms of the memory up to date."""
+    database = Database(dsn)
+    try:
+        migrate(database, MIGRATIONS)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def commit(database: Database, entries: Sequence[Entry]) -> list[Committed | Exception]:
+    """Write the entries and return, for each, what is on disk now or why nothing is.
+
+    Raises `DatabaseUnavailable` for all of them together. A record that PostgreSQL refuses takes none of its
+    neighbours with it.
+    """
+    try:
+        with database.transaction() as connection:
+            late = log.claim_keys(connection, entries)
+            new = [entry for entry in entries if entry.record.id not in late]
+            _write(connection, new)
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        if len(entries) > 1:
+            return [commit(database, [entry])[0] for entry in entries]
+        logger.exception("a record was refused")
+        return [Unwritable(f"the record could not be written: {one_line(error)}")]
+    return [
+        _earlier(database, entry) if entry.record.id in late else Committed(record=entry.record, replayed=False)
+        for entry in entries
+    ]
+
+
+def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
+    """What was stored under this key, by position; raises `KeyReused` if that was for another input."""
+    with database.transaction() as connection:
+        found = log.find_by_key(connection, use.key, use.fingerprint)
+    return {position: Committed(record=record, replayed=True) for position, record in found.items()}
+
+
+def _write(connection: Connection, entries: Sequence[Entry]) -> None:
+    held = [entry.record for entry in entries if entry.record.action == Action.REVIEW]
+    with connection.pipeline():
+        log.append(connection, entries)
+        if held:
+            queue.enqueue(connection, held)
+
+
+def _earlier(database: Database, entry: Entry) -> Committed | Exception:
+    assert entry.key is not None
+    try:
+        return replays(database, entry.key)[entry.key.position]
+    except log.KeyReused as error:
+        return error

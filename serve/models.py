@@ -1,0 +1,245 @@
+"""Classifiers of the transformers library: any image or text classifier, from a folder or by its name on a hub."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+from transformers.utils import logging as transformers_logging
+
+from serve.inputs import InputSpec, ModelInput
+from uncertainty.checks import Array
+from uncertainty.output import Need, Output
+
+FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
+
+ROWS_AT_A_TIME = 256
+"""Monte-Carlo passes of a batch are run together, this many rows in one forward pass."""
+
+
+class BadCheckpoint(ValueError):
+    """The checkpoint cannot be served. The message says which one, and why."""
+
+
+class NoEmbedding(RuntimeError):
+    """The input of the classification head could not be found in this architecture. Leave out the scores that
+    need the embedding."""
+
+
+class Classifier:
+    """A model on a device. Not safe to run from two threads at a time."""
+
+    def __init__(self, checkpoint: str, *, device: str = "auto") -> None:
+        self.folder = local_folder(checkpoint)
+        self.device = torch.device(_best_device() if device == "auto" else device)
+        config = read_config(self.folder)
+        self.labels_in_checkpoint = [config.id2label[index] for index in range(config.num_labels)]
+        self._is_image = _is_image(config, self.folder)
+        auto = AutoModelForImageClassification if self._is_image else AutoModelForSequenceClassification
+        self._model = auto.from_pretrained(self.folder, config=config).to(self.device).eval()
+        if self._is_image:
+            self._processor = AutoImageProcessor.from_pretrained(self.folder)
+            _check_scale(self._processor, self.folder)
+        else:
+            self._tokenizer = AutoTokenizer.from_pretrained(self.folder)
+            if self._tokenizer.pad_token is None:  # decoders often come without one, and a batch needs it
+                self._tokenizer.pad_token = self._tokenizer.eos_token
+                self._model.config.pad_token_id = self._tokenizer.pad_token_id
+            self._longest = min(self._tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
+        self._head = _last_linear(self._model, config.num_labels)
+        self._head_is_right = False  # until a first batch has shown it
+
+    @property
+    def spec(self) -> InputSpec:
+        if not self._is_image:
+            return InputSpec(kind="text")
+        cropped = getattr(self._processor, "do_center_crop", False)
+        size = self._processor.crop_size if cropped else self._processor.size
+        return InputSpec(
+            kind="image",
+            channels=getattr(self._model.config, "num_channels", 3),
+            height=size.get("height") or size["shortest_edge"],
+            width=size.get("width") or size["shortest_edge"],
+        )
+
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, mc_passes: int = 20) -> Output:
+        """Return what was asked for about each input, and nothing that was not."""
+        features = self._features(inputs)
+        with torch.inference_mode():
+            if "embedding" in needs:
+                logits, embedding = self._forward_with_embedding(features)
+            else:
+                logits, embedding = self._forward(features), None
+            mc_logits = self._dropout_passes(features, mc_passes) if "mc_probabilities" in needs else None
+        return Output.from_logits(logits, embedding=embedding, mc_logits=mc_logits)
+
+    def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:
+        if not self._is_image:
+            encoded = self._tokenizer(
+                list(inputs), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
+            )
+        else:
+            spec = self.spec
+            exact = all(image.shape[1:] == (spec.height, spec.width) for image in inputs)  # type: ignore[union-attr]
+            as_is = {"do_resize": False, "do_center_crop": False} if exact else {}
+            encoded = self._processor(
+                images=list(inputs),
+                do_rescale=False,  # pixels are in [0, 1] already
+                input_data_format="channels_first",
+                return_tensors="pt",
+                **as_is,
+            )
+        return {name: tensor.to(self.device) for name, tensor in encoded.items()}
+
+    def _forward(self, features: dict[str, torch.Tensor]) -> Array:
+        return _numbers(self._model(**features).logits)
+
+    def _forward_with_embedding(self, features: dict[str, torch.Tensor]) -> tuple[Array, Array]:
+        seen: list[torch.Tensor] = []
+        hook = self._head.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
+        try:
+            logits = self._model(**features).logits
+        finally:
+            hook.remove()
+        embedding = seen[-1] if seen else logits.new_zeros(0)
+        if embedding.ndim == 3:  # a decoder's head sees every token; its verdict is that of the last real one
+            mask = features["attention_mask"]
+            last = (mask * torch.arange(mask.shape[1], device=mask.device)).argmax(dim=1)
+            embedding = embedding[torch.arange(len(last), device=mask.device), last]
+        if not self._head_is_right:
+            again = self._head(embedding) if embedding.ndim == 2 else embedding
+            if again.shape != logits.shape or not torch.allclose(again, logits, atol=1e-3, rtol=1e-3):
+                raise NoEmbedding(
+                    f"the input of the classification head of {type(self._model).__name__} was not found;"
+                    " leave out the scores that need the embedding"
+                )
+            self._head_is_right = True
+        return _numbers(logits), _numbers(embedding)
+
+    def _dropout_passes(self, features: dict[str, torch.Tensor], passes: int) -> Array:
+        """[n, passes, C]: every row of every pass has dropout masks of its own."""
+        n = len(next(iter(features.values())))
+        together = max(1, min(passes, ROWS_AT_A_TIME // n))
+        parts = []
+        with only_dropout_training(self._model):
+            for start in range(0, passes, together):
+                times = min(together, passes - start)
+                repeated = {name: tensor.repeat(times, *[1] * (tensor.ndim - 1)) for name, tensor in features.items()}
+                parts.append(self._forward(repeated).reshape(times, n, -1))
+        return np.concatenate(parts).swapaxes(0, 1)
+
+
+@contextmanager
+def only_dropout_training(model: nn.Module) -> Iterator[None]:
+    """Dropout as in training, everything else (batch norm above all) as in use.
+
+    Attention layers count as dropout: they drop attention weights by a function that asks for their own mode, and
+    nothing else in them does.
+    """
+    dropping = [m for m in model.modules() if isinstance(m, DROPOUTS) or "Attention" in type(m).__name__]
+    try:
+        for module in dropping:
+            module.training = True  # not .train(), which would reach the children
+        yield
+    finally:
+        for module in dropping:
+            module.training = False
+
+
+def read_config(folder: Path) -> Any:
+    """The configuration of a checkpoint, without its weights."""
+    try:
+        return AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise BadCheckpoint(f"{folder} has no config.json that transformers can read: {_first_line(error)}") from None
+
+
+def check_labels(checkpoint: str, labels: Sequence[str]) -> None:
+    """Raise `BadCheckpoint` unless these labels can be those of the checkpoint, in its order."""
+    config = read_config(local_folder(checkpoint))
+    if config.problem_type not in (None, "single_label_classification"):
+        raise BadCheckpoint(f"{checkpoint} was trained for {config.problem_type}, which is not a multiclass task")
+    own = [config.id2label[index] for index in range(config.num_labels)]
+    if len(own) != len(labels):
+        raise BadCheckpoint(
+            f"task.labels lists {len(labels)} labels, and {checkpoint} has {len(own)} classes: {own[:12]}"
+        )
+    if sorted(own) == sorted(labels) and list(labels) != own:
+        raise BadCheckpoint(f"task.labels has the labels of {checkpoint} in another order; write them as {own}")
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 over names and contents of the files that make the checkpoint what it is."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in FILES_OF_A_CHECKPOINT for path in folder.glob(pattern)}):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def local_folder(checkpoint: str) -> Path:
+    """The folder of a checkpoint; one that is on a hub is fetched into the hub's own cache."""
+    if Path(checkpoint).is_dir():
+        return Path(checkpoint)
+    try:
+        return Path(snapshot_download(checkpoint, allow_patterns=list(FILES_OF_A_CHECKPOINT)))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise BadCheckpoint(
+            f"{checkpoint!r} is neither a folder nor a model that a hub hands out: {_first_line(error)}"
+        ) from None
+
+
+def _is_image(config: Any, folder: Path) -> bool:
+    named = " ".join(config.architectures or [])
+    if "ForImageClassification" in named:
+        return True
+    if "ForSequenceClassification" in named:
+        return False
+    raise BadCheckpoint(f"{folder} holds {named or 'no architecture'}, which is no image or sequence classifier")
+
+
+def _check_scale(processor: Any, folder: Path) -> None:
+    """Inputs come to us in [0, 1]: only models whose 8-bit pixels are divided by 255 see what they were trained on."""
+    if (
+        not getattr(processor, "do_rescale", True)
+        or abs(getattr(processor, "rescale_factor", 1 / 255) * 255 - 1) > 1e-6
+    ):
+        raise BadCheckpoint(
+            f"{folder}: its image processor does not scale pixels to [0, 1], which is all that is supported"
+        )
+
+
+def _last_linear(model: nn.Module, classes: int) -> nn.Module:
+    heads = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == classes]
+    return heads[-1] if heads else nn.Identity()  # Identity is never called: `NoEmbedding` says so
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _numbers(tensor: torch.Tensor) -> Array:
+    return np.asarray(tensor.double().cpu())
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,198 @@
+"""What goes over HTTP: the bodies that are taken and given, as the OpenAPI document shows them."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar
+from uuid import UUID
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from review.item import ReviewItem
+from serve.config import complaint
+from serve.inputs import InvalidRequest
+from traffic.record import Outcome, Record
+
+Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""A short text without control characters."""
+
+IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class MalformedBody(ValueError):
+    """The body is not JSON."""
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PredictRequest(Body):
+    """One input for one model."""
+
+    model: str = Field(description="Name of a model in the configuration.")
+    input: Any = Field(
+        description="What the task takes: a string for text; for an image, nested numbers in [0, 1] (rows of pixels, or"
+        " rows of pixels of channels) or a `data:image/png;base64,` URL."
+    )
+    group: Word | None = Field(
+        default=None, description="Your word for where the input comes from. Audits are broken down by it."
+    )
+
+
+class BatchRequest(Body):
+    """Up to 1,024 requests. Each succeeds or fails by itself."""
+
+    items: list[Any] = Field(description="Bodies of /v1/predict.", json_schema_extra={"minItems": 1, "maxItems": 1024})
+
+
+class OutcomeRequest(Body):
+    """The truth about a prediction, as you came to know it."""
+
+    label: Word = Field(description="The right label, one of the model's.")
+    source: Word = Field(default="api", description="Where it is known from.")
+    author: Word | None = Field(default=None, description="Who says so.")
+
+
+class ReviewState(BaseModel):
+    status: Literal["waiting", "claimed", "resolved"]
+    url: str = Field(description="Where to ask what became of it.")
+
+
+class Prediction(BaseModel):
+    """A prediction, and whether it may be relied on."""
+
+    id: UUID
+    model: str
+    action: Literal["answer", "review", "abstain"] = Field(
+        description="`answer`: rely on it. `review`: a person is asked. `abstain`: nobody is."
+    )
+    abstained: bool = Field(description="True unless the action is `answer`.")
+    prediction: str | None = Field(description="The most probable label; null if the model's output was unusable.")
+    prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first.")
+    confidence: float | None = Field(description="Calibrated probability that the prediction is right.")
+    scores: dict[str, float | None] = Field(description="Uncertainty: higher is less sure. Null where undefined.")
+    reason: str
+    artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
+    group: str | None
+    review: ReviewState | None = Field(description="Null if nobody was asked.")
+
+
+class OutcomeView(BaseModel):
+    label: str
+    source: str
+    author: str | None
+    at: datetime
+
+
+class PredictionView(Prediction):
+    """A prediction, and what became of it."""
+
+    at: datetime
+    outcome: OutcomeView | None = Field(description="The latest outcome, which is the one that counts.")
+    outcomes: list[OutcomeView] = Field(description="Every outcome, oldest first.")
+
+
+class Problem(BaseModel):
+    """What is wrong, and the way out."""
+
+    kind: str
+    message: str
+
+
+class ProblemResponse(BaseModel):
+    error: Problem
+
+
+class BatchResult(BaseModel):
+    """Either a prediction or an error, with the status that it would have had alone."""
+
+    status: int
+    prediction: Prediction | None = None
+    error: Problem | None = None
+
+
+class BatchResponse(BaseModel):
+    results: list[BatchResult] = Field(description="One for each item, in order.")
+
+
+class ModelHealth(BaseModel):
+    status: Literal["ok", "not ready", "no artifact"]
+    artifact: str | None
+    detail: str = Field(description="What is wrong, if something is.")
+
+
+class Health(BaseModel):
+    status: Literal["ok", "not ok"]
+    database: Literal["ok", "unavailable"]
+    models: dict[str, ModelHealth]
+
+
+B = TypeVar("B", bound=Body)
+
+
+def parse(kind: type[B], body: bytes) -> B:
+    """Return the checked body, or raise `MalformedBody` or `InvalidRequest` in words for the caller."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "json_invalid":
+            detail = str(error.errors()[0]["ctx"]["error"])
+            raise MalformedBody(f"the body is not JSON: {detail}") from None
+        raise InvalidRequest(complaint(error)) from None
+
+
+def parse_item(item: Any) -> PredictRequest:
+    """The same for one item of a batch."""
+    try:
+        return PredictRequest.model_validate(item)
+    except ValidationError as error:
+        raise InvalidRequest(complaint(error)) from None
+
+
+def checked_key(key: str | None) -> str | None:
+    """Return an Idempotency-Key, None where there is no such header."""
+    if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
+        raise InvalidRequest("Idempotency-Key: 1 to 255 printable ASCII characters without blanks are taken")
+    return key
+
+
+def prediction_json(record: Record) -> dict[str, Any]:
+    """The answer to a request, the same whenever it is given: `Prediction`."""
+    return {
+        "id": str(record.id),
+        "model": record.model,
+        "action": record.action,
+        "abstained": record.action != "answer",
+        "prediction": record.prediction,
+        "prediction_set": record.prediction_set,
+        "confidence": record.confidence,
+        "scores": record.scores,
+        "reason": record.reason,
+        "artifact": record.artifact,
+        "group": record.group,
+        "review": _review(record, "waiting") if record.action == "review" else None,
+    }
+
+
+def prediction_view_json(record: Record, item: ReviewItem | None, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What became of a prediction: `PredictionView`."""
+    told = [
+        {"label": o.label, "source": o.source, "author": o.author, "at": o.created_at.isoformat()} for o in outcomes
+    ]
+    return {
+        **prediction_json(record),
+        "review": _review(record, item.status.value) if item else None,
+        "at": record.created_at.isoformat(),
+        "outcome": told[-1] if told else None,
+        "outcomes": told,
+    }
+
+
+def dump(value: Any) -> bytes:
+    return orjson.dumps(value)
+
+
+def _review(record: Record, status: str) -> dict[str, str]:
+    return {"status": status, "url": f"/v1/predictions/{record.id}"}
