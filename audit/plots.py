@@ -18,7 +18,7 @@ STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "
 def risk_coverage(rows: Judged, *, max_points: int = 2000) -> str:
     """Risk among the answered against the share answered, if the limit were moved along the confidence."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+        figure = Figure(figsize=(5.2, 3.9), layout="constrained")
         axes = figure.subplots()
         wrong = 1 - rows.correct
         for u, colour, name in ((-rows.confidence, BLUE, "confidence"), (wrong, GREY, "a perfect score")):
@@ -37,7 +37,7 @@ def risk_coverage(rows: Judged, *, max_points: int = 2000) -> str:
         )
         axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
         axes.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
-        axes.legend(frameon=False, loc="upper left")
+        figure.legend(frameon=False, loc="outside upper left", ncols=2)
         return _svg(figure)
 
 
@@ -66,7 +66,7 @@ def reliability(rows: Judged, *, n_bins: int = 10) -> str:
             middles = (np.arange(n_bins) + 0.5 + offset) / n_bins
             counts.bar(middles, [b.count for b in bins], width=0.38 / n_bins, color=colour)
         axes.set(ylabel="share right", ylim=(0, 1.03))
-        axes.legend(frameon=False, loc="upper left")
+        figure.legend(frameon=False, loc="outside upper left")
         counts.set(xlabel="confidence", ylabel="rows", xlim=(0, 1), yscale="log")
         return _svg(figure)
 

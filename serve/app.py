@@ -1,5 +1,6 @@
 """The Ray Serve applications, built from the configuration: `serve.app:build` and `serve.app:build_console`."""
 
+import atexit
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ray.serve import Application
 
 from serve.config import BadConfig, Config, HostConfig, load_config, with_absolute_paths
 from serve.deployments import Console, Gateway, Host
-from serve.postgres import open_embedded
+from serve.postgres import EmbeddedPostgres
 
 MAX_ONGOING = 10_000
 """Bound on HTTP requests in one gateway; the batchers' own bounds are reached before it."""
@@ -62,7 +63,9 @@ def _dsn(config: Config) -> str:
             "`database: embedded` belongs to a process on your own machine: use `demur up` or `serve run`, or give the"
             " address of a PostgreSQL for `serve deploy`"
         )
-    return open_embedded(config.data)
+    embedded = EmbeddedPostgres(config.data)
+    atexit.register(embedded.close)
+    return embedded.dsn
 
 
 def _gpus(host: HostConfig) -> float:

@@ -5,6 +5,7 @@ import getpass
 import logging
 import os
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -223,8 +224,8 @@ def audit(
 ) -> None:
     """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
     from audit.report import audit as measure
-    from serve.postgres import close_embedded, open_embedded
-    from traffic.database import Database
+    from serve.journal import open_database
+    from serve.postgres import EmbeddedPostgres
     from traffic.dataset import read_traffic
 
     settings = load_config(config_path(config))
@@ -233,14 +234,14 @@ def audit(
     name = model or next(iter(settings.models))
     settings.model(name)
     start, end = moment(since), moment(until)
-    dsn = open_embedded(settings.data) if settings.database == "embedded" else settings.database
-    try:
-        database = Database(dsn)
+    with ExitStack() as opened:
+        dsn = settings.database
+        if dsn == "embedded":
+            dsn = opened.enter_context(EmbeddedPostgres(settings.data)).dsn
+        database = open_database(dsn)
+        opened.callback(database.close)
         with out.status("reading records"), database.transaction() as connection:
             traffic = read_traffic(connection, name, since=start, until=end)
-        database.close()
-    finally:
-        close_embedded()
     with out.status("measuring"):
         report = measure(traffic, model=name, since=start, until=end)
         to.mkdir(parents=True, exist_ok=True)

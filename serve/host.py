@@ -9,7 +9,7 @@ from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config import ModelConfig
 from serve.decided import Decided, as_columns
 from serve.inputs import InputSpec, ModelInput
-from serve.models import Classifier, fingerprint
+from serve.models import Classifier, NoEmbedding, fingerprint
 
 log = logging.getLogger("demur.host")
 
@@ -54,12 +54,14 @@ class ModelHost:
                 return
             artifact = self._store.in_force(self.name)
             artifact.check_fits(self._identity)
-        except (ArtifactNotFound, ArtifactRefused) as error:
+        except (ArtifactNotFound, ArtifactRefused, NoEmbedding) as error:
             if str(error) != self._why_none:
                 log.error("%s", error)
             self._why_none = str(error)
             self._last_seen = None
             return
+        # the first pass through a model is slow, and shows whether it can give what the scores need
+        self._classifier.run([self._classifier.example()], artifact.selector.needs, mc_passes=self._mc_passes)
         self._artifact, self._last_seen, self._why_none = artifact, name, ""
         log.info("model %s: artifact %s is in force", self.name, artifact.name)
 

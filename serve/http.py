@@ -7,6 +7,7 @@ from uuid import UUID
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from serve import wire
@@ -36,7 +37,7 @@ IdempotencyKey = Annotated[
 
 def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
     """The gateway as an ASGI application."""
-    app = FastAPI(title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None)
+    app: FastAPI = FastAPIOffline(title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None)
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
     app.add_exception_handler(RequestValidationError, _as_invalid_request)

@@ -77,6 +77,13 @@ class Classifier:
             width=size.get("width") or size["shortest_edge"],
         )
 
+    def example(self) -> ModelInput:
+        """An input without meaning that the model takes: to warm it up, and to show what a request looks like."""
+        spec = self.spec
+        if spec.kind == "text":
+            return "a text"
+        return np.zeros((spec.channels, spec.height, spec.width), dtype=np.float32)
+
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, mc_passes: int = 20) -> Output:
         """Return what was asked for about each input, and nothing that was not."""
         features = self._features(inputs)

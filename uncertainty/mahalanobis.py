@@ -32,8 +32,9 @@ class MahalanobisDistance:
         rows = finite("features", features, ndim=2)
         if rows.shape[1] != len(self.whitening):
             raise InvalidInput(f"features have {rows.shape[1]} dimensions; {len(self.whitening)} were fitted")
-        distances = cdist(rows @ self.whitening, self.means @ self.whitening, metric="sqeuclidean")
-        return np.asarray(distances.min(axis=1))
+        middle = self.means.mean(axis=0)  # an offset common to all features must not cost digits
+        here, there = (rows - middle) @ self.whitening, (self.means - middle) @ self.whitening
+        return np.asarray(cdist(here, there, metric="sqeuclidean").min(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from calibration_store.artifact import ModelIdentity, pack
+from policies.selector import SelectorRecipe
+from policies.threshold import TargetRisk
+from uncertainty.calibrators import CALIBRATORS
+from uncertainty.output import LabelledOutput, Output
+from uncertainty.scores import SCORES
+
+
+@pytest.fixture(scope="session")
+def identity():
+    return ModelIdentity(checkpoint="a/model", fingerprint="f" * 64, labels=("no", "yes", "maybe"))
+
+
+@pytest.fixture(scope="session")
+def rows():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=200)
+    logits = rng.normal(size=(200, 3)) + 2 * np.eye(3)[truth]
+    return LabelledOutput(output=Output.from_logits(logits, embedding=rng.normal(size=(200, 4))), classes=truth)
+
+
+@pytest.fixture(scope="session")
+def recipe():
+    return SelectorRecipe(
+        scores={"entropy": SCORES["entropy"](), "mahalanobis": SCORES["mahalanobis"]()},
+        confidence_score="entropy",
+        calibrator=CALIBRATORS["isotonic"](),
+        policy=TargetRisk(max_risk=0.1),
+        set_alpha=0.1,
+    )
+
+
+@pytest.fixture(scope="session")
+def selector(recipe, rows):
+    return recipe.fit(rows, statistics=rows)
+
+
+@pytest.fixture
+def files(selector, identity):
+    return pack(selector, model="toy", identity=identity, facts={"report": {"accuracy": {"value": 0.8, "n": 10}}})

@@ -1,0 +1,93 @@
+"""What many tests share: one real PostgreSQL for the session, a schema of its own for each test, the digits."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import connect, sql
+from uuid_utils.compat import uuid7
+
+from serve.journal import open_database
+from serve.postgres import EmbeddedPostgres
+from traffic.database import Database
+from traffic.record import Entry, Record
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a running PostgreSQL. Its folder has a short name because of its socket."""
+    folder = Path(tempfile.mkdtemp(prefix="demur-test-"))
+    with EmbeddedPostgres(folder) as server:
+        yield server.dsn
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def dsn(postgres: str) -> Iterator[str]:
+    """The address of an empty schema."""
+    name = f"test_{uuid7().hex}"
+    with connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
+        yield f"{postgres}&options=-csearch_path%3D{name}"
+        connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def database(dsn: str) -> Iterator[Database]:
+    """A migrated database."""
+    opened = open_database(dsn)
+    yield opened
+    opened.close()
+
+
+def entry(**changes: Any) -> Entry:
+    """Something to write: a held prediction, unless told otherwise."""
+    key = changes.pop("key", None)
+    value = changes.pop("input", [[0.0, 1.0], [1.0, 0.0]])
+    record: dict[str, Any] = {
+        "id": uuid7(),
+        "created_at": datetime.now(UTC),
+        "model": "toy",
+        "artifact": "toy-1",
+        "group": None,
+        "prediction": "7",
+        "top_labels": ["7", "1"],
+        "top_probabilities": [0.61, 0.1 + 0.2],
+        "prediction_set": ["7", "1"],
+        "scores": {"softmax_response": 0.39, "entropy": None},
+        "confidence": 0.61,
+        "action": "review",
+        "reason": "confidence 0.61 is below 0.93, the limit",
+        "label_probability": 1.0,
+        "timings": {"model": 1.5},
+    }
+    return Entry(record=Record(**{**record, **changes}), input=value, key=key)
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the digits' parts: train, calibration and test."""
+    folder = tmp_path_factory.mktemp("digits")
+    script = ROOT / "deploy/models/digits/parts.py"
+    subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
+    return folder
+
+
+def digit_rows(digits: Path, part: str = "test") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (digits / f"{part}.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_hub() -> None:
+    """Models in tests are ours; nobody waits for a network."""
+    os.environ["HF_HUB_OFFLINE"] = "1"

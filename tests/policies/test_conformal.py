@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.conformal import conformal_quantile, fit_label_sets
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.floats(0.01, 0.99))
+def test_the_fitted_scores_are_covered_and_the_finite_rank_is_not_below_the_plain_one(scores, alpha):
+    finite = conformal_quantile(scores, alpha)
+    assert np.mean(np.array(scores) <= finite) >= 1 - alpha - 1e-9
+    assert finite >= conformal_quantile(scores, alpha, method="plain")
+
+
+def draw(rng, n, classes=4):
+    """Softmax rows with a truth that is drawn from another, flatter distribution: an over-confident model."""
+    logits = rng.normal(size=(n, classes)) * 2
+    flat = np.exp(logits * 0.6)
+    flat /= flat.sum(axis=1, keepdims=True)
+    truth = (flat.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    probabilities = np.exp(logits)
+    return probabilities / probabilities.sum(axis=1, keepdims=True), truth
+
+
+def test_the_promise_holds():
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(300):
+        sets = fit_label_sets(*draw(rng, 100), alpha=0.1)
+        probabilities, truth = draw(rng, 50)
+        covered.append(sets.of(probabilities)[np.arange(50), truth].mean())
+    assert np.mean(covered) >= 0.9 - 3 * np.std(covered) / np.sqrt(300)
+
+
+def test_a_set_is_never_empty_and_holds_the_prediction():
+    sets = fit_label_sets(np.tile([0.99, 0.01], (200, 1)), np.zeros(200, dtype=int), alpha=0.1)
+    assert sets.of(np.array([[0.6, 0.4], [0.995, 0.005]])).tolist() == [[True, False], [True, False]]
+
+
+def test_too_few_rows_give_full_sets():
+    sets = fit_label_sets(np.array([[0.9, 0.1]] * 5), np.zeros(5, dtype=int), alpha=0.01)
+    assert sets.of(np.array([[0.99, 0.01]])).all()
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -1])
+def test_alpha_lies_strictly_between_0_and_1(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        conformal_quantile([0.1], alpha)

@@ -1,0 +1,83 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from serve.journal import open_database
+from serve.postgres import EmbeddedPostgres, clear_stale_lock, is_alive
+from traffic.database import DatabaseUnavailable
+
+USER = """
+import sys, time
+from pathlib import Path
+from serve.postgres import EmbeddedPostgres
+server = EmbeddedPostgres(Path(sys.argv[1]))
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def data():
+    folder = Path(tempfile.mkdtemp(prefix="demur-test-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def server_pid(data):
+    return int((data / "postgres/postmaster.pid").read_text().split("\n")[0])
+
+
+def test_the_last_user_stops_the_server(data):
+    first, second = EmbeddedPostgres(data), EmbeddedPostgres(data)
+    pid = server_pid(data)
+    first.close()
+    first.close()
+    assert is_alive(pid)
+    second.close()
+    assert not is_alive(pid)
+
+
+def test_a_user_that_was_killed_is_not_counted(data):
+    other = subprocess.Popen([sys.executable, "-c", USER, data], stdout=subprocess.PIPE)
+    assert other.stdout.readline() == b"up\n"
+    with EmbeddedPostgres(data):
+        pid = server_pid(data)
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    assert not is_alive(pid)
+
+
+def test_a_server_that_was_killed_comes_back_to_the_same_pool(data):
+    said = []
+    with EmbeddedPostgres(data, say=said.append) as server:
+        database = open_database(server.dsn)
+        killed = server_pid(data)
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        with pytest.raises(DatabaseUnavailable), database.transaction() as connection:  # noqa: PT012
+            while time.monotonic() < deadline:
+                connection.execute("select 1")
+        assert not is_alive(killed)
+        server.keep_running()
+        assert any("died" in line for line in said)
+        with database.transaction() as connection:
+            assert connection.execute("select count(*) from records").fetchone() == (0,)
+        database.close()
+
+
+def test_a_stale_lock_is_removed_and_said(tmp_path):
+    (tmp_path / "postmaster.pid").write_text("1\n/somewhere\n")  # alive, but no PostgreSQL
+    said = []
+    clear_stale_lock(tmp_path, said.append)
+    assert "stale lock" in said[0]
+    assert not (tmp_path / "postmaster.pid").exists()
+    clear_stale_lock(tmp_path, said.append)
+    assert len(said) == 1

@@ -1,0 +1,53 @@
+"""The house as it is drawn: imports point down, never up, never sideways between the wings."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+BELOW = {
+    "uncertainty": set(),
+    "traffic": set(),
+    "policies": {"uncertainty"},
+    "review": {"traffic"},
+    "calibration_store": {"policies", "uncertainty", "traffic"},
+    "audit": {"calibration_store", "policies", "uncertainty", "review", "traffic"},
+    "serve": {"audit", "calibration_store", "policies", "uncertainty", "review", "traffic"},
+}
+"""What each room may import, besides itself and libraries."""
+
+ONLY_UNDER_THE_ROOF = {"ray", "fastapi", "starlette", "pydantic", "typer", "asyncio", "torch", "transformers", "os"}
+"""HTTP, Ray, the environment and models: the rooms below are plain functions of numbers and rows."""
+
+
+def imports(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: import from where a thing lives, not relatively"
+            names.add(node.module or "")
+    return {name.split(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_imports_point_down(room: str) -> None:
+    files = list((ROOT / room).rglob("*.py"))
+    assert files, f"there is no room {room}"
+    for path in files:
+        stray = (imports(path) & set(BELOW)) - BELOW[room] - {room}
+        assert not stray, f"{path.relative_to(ROOT)} reaches up or sideways to {sorted(stray)}"
+
+
+@pytest.mark.parametrize("room", sorted(set(BELOW) - {"serve"}))
+def test_only_the_roof_knows_the_world(room: str) -> None:
+    for path in (ROOT / room).rglob("*.py"):
+        assert not imports(path) & ONLY_UNDER_THE_ROOF, path.relative_to(ROOT)
+
+
+def test_no_room_is_missing_from_the_picture() -> None:
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert rooms == set(BELOW)

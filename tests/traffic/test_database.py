@@ -1,0 +1,49 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from serve.journal import MIGRATIONS, open_database
+from traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
+
+
+def applied(database):
+    with database.transaction() as connection:
+        return connection.execute("select room, version from schema_migrations order by 1, 2").fetchall()
+
+
+def test_many_processes_may_migrate_at_once(dsn):
+    with ThreadPoolExecutor(8) as pool:
+        databases = list(pool.map(lambda _: open_database(dsn), range(8)))
+    assert applied(databases[0]) == sorted((step.room, step.version) for step in MIGRATIONS)
+    for database in databases:
+        database.close()
+
+
+def test_a_new_step_is_applied_to_an_old_database_once(database):
+    steps = [*MIGRATIONS, Migration(room="traffic", version=99, sql="create table extra (id integer)")]
+    migrate(database, steps)
+    migrate(database, steps)
+    assert ("traffic", 99) in applied(database)
+
+
+def test_a_newer_schema_is_refused(database):
+    migrate(database, [*MIGRATIONS, Migration(room="traffic", version=99, sql="select 1")])
+    with pytest.raises(UnknownSchema, match=r"traffic.*99"):
+        migrate(database, MIGRATIONS)
+
+
+def test_a_step_that_fails_leaves_nothing_behind(database):
+    bad = Migration(room="traffic", version=99, sql="create table half (id integer); select 1 / 0")
+    with pytest.raises(Exception, match="division by zero"):
+        migrate(database, [*MIGRATIONS, bad])
+    with database.transaction() as connection:
+        assert connection.execute("select to_regclass('half')").fetchone() == (None,)
+
+
+def test_a_database_that_is_not_there_is_named_without_its_password():
+    database = Database("postgresql://ada:secret@127.0.0.1:9/demur", patience_seconds=0.5)
+    with pytest.raises(DatabaseUnavailable, match=r"127\.0\.0\.1:9/demur") as caught, database.transaction():
+        pass
+    assert "secret" not in str(caught.value)
+    assert "secret" not in described("postgresql://ada:secret@127.0.0.1:9/demur")
+    database.close()

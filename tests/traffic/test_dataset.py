@@ -1,0 +1,93 @@
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.conftest import entry
+from traffic import log
+from traffic.dataset import BadDataFile, read_labelled_file, read_traffic
+
+ROWS = [
+    {"input": [[0.0, 0.5]], "label": "1", "group": "left"},
+    {"input": [[1.0, 0.25]], "label": "0", "group": None},
+]
+
+
+def write(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
+    elif path.suffix == ".csv":
+        quoted = [
+            '"' + json.dumps(row["input"]).replace('"', '""') + f'",{row["label"]},{row["group"] or ""}' for row in rows
+        ]
+        path.write_text("\n".join(["input,label,group", *quoted]))
+    else:
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_every_format_holds_the_same(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    write(path, ROWS)
+    read = read_labelled_file(path)
+    assert read.inputs == [row["input"] for row in ROWS]
+    assert read.labels == ["1", "0"]
+    assert read.groups == ["left", None]
+
+
+def test_text_in_a_csv_stays_text(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('input,label\n"[sic] said, he",yes\n"plain",no\n')
+    assert read_labelled_file(path).inputs == ["[sic] said, he", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("rows.txt", "x", "must end in one of"),
+        ("rows.jsonl", '{"input": 1, "label": "a"}\n{"input": 1', "line 2: not JSON"),
+        ("rows.jsonl", '{"input": 1}', "line 1: there is no 'label'"),
+        ("rows.jsonl", "[1, 2]", "line 1: not an object"),
+        ("rows.jsonl", "", "there are no rows"),
+        ("rows.csv", "text,label\na,b\n", "there is no 'input'"),
+        ("rows.parquet", "not parquet", "not a Parquet file"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, name, content, why):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BadDataFile, match=why):
+        read_labelled_file(tmp_path / name)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(BadDataFile, match="no such file"):
+        read_labelled_file(tmp_path / "rows.csv")
+
+
+def test_traffic_has_the_latest_outcome_and_nan_for_the_unknown(database):
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    entries = [
+        entry(created_at=start + timedelta(hours=hour), confidence=confidence, scores=scores, model=model)
+        for hour, confidence, scores, model in [
+            (0, 0.9, {"entropy": 0.1}, "toy"),
+            (1, None, {"entropy": None}, "toy"),
+            (2, 0.5, {"entropy": 0.6, "bald": 0.2}, "toy"),
+            (2, 0.5, {"entropy": 0.6}, "other"),
+        ]
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        for label in ("1", "7"):
+            log.add_outcome(connection, entries[0].record.id, label=label, source="api", author=None)
+        traffic = read_traffic(connection, "toy")
+        later = read_traffic(connection, "toy", since=start + timedelta(hours=1), until=start + timedelta(hours=2))
+        none = read_traffic(connection, "nobody")
+    assert traffic.outcomes == ["7", None, None]
+    np.testing.assert_array_equal(traffic.confidence, [0.9, np.nan, 0.5])
+    np.testing.assert_array_equal(traffic.scores["entropy"], [0.1, np.nan, 0.6])
+    np.testing.assert_array_equal(traffic.scores["bald"], [np.nan, np.nan, 0.2])
+    assert len(later) == 1
+    assert len(none) == 0

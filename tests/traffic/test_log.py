@@ -1,0 +1,71 @@
+import math
+
+import pytest
+
+from tests.conftest import entry
+from traffic import log
+from traffic.log import KeyReused, RecordNotFound
+from traffic.record import KeyUse
+
+
+def use(key="k", position=0, fingerprint=b"f"):
+    return KeyUse(key=key, position=position, fingerprint=fingerprint)
+
+
+def test_a_record_is_read_as_it_was_written(database):
+    written = entry(group="a group", scores={"z": 1e-300, "a": None, "m": math.pi})
+    with database.transaction() as connection:
+        log.append(connection, [written])
+    with database.transaction() as connection:
+        read = log.find_one(connection, written.record.id)
+        assert log.find_input(connection, written.record.id) == written.input
+    assert read == written.record
+    assert list(read.scores) == ["z", "a", "m"]  # the order is part of the answer
+
+
+def test_writing_again_changes_nothing(database):
+    written = entry()
+    for _ in range(2):
+        with database.transaction() as connection:
+            log.append(connection, [written])
+    with database.transaction() as connection:
+        assert connection.execute("select count(*) from records").fetchone() == (1,)
+
+
+def test_a_transaction_that_fails_writes_nothing(database):
+    written = entry()
+    with pytest.raises(ZeroDivisionError), database.transaction() as connection:  # noqa: PT012
+        log.append(connection, [written])
+        raise ZeroDivisionError
+    with database.transaction() as connection, pytest.raises(RecordNotFound, match=str(written.record.id)):
+        log.find_one(connection, written.record.id)
+
+
+def test_the_first_use_of_a_key_wins(database):
+    first, second = entry(key=use()), entry(key=use())
+    with database.transaction() as connection:
+        assert log.claim_keys(connection, [first, second, entry()]) == {second.record.id}
+        log.append(connection, [first])
+    with database.transaction() as connection:
+        assert log.claim_keys(connection, [entry(key=use(position=1))]) == set()
+        assert list(log.find_by_key(connection, "k", b"f").values()) == [first.record]
+        with pytest.raises(KeyReused, match="'k'"):
+            log.find_by_key(connection, "k", b"another input")
+        assert log.find_by_key(connection, "another key", b"f") == {}
+
+
+def test_outcomes_are_kept_in_order(database):
+    written = entry()
+    with database.transaction() as connection:
+        log.append(connection, [written])
+        for label in ("1", "7"):
+            log.add_outcome(connection, written.record.id, label=label, source="api", author=None)
+    with database.transaction() as connection:
+        assert [told.label for told in log.outcomes_of(connection, written.record.id)] == ["1", "7"]
+
+
+def test_an_input_may_hold_any_character(database):
+    written = entry(input="a\u0000b \U0001f600")
+    with database.transaction() as connection:
+        log.append(connection, [written])
+        assert log.find_input(connection, written.record.id) == "a\u0000b \U0001f600"
