@@ -1,0 +1,177 @@
+"""Models that are built in seconds, and the digits' configuration with an artifact that is in force."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from starlette.testclient import TestClient
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    ConvNextConfig,
+    ConvNextForImageClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
+from uuid_utils.compat import uuid7
+
+from calibration_store.store import ArtifactStore
+from serve.config import Config, load_config
+from serve.fit import fit_model
+from serve.handler import Handler, HostState
+from serve.host import ModelHost
+from serve.http import gateway_app
+from tests.conftest import ROOT, digit_rows
+from traffic.database import Database
+
+WORDS = ["[PAD]", "[UNK]", *["the", "a", "cat", "dog", "sat", "ran", "fast", "slow", "red", "blue"]]
+LABELS = {0: "bad", 1: "fair", 2: "good"}
+
+
+def save_tokenizer(folder: Path) -> None:
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32
+    ).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory) -> str:
+    """An encoder for text with random weights, three classes and dropout."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("bert")
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        id2label=LABELS,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    save_tokenizer(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory) -> str:
+    """A decoder for text: its head sees every token, and its verdict is that of the last one."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("llama")
+    config = LlamaConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        pad_token_id=0,
+        id2label=LABELS,
+    )
+    LlamaForSequenceClassification(config).save_pretrained(folder)
+    save_tokenizer(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_convnext(tmp_path_factory) -> str:
+    """A colour image model without attention and without dropout."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("convnext")
+    config = ConvNextConfig(hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1], image_size=32, id2label=LABELS)
+    ConvNextForImageClassification(config).save_pretrained(folder)
+    ConvNextImageProcessorPil(size={"shortest_edge": 32}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def quickstart(digits: Path, tmp_path_factory) -> Config:
+    """The quickstart's configuration with a store of its own, in which an artifact is in force."""
+    config = load_config(ROOT / "deploy/quickstart.yaml")
+    folder = tmp_path_factory.mktemp("store")
+    model = config.models["digits"]
+    config = config.model_copy(
+        update={
+            "data": folder,
+            "artifacts": str(folder / "artifacts"),
+            "models": {
+                "digits": model.model_copy(
+                    update={
+                        "host": model.host.model_copy(update={"checkpoint": str(ROOT / "deploy/models/digits")}),
+                        "calibration": model.calibration.model_copy(update={"data": digits / "calibration.jsonl"}),
+                    }
+                )
+            },
+        }
+    )
+
+    def clock() -> datetime:
+        return datetime(2026, 11, 21, tzinfo=UTC)
+
+    done = fit_model(config, "digits", digits / "calibration.jsonl", clock=clock, progress=lambda *_: None)
+    ArtifactStore(config.artifacts).promote("digits", done.name, by="tests", why="a fixture", clock=clock)
+    return config
+
+
+class LocalHost:
+    """A model host in this process, in the place of the Ray handle."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self.host = host
+        self.batches: list[int] = []
+
+    async def state(self) -> HostState:
+        return HostState(spec=self.host.spec, artifact=self.host.artifact_name, trouble=self.host.trouble)
+
+    async def decide(self, inputs):
+        self.batches.append(len(inputs))
+        return await asyncio.to_thread(self.host.decide, inputs)
+
+
+@pytest.fixture(scope="session")
+def digits_host(quickstart: Config) -> ModelHost:
+    return ModelHost("digits", quickstart.models["digits"], ArtifactStore(quickstart.artifacts))
+
+
+@pytest.fixture
+def local_host(digits_host: ModelHost) -> LocalHost:
+    return LocalHost(digits_host)
+
+
+@pytest.fixture
+def handler(quickstart: Config, local_host: LocalHost, database: Database) -> Handler:
+    return make_handler(quickstart, {"digits": local_host}, database)
+
+
+def make_handler(config: Config, hosts, database: Database) -> Handler:
+    return Handler(config, hosts, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
+
+
+@pytest.fixture
+def client(handler: Handler, quickstart: Config):
+    """The gateway's HTTP, without Ray."""
+    app = gateway_app(handler, max_body_bytes=quickstart.limits.body_bytes)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def clear_digit(digits: Path):
+    """A digit of which the model is sure."""
+    return digit_rows(digits)[0]["input"]
+
+
+@pytest.fixture(scope="session")
+def doubtful_digit(digits: Path, digits_host: ModelHost):
+    """A digit of which the model is not sure enough."""
+    inputs = [row["input"] for row in digit_rows(digits)]
+    decided = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
+    return inputs[decided.actions.index("review")]

@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from serve.config import BadConfig, load_config
+from tests.conftest import ROOT
+
+
+def quickstart():
+    return yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+
+
+def load(tmp_path, content):
+    path = tmp_path / "demur.yaml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return load_config(path)
+
+
+def test_the_quickstart_is_valid(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config = load(tmp_path, quickstart())
+    assert config.models["digits"].host.checkpoint == str(ROOT / "deploy/models/digits")
+    assert config.data == ROOT / "var"
+    assert config.artifacts == str(ROOT / "var/artifacts")
+    assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
+
+
+def test_a_hub_name_and_a_url_are_left_alone(tmp_path):
+    content = quickstart()
+    content["artifacts"] = "s3://bucket/folder"
+    content["models"]["digits"]["host"]["checkpoint"] = "somebody/some-model"
+    config = load(tmp_path, content)
+    assert config.artifacts == "s3://bucket/folder"
+    assert config.models["digits"].host.checkpoint == "somebody/some-model"
+
+
+def digits(**changes):
+    return lambda c: c["models"]["digits"].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda c: c.update(databse="embedded"), "databse: this key is not known"),
+        (digits(confidnce={}), "models.digits.confidnce: this key is not known"),
+        (lambda c: c.update(database="mysql://x"), "database: string should match"),
+        (lambda c: c.pop("models"), "models: field required"),
+        (lambda c: c["http"].update(port=70000), "http.port: input should be less than or equal to 65535"),
+        (digits(scores=["entropyy"]), "scores: 'entropyy' is not one of: softmax_response, entropy"),
+        (digits(scores=["entropy", "entropy"]), "'entropy' is listed twice"),
+        (digits(scores=[{"mahalanobis": {"shrink": 1}}]), "mahalanobis has no setting 'shrink'; it takes: shrinkage"),
+        (digits(scores=[{"mahalanobis": {"shrinkage": 2}}]), "shrinkage is 2.0, outside"),
+        (digits(scores=[{"mahalanobis": {"shrinkage": "much"}}]), "shrinkage: input should be a valid number"),
+        (digits(scores=[{"entropy": {}, "margin": {}}]), "one name with its settings"),
+        (digits(confidence={"score": "margin"}), "'margin' is not among the scores"),
+        (digits(confidence={"score": "entropy", "calibrator": "spline"}), "'spline' is not one of: isotonic, platt"),
+        (digits(policy={"max_risk": 0.1}), "policy.kind: None is not one of: threshold, target_risk"),
+        (digits(policy={"kind": "target_risk"}), "max_risk: field required"),
+        (digits(policy={"kind": "target_risk", "max_risk": 0.1, "delta": 0.05}), "has no setting 'delta'"),
+        (digits(policy={"kind": "threshold", "limit": 0.5, "otherwise": "guess"}), "'review' or 'abstain'"),
+        (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
+        (digits(task={"kind": "multiclass", "labels": ["a"]}), "at least 2 items"),
+        (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path, change, why):
+    content = quickstart()
+    change(content)
+    with pytest.raises(BadConfig) as caught:
+        load(tmp_path, content)
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [("a: [1", "is not YAML"), ("- 1", "is not a mapping"), ("", "is not a mapping")]
+)
+def test_what_is_no_configuration_at_all(tmp_path, content, why):
+    with pytest.raises(BadConfig, match=why):
+        load(tmp_path, content)
+
+
+def test_a_missing_file_is_said():
+    with pytest.raises(BadConfig, match="there is no configuration file"):
+        load_config(Path("nowhere.yaml"))

@@ -1,0 +1,301 @@
+"""The road of a request without Ray and without HTTP: real model, real artifact, real PostgreSQL."""
+
+import asyncio
+import json
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from calibration_store.store import ArtifactNotFound, ArtifactStore
+from review import queue
+from serve.handler import ModelNotReady, UnknownModel
+from serve.host import ModelHost
+from serve.inputs import InvalidRequest
+from tests.serve.conftest import LocalHost, make_handler
+from traffic import log
+from traffic.database import DatabaseUnavailable
+from traffic.log import KeyReused
+
+
+def body(value, **more):
+    return json.dumps({"model": "digits", "input": value, **more}).encode()
+
+
+def count(database, table):
+    with database.transaction() as connection:
+        return connection.execute(f"select count(*) from {table}").fetchone()[0]
+
+
+def serve(handler, *bodies, keys=None):
+    async def main():
+        calls = [handler.predict(b, k) for b, k in zip(bodies, keys or [None] * len(bodies), strict=True)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(main())
+
+
+def test_a_clear_input_is_answered_and_on_record(handler, database, clear_digit):
+    (done,) = serve(handler, body(clear_digit, group="somewhere"))
+    record = done.record
+    assert record.action == "answer"
+    assert record.prediction in record.prediction_set
+    assert record.confidence > 0.9
+    assert set(record.scores) == {"softmax_response", "entropy", "mahalanobis"}
+    assert record.label_probability == 0
+    assert record.id.version == 7
+    assert set(record.timings) == {"queued", "model"}
+    with database.transaction() as connection:
+        assert log.find_one(connection, record.id) == record
+        assert log.find_input(connection, record.id) == clear_digit
+        assert queue.find_item(connection, record.id) is None
+
+
+def test_a_doubtful_input_is_held_and_in_the_queue(handler, database, doubtful_digit):
+    (done,) = serve(handler, body(doubtful_digit))
+    assert done.record.action == "review"
+    assert "is below" in done.record.reason
+    assert done.record.label_probability == 1
+    with database.transaction() as connection:
+        assert queue.item(connection, done.record.id).status == "waiting"
+
+
+def test_what_comes_together_goes_to_the_model_in_one_call(handler, local_host, clear_digit):
+    serve(handler, body(clear_digit))
+    local_host.batches.clear()
+    done = serve(handler, *[body(clear_digit)] * 100)
+    assert local_host.batches == [64, 36]
+    assert len({d.record.id for d in done}) == 100
+
+
+def test_one_bad_item_spoils_nothing_for_its_batch(handler, clear_digit):
+    items = [
+        {"model": "digits", "input": clear_digit},
+        {"model": "digits", "input": [[2.0] * 8] * 8},
+        {"model": "nobody", "input": clear_digit},
+        {"model": "digits", "input": clear_digit, "colour": "red"},
+        "not an object",
+        {"model": "digits", "input": clear_digit},
+    ]
+    results = asyncio.run(handler.predict_batch(json.dumps({"items": items}).encode(), None))
+    kinds = [type(result).__name__ for result in results]
+    assert kinds == ["Committed", "InvalidRequest", "UnknownModel", "InvalidRequest", "InvalidRequest", "Committed"]
+
+
+def test_the_same_key_and_input_give_the_stored_answer(handler, database, clear_digit):
+    (first,) = serve(handler, body(clear_digit), keys=["k1"])
+    (again,) = serve(handler, body(clear_digit), keys=["k1"])
+    assert not first.replayed
+    assert again.replayed
+    assert again.record == first.record
+    assert count(database, "records") == 1
+
+
+def test_the_order_of_json_keys_is_not_another_input(handler, clear_digit):
+    other = json.dumps({"input": clear_digit, "model": "digits"}).encode()
+    (first,) = serve(handler, body(clear_digit), keys=["k1"])
+    (again,) = serve(handler, other, keys=["k1"])
+    assert again.record == first.record
+
+
+def test_the_same_key_with_another_input_is_refused(handler, database, clear_digit, doubtful_digit):
+    serve(handler, body(clear_digit), keys=["k1"])
+    (refused,) = serve(handler, body(doubtful_digit), keys=["k1"])
+    assert isinstance(refused, KeyReused)
+    assert count(database, "records") == 1
+
+
+def test_retries_at_the_same_moment_write_once(handler, database, clear_digit, doubtful_digit):
+    done = serve(handler, *[body(clear_digit)] * 20, body(doubtful_digit), keys=["k1"] * 21)
+    assert len({d.record.id for d in done[:20]}) == 1
+    assert isinstance(done[20], KeyReused)
+    assert count(database, "records") == 1
+
+
+def test_two_gateways_agree_on_a_key(handler, quickstart, local_host, database, clear_digit):
+    other = make_handler(quickstart, {"digits": local_host}, database)
+
+    async def main():
+        return await asyncio.gather(*(h.predict(body(clear_digit), "k1") for h in [handler, other] * 8))
+
+    assert len({done.record.id for done in asyncio.run(main())}) == 1
+    assert count(database, "records") == 1
+
+
+def test_a_batch_under_a_key_is_stored_item_by_item(handler, database, clear_digit, doubtful_digit):
+    batch = json.dumps(
+        {"items": [{"model": "digits", "input": x} for x in (clear_digit, [[]], doubtful_digit)]}
+    ).encode()
+    first = asyncio.run(handler.predict_batch(batch, "k2"))
+    again = asyncio.run(handler.predict_batch(batch, "k2"))
+    assert [r.record.id for r in (first[0], first[2])] == [r.record.id for r in (again[0], again[2])]
+    assert isinstance(again[1], InvalidRequest)
+    assert count(database, "records") == 2
+    with pytest.raises(KeyReused):
+        asyncio.run(handler.predict(body(clear_digit), "k2"))
+
+
+class Broken(LocalHost):
+    """A host that fails on inputs that are all zero, and hangs on those that are all one."""
+
+    async def decide(self, inputs):
+        if any(pixels.max() == 0 for pixels in inputs):
+            raise RuntimeError("a bug in the model")
+        if any(pixels.min() == 1 for pixels in inputs):
+            await asyncio.sleep(60)
+        return await super().decide(inputs)
+
+
+@pytest.fixture
+def broken(quickstart, digits_host, database):
+    model = quickstart.models["digits"]
+    hasty = model.model_copy(update={"host": model.host.model_copy(update={"timeout_seconds": 0.5})})
+    config = quickstart.model_copy(update={"models": {"digits": hasty}})
+    return make_handler(config, {"digits": Broken(digits_host)}, database)
+
+
+def test_an_input_on_which_the_model_fails_is_held_alone(broken, database, clear_digit):
+    done = serve(broken, body(clear_digit), body([[0] * 8] * 8), body(clear_digit))
+    assert [d.record.action for d in done] == ["answer", "review", "answer"]
+    held = done[1].record
+    assert held.reason == "the model failed on this input, and what is unknown is held"
+    assert (held.prediction, held.confidence, held.artifact, held.scores) == (None, None, None, {})
+    with database.transaction() as connection:
+        assert log.find_one(connection, held.id) == held
+        assert queue.item(connection, held.id).status == "waiting"
+
+
+def test_a_model_that_does_not_answer_in_time_answers_nothing(broken):
+    (held,) = serve(broken, body([[1] * 8] * 8))
+    assert held.record.action == "review"
+    assert "no answer within 0.5 s" in held.record.reason
+
+
+def test_an_output_that_is_not_a_number_is_held(handler, digits_host, database, clear_digit, monkeypatch):
+    run = digits_host._classifier.run
+
+    def spoilt(inputs, needs, **more):
+        output = run(inputs, needs, **more)
+        output.probabilities[0] = float("nan")
+        return output
+
+    monkeypatch.setattr(digits_host._classifier, "run", spoilt)
+    first, second = serve(handler, body(clear_digit), body(clear_digit))
+    assert first.record.action == "review"
+    assert first.record.prediction is None
+    assert first.record.confidence is None
+    assert "not a number" in first.record.reason
+    assert second.record.action == "answer"
+    with database.transaction() as connection:
+        assert log.find_one(connection, first.record.id) == first.record
+
+
+def test_without_an_artifact_nothing_is_answered_until_one_is_promoted(quickstart, database, clear_digit, tmp_path):
+    store = ArtifactStore(str(tmp_path))
+    host = ModelHost("digits", quickstart.models["digits"], store)
+    handler = make_handler(quickstart, {"digits": LocalHost(host)}, database)
+    (refused,) = serve(handler, body(clear_digit))
+    assert isinstance(refused, ArtifactNotFound)
+    assert "demur fit digits" in str(refused)
+    assert asyncio.run(handler.health())["models"]["digits"]["status"] == "no artifact"
+    assert count(database, "records") == 0
+
+    shutil.copytree(f"{quickstart.artifacts}/digits/artifacts", tmp_path / "digits/artifacts")
+    (name,) = store.names("digits")
+    store.promote("digits", name, by="ada", why="", clock=lambda: datetime.now(UTC))
+    host.refresh()
+    (done,) = serve(handler, body(clear_digit))
+    assert done.record.artifact == name
+
+
+def test_a_bad_artifact_is_refused_and_the_old_one_stays(quickstart, digits_host, tmp_path):
+    name = digits_host.artifact_name
+
+    class Damaged:
+        def name_in_force(self, model):
+            return "digits-new"
+
+        def in_force(self, model):
+            artifact = ArtifactStore(quickstart.artifacts).in_force(model)
+            foreign = {**artifact.manifest, "model": {**artifact.manifest["model"], "fingerprint": "0" * 64}}
+            return replace(artifact, manifest=foreign)
+
+    host = ModelHost("digits", quickstart.models["digits"], ArtifactStore(quickstart.artifacts))
+    host._store = Damaged()
+    host.refresh()
+    assert host.artifact_name == name
+    assert "another checkpoint" in host.trouble
+
+
+def test_unknown_models_are_named(handler, clear_digit):
+    (refused,) = serve(handler, json.dumps({"model": "nobody", "input": clear_digit}).encode())
+    assert isinstance(refused, UnknownModel)
+    assert "there are: digits" in str(refused)
+
+
+def test_a_host_that_is_still_starting_is_waited_for_and_no_longer(quickstart, database, clear_digit):
+    class Starting:
+        async def state(self):
+            await asyncio.sleep(60)
+
+    model = quickstart.models["digits"]
+    hasty = model.model_copy(update={"host": model.host.model_copy(update={"timeout_seconds": 0.2})})
+    handler = make_handler(
+        quickstart.model_copy(update={"models": {"digits": hasty}}), {"digits": Starting()}, database
+    )
+    (refused,) = serve(handler, body(clear_digit))
+    assert isinstance(refused, ModelNotReady)
+
+
+def test_without_a_database_nothing_is_acknowledged(handler, database, clear_digit, monkeypatch):
+    def gone():
+        raise DatabaseUnavailable("PostgreSQL at somewhere does not answer")
+
+    monkeypatch.setattr(database, "transaction", gone)
+    (refused,) = serve(handler, body(clear_digit))
+    assert isinstance(refused, DatabaseUnavailable)
+    assert asyncio.run(handler.health())["database"] == "unavailable"
+
+
+def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, database, clear_digit):
+    """The door lets no such group in; this is what happens if something else does one day."""
+    bad = json.loads(body(clear_digit))
+    from serve import wire
+
+    async def main():
+        requests = [wire.PredictRequest(**bad), wire.PredictRequest(**bad)]
+        object.__setattr__(requests[1], "group", "a\0b")
+        return await handler._serve(requests, [None, None])
+
+    good, refused = asyncio.run(main())
+    assert good.record.action == "answer"
+    assert type(refused).__name__ == "Unwritable"
+    assert count(database, "records") == 1
+
+
+def test_what_became_of_it(handler, database, doubtful_digit):
+    (done,) = serve(handler, body(doubtful_digit))
+    record_id = done.record.id
+
+    async def look():
+        return await handler.prediction(record_id)
+
+    assert asyncio.run(look())["review"]["status"] == "waiting"
+    with database.transaction() as connection:
+        claim = queue.claim(connection, record_id, "ada", lease_seconds=60)
+        queue.answer(connection, record_id, "ada", token=claim.token, label="8")
+    seen = asyncio.run(look())
+    assert seen["review"]["status"] == "resolved"
+    assert (seen["outcome"]["label"], seen["outcome"]["author"]) == ("8", "ada")
+    asyncio.run(handler.add_outcome(record_id, b'{"label": "3", "source": "the archive"}'))
+    seen = asyncio.run(look())
+    assert seen["outcome"]["label"] == "3"
+    assert [told["source"] for told in seen["outcomes"]] == ["review", "the archive"]
+
+
+def test_ids_are_the_servers(handler, clear_digit):
+    refused, done = serve(handler, body(clear_digit, id="01234567-89ab-7cde-8f01-23456789abcd"), body(clear_digit))
+    assert isinstance(refused, InvalidRequest)
+    assert isinstance(done.record.id, UUID)
