@@ -114,6 +114,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
     table.add_column("artifact", no_wrap=True)  # a name is there to be copied
     for column in ("in force", "created", "fitted on", "held-out ECE", "held-out risk"):
         table.add_column(column)
+    refused = []
     for model in settings.models:
         in_force = store.name_in_force(model)
         for name in store.names(model):
@@ -121,7 +122,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
             try:
                 manifest = store.load(model, name).manifest
             except ArtifactRefused as error:
-                table.add_row(model, name, mark, "refused", str(error), "", "")
+                refused.append(str(error))
                 continue
             ece, risk = (manifest["report"].get(key, {}).get("value") for key in ("ece", "selective_risk"))
             table.add_row(
@@ -134,6 +135,8 @@ def list_artifacts(config: ConfigOption = None) -> None:
                 "–" if risk is None else f"{risk:.4f}",
             )
     out.print(table)
+    for why in refused:
+        out.print(f"refused: {why}")
 
 
 @artifacts.command("show")

@@ -67,7 +67,9 @@ class Database:
             with self._pool.connection() as connection:
                 yield connection
         except PoolTimeout:
-            raise DatabaseUnavailable(f"PostgreSQL at {described(self.dsn)} does not answer") from None
+            raise DatabaseUnavailable(
+                f"PostgreSQL at {described(self.dsn)} does not answer; start it, or correct its address"
+            ) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise DatabaseUnavailable(
                 f"PostgreSQL at {described(self.dsn)} is not available: {one_line(error)}"

@@ -16,7 +16,7 @@ from review.item import Status
 from review.queue import ClaimLost, ItemNotFound
 from serve.config import Config
 from serve.errors import status_of
-from serve.inputs import picture
+from serve.inputs import InvalidRequest, picture
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 
@@ -65,7 +65,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     async def tell(request: Request, error: Exception) -> Response:
         return page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (ClaimLost, ItemNotFound, DatabaseUnavailable):
+    for kind in (ClaimLost, ItemNotFound, InvalidRequest, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
     @app.get("/")
@@ -155,7 +155,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
             record = log.find_one(connection, id)
             model = config.models.get(record.model)
             if model is None or label not in model.task.labels:
-                raise ItemNotFound(f"{label!r} is not a label of {record.model!r}")
+                raise InvalidRequest(f"{label!r} is not a label of {record.model!r}")
             queue.answer(connection, id, name, token=token, label=label)
         return take_next(request) if then == "next" else to(request, "/")
 

@@ -1,0 +1,137 @@
+"""The review pages without a browser: what they show, and what they refuse."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from starlette.testclient import TestClient
+
+from review import queue
+from serve.console.pages import age, console_app
+from tests.conftest import entry
+from traffic import log
+
+
+@pytest.fixture
+def cases(database):
+    """Three held digits, oldest first."""
+    start = datetime.now(UTC) - timedelta(minutes=5)
+    entries = [
+        entry(
+            model="digits",
+            created_at=start + timedelta(minutes=i),
+            input=[[0.0, 1.0], [0.5, 0.0]],
+            group=f"<script>alert({i})</script>",
+        )
+        for i in range(3)
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [e.record for e in entries])
+    return [str(e.record.id) for e in entries]
+
+
+@pytest.fixture
+def visit(quickstart, database):
+    """Open the pages as somebody."""
+
+    def visit(name=None):
+        client = TestClient(console_app(quickstart, database), root_path="/review")
+        if name:
+            client.post("/review/hello", data={"name": name})
+        return client
+
+    return visit
+
+
+def claim(client, case):
+    page = client.post(f"/review/cases/{case}/claim").text
+    return page.split('name="token" value="')[1].split('"')[0]
+
+
+def test_a_visitor_is_asked_for_a_name_and_led_back(visit, cases):
+    stranger = visit()
+    assert "Who is reviewing?" in stranger.get(f"/review/cases/{cases[1]}").text
+    page = stranger.post("/review/hello", data={"name": "  Ada   L. ", "back": f"/review/cases/{cases[1]}"})
+    assert page.url.path == f"/review/cases/{cases[1]}"
+    assert "Ada L." in page.text
+
+
+@pytest.mark.parametrize("back", ["https://elsewhere.example/", "//elsewhere.example/cases/", "javascript:x"])
+def test_nobody_is_led_elsewhere(visit, back):
+    assert visit().post("/review/hello", data={"name": "Ada", "back": back}).url.path == "/review/"
+
+
+@pytest.mark.parametrize("name", ["", "   ", "a\x07b"])
+def test_a_name_is_needed(visit, name):
+    assert "Who is reviewing?" in visit().post("/review/hello", data={"name": name}).text
+
+
+def test_the_queue_shows_what_waits(visit, cases):
+    page = visit("ada").get("/review/").text
+    assert "Waiting 3" in page
+    assert page.count('class="state waiting"') == 3
+
+
+def test_what_came_from_outside_is_shown_as_text(visit, cases):
+    for page in (visit("ada").get("/review/").text, visit("<b>ada</b>").get(f"/review/cases/{cases[0]}").text):
+        assert "<script>alert" not in page
+        assert "<b>ada" not in page
+
+
+def test_a_case_shows_picture_prediction_set_confidence_and_reason(visit, cases):
+    page = visit("ada").get(f"/review/cases/{cases[0]}").text
+    for shown in ('<img src="data:image/png;base64,', ">7<", '<span class="chip">1</span>', "61.0%", "is below 0.93"):
+        assert shown in page
+
+
+def test_an_answer_resolves_the_case_and_brings_the_next(visit, cases, database):
+    ada = visit("ada")
+    page = ada.post("/review/next")
+    assert page.url.path == f"/review/cases/{cases[0]}"
+    token = page.text.split('name="token" value="')[1].split('"')[0]
+    page = ada.post(f"/review/cases/{cases[0]}/answer", data={"token": token, "label": "3", "then": "next"})
+    assert page.url.path == f"/review/cases/{cases[1]}"
+    assert "Resolved by ada" in ada.get(f"/review/cases/{cases[0]}").text
+    with database.transaction() as connection:
+        outcome = log.outcomes_of(connection, cases[0])[-1]
+    assert (outcome.label, outcome.author, outcome.source) == ("3", "ada", "review")
+
+
+def test_two_people_cannot_hold_one_case(visit, cases):
+    ada, bob = visit("ada"), visit("bob")
+    token = claim(ada, cases[0])
+    refused = bob.post(f"/review/cases/{cases[0]}/claim")
+    assert refused.status_code == 409
+    assert "is with ada" in refused.text
+    assert "ada is looking at this case" in bob.get(f"/review/cases/{cases[0]}").text
+    assert bob.post(f"/review/cases/{cases[0]}/answer", data={"token": token, "label": "3"}).status_code == 409
+    assert ada.post(f"/review/cases/{cases[0]}/release", data={"token": token}).url.path == "/review/"
+    assert bob.post(f"/review/cases/{cases[0]}/claim").status_code == 200
+
+
+def test_only_labels_of_the_model_are_taken(visit, cases):
+    ada = visit("ada")
+    answer = {"token": claim(ada, cases[0]), "label": "eleven"}
+    assert ada.post(f"/review/cases/{cases[0]}/answer", data=answer).status_code == 422
+
+
+def test_a_form_on_another_site_does_nothing(visit, cases, database):
+    ada = visit("ada")
+    refused = ada.post(f"/review/cases/{cases[0]}/claim", headers={"Sec-Fetch-Site": "cross-site"})
+    assert refused.status_code == 403
+    with database.transaction() as connection:
+        assert queue.item(connection, cases[0]).status == "waiting"
+
+
+def test_an_empty_queue_says_so(visit, database):
+    ada = visit("ada")
+    assert "Every held case has been looked at" in ada.get("/review/").text
+    assert ada.post("/review/next").url.path == "/review/"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5 s"), (59.4, "59 s"), (60, "1 min"), (7200, "2 h"), (200_000, "2 d"), (-3, "0 s")]
+)
+def test_ages(seconds, text):
+    now = datetime.now(UTC)
+    assert age(now - timedelta(seconds=seconds), now) == text

@@ -1,0 +1,81 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from calibration_store.store import ArtifactStore
+from serve.config import Config
+from serve.fit import fit_model
+from serve.host import ModelHost
+from tests.serve.conftest import WORDS
+from traffic.dataset import BadDataFile
+
+
+def clock():
+    return datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def config_for(checkpoint, tmp_path, **changes):
+    model = {
+        "task": {"kind": "multiclass", "labels": ["bad", "fair", "good"]},
+        "host": {"kind": "classifier", "checkpoint": checkpoint, "mc_passes": 3},
+        "scores": ["softmax_response", "bald", {"mahalanobis": {"shrinkage": 0.1}}],
+        "confidence": {"score": "mahalanobis", "calibrator": "platt"},
+        "policy": {"kind": "rejection_rate", "rate": 0.2, "otherwise": "abstain"},
+        **changes,
+    }
+    return Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model}})
+
+
+def texts(path, n=90, label=lambda i: ["bad", "fair", "good"][i % 3]):
+    rows = [{"input": f"{WORDS[2 + i % 7]} {WORDS[3 + i % 5]} {WORDS[4 + i % 3]}", "label": label(i)} for i in range(n)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_a_text_model_is_fitted_and_served_like_any_other(tiny_bert, tmp_path):
+    config = config_for(tiny_bert, tmp_path)
+    seen = []
+    done = fit_model(config, "words", texts(tmp_path / "rows.jsonl"), clock=clock, progress=lambda *at: seen.append(at))
+    assert seen == [(64, 90), (90, 90)]
+    store = ArtifactStore(config.artifacts)
+    manifest = store.load("words", done.name).manifest
+    assert manifest["data"]["n"] == 90
+    assert manifest["n_fitted"] + manifest["n_reported"] == 90
+    assert {"accuracy", "ece", "ece_before", "auroc.mahalanobis", "prr.bald", "coverage"} <= set(manifest["report"])
+    assert set(manifest["versions"]) >= {"demur", "torch", "numpy"}
+
+    store.promote("words", done.name, by="tests", why="", clock=clock)
+    host = ModelHost("words", config.models["words"], store)
+    decided = host.decide(["the cat sat", "a dog ran fast"])
+    assert decided.artifact == done.name
+    assert set(decided.scores) == {"softmax_response", "bald", "mahalanobis"}
+    assert set(decided.actions) <= {"answer", "abstain"}
+
+
+def test_the_artifact_of_another_checkpoint_is_refused(tiny_bert, tiny_llama, tmp_path):
+    config = config_for(tiny_bert, tmp_path)
+    done = fit_model(config, "words", texts(tmp_path / "rows.jsonl"), clock=clock, progress=lambda *_: None)
+    store = ArtifactStore(config.artifacts)
+    store.promote("words", done.name, by="tests", why="", clock=clock)
+    other = config_for(tiny_llama, tmp_path).models["words"]
+    host = ModelHost("words", other, store)
+    assert host.artifact_name is None
+    assert "another checkpoint" in host.trouble
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ('{"input": "the cat", "label": "ugly"}', "labels that the model does not have: ugly; it has: bad, fair, good"),
+        ('{"input": "", "label": "bad"}', "row 1: input: the text is empty"),
+        ('{"input": [[1]], "label": "bad"}', "row 1: input: this model takes a text"),
+    ],
+)
+def test_bad_rows_are_named(tiny_bert, tmp_path, rows, why):
+    (tmp_path / "rows.jsonl").write_text(rows)
+    with pytest.raises(BadDataFile) as caught:
+        fit_model(
+            config_for(tiny_bert, tmp_path), "words", tmp_path / "rows.jsonl", clock=clock, progress=lambda *_: None
+        )
+    assert why in str(caught.value)

@@ -1,0 +1,121 @@
+"""The real thing: `demur up` as a process of its own, with Ray Serve, PostgreSQL and the digits."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+START_SECONDS = 120
+
+
+class Service:
+    """A service in a folder of its own, on a port of its own."""
+
+    def __init__(self, digits: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="demur-"))  # short, because of sockets
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+        content["http"] = {"host": "127.0.0.1", "port": self.port}
+        content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
+        content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
+        (self.folder / "demur.yaml").write_text(yaml.safe_dump(content))
+        self.log = self.folder / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "serve.cli", *words]
+
+    def start(self) -> None:
+        """Start, and wait until it says that it is ready."""
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command("up"), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while "stop with Ctrl-C" not in self.said():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.2)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def run(self, *words: str) -> str:
+        """Run another demur command beside it."""
+        done = subprocess.run(self.command(*words), cwd=self.folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def database_pid(self) -> int:
+        return int((self.folder / "var/postgres/postmaster.pid").read_text().split("\n")[0])
+
+    def processes(self) -> list[psutil.Process]:
+        """The service and everything that it started, the database included."""
+        roots = [psutil.Process(self.process.pid), psutil.Process(self.database_pid())]
+        return [process for root in roots for process in (root, *root.children(recursive=True))]
+
+    def interrupt(self) -> list[psutil.Process]:
+        """Press Ctrl-C, which reaches the whole process group; return what was running before."""
+        before = self.processes()
+        os.killpg(self.process.pid, signal.SIGINT)
+        self.process.wait(timeout=60)
+        return before
+
+    def kill_everything(self) -> None:
+        """SIGKILL, to all at once."""
+        doomed = self.processes()
+        for process in doomed:
+            process.kill()
+        self.process.wait()
+        psutil.wait_procs(doomed, timeout=20)
+
+    def remove(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.interrupt()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def service(digits: Path) -> Iterator[Service]:
+    """A running service, for the tests of one file."""
+    running = Service(digits)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.remove()
+
+
+@pytest.fixture
+def http(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=30) as client:
+        yield client
+
+
+def alive(processes: list[psutil.Process]) -> list[str]:
+    """Those that still run, as command lines. The dead whom nobody has buried do not count."""
+    _, left = psutil.wait_procs(processes, timeout=15)
+    running = []
+    for process in left:
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE:
+                running.append(" ".join(process.cmdline()) or process.name())
+        except psutil.NoSuchProcess:
+            continue
+    return running

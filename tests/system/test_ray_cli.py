@@ -1,0 +1,87 @@
+"""The same applications by Ray's own commands: `serve deploy` on a running cluster."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from calibration_store.store import ArtifactStore
+from tests.conftest import ROOT, digit_rows
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster():
+    """A Ray cluster of one node, with the addresses of its parts."""
+    folder = Path(tempfile.mkdtemp(prefix="demur-ray-"))
+    scripts = Path(sys.executable).parent
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
+
+    def ray(*words, **more):
+        done = subprocess.run(
+            [scripts / words[0], *words[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, **more
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    started = ray(
+        "ray", "start", "--head", "--port=26379", "--num-cpus=8", f"--temp-dir={folder}", "--dashboard-port=28265"
+    )
+    assert "started" in started
+    environment["RAY_ADDRESS"] = "127.0.0.1:26379"
+    environment["RAY_DASHBOARD_ADDRESS"] = "http://127.0.0.1:28265"
+    yield ray
+    environment.pop("RAY_ADDRESS")
+    ray("ray", "stop", timeout=60)
+
+
+def wait_for_health(url):
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            if (response := httpx.get(f"{url}/healthz", timeout=5)).status_code == 200:
+                return response.json()
+        except httpx.TransportError:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def test_serve_deploy(cluster, dsn, quickstart_content, digits, tmp_path):
+    applications = [
+        {"name": name, "import_path": f"serve.app:{builder}", "route_prefix": prefix, "args": quickstart_content}
+        for name, builder, prefix in (("demur", "build", "/"), ("demur-console", "build_console", "/review"))
+    ]
+    quickstart_content["database"] = dsn
+    document = {"http_options": {"host": "127.0.0.1", "port": 28000}, "applications": applications}
+    (tmp_path / "serve.yaml").write_text(yaml.safe_dump(document))
+    cluster("serve", "deploy", str(tmp_path / "serve.yaml"))
+    url = "http://127.0.0.1:28000"
+    assert wait_for_health(url)["models"]["digits"]["artifact"] == ArtifactStore(
+        quickstart_content["artifacts"]
+    ).name_in_force("digits")
+    row = digit_rows(digits)[0]
+    answer = httpx.post(f"{url}/v1/predict", json={"model": "digits", "input": row["input"]}, timeout=30).json()
+    assert answer["prediction"] == row["label"]
+    assert "Who is reviewing?" in httpx.get(f"{url}/review/", timeout=30).text
+
+
+@pytest.fixture
+def quickstart_content(digits, tmp_path):
+    """The quickstart as the argument of a builder, with an artifact in its store."""
+    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content["artifacts"] = str(tmp_path / "artifacts")
+    content["data"] = str(tmp_path / "var")
+    content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
+    content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
+    (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
+    command = [sys.executable, "-m", "serve.cli", "fit", "digits", "--promote", "-c", str(tmp_path / "demur.yaml")]
+    subprocess.run(command, check=True, capture_output=True)
+    return content

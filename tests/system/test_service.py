@@ -1,0 +1,115 @@
+"""One service, used as its users would: by curl, by code, by the demo, by an auditor, by whoever releases artifacts."""
+
+import json
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.conftest import digit_rows
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_line_that_it_prints_can_be_pasted(service):
+    (line,) = [line for line in service.said().splitlines() if line.strip().startswith("curl")]
+    answer = json.loads(subprocess.run(line, shell=True, capture_output=True, check=True).stdout)
+    assert answer["prediction"] == "0"
+    assert answer["action"] == "answer"
+    assert "fitting one on" in service.said()  # the store was empty, and it said so
+    assert f"{service.url}/review/" in service.said()
+    assert f"{service.url}/docs" in service.said()
+    assert "Traceback" not in service.said()
+
+
+def test_health_docs_and_pages_are_there(http):
+    assert http.get("/healthz").json()["status"] == "ok"
+    assert http.get("/docs").status_code == 200
+    assert http.get("/openapi.json").json()["info"]["title"] == "demur"
+    assert "Who is reviewing?" in http.get("/review/").text
+    assert http.get("/review").status_code == 307
+
+
+def test_many_at_once_are_all_answered_and_on_record(service, http, digits):
+    rows = digit_rows(digits)[:200]
+
+    def ask(row):
+        return http.post("/v1/predict", json={"model": "digits", "input": row["input"]}).json()
+
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(ask, rows))
+    right = [answer["prediction"] == row["label"] for answer, row in zip(answers, rows, strict=True)]
+    assert sum(right) / len(rows) > 0.95
+    assert len({answer["id"] for answer in answers}) == 200
+    for answer in answers:
+        assert http.get(f"/v1/predictions/{answer['id']}").json()["prediction"] == answer["prediction"]
+
+
+def test_a_full_batch(http, digits):
+    rows = (digit_rows(digits) * 3)[:1024]
+    items = [{"model": "digits", "input": row["input"]} for row in rows]
+    results = http.post("/v1/predict/batch", json={"items": items}).json()["results"]
+    assert [result["status"] for result in results] == [200] * 1024
+
+
+def test_demo_and_audit(service, digits):
+    printed = service.run("demo", "--data", str(digits / "test.jsonl"))
+    corrupted = next(line for line in printed.splitlines() if "1200" in line).split("│")
+    of_all, of_answered = (float(corrupted[at].strip().rstrip("%")) for at in (5, 6))
+    assert of_answered > of_all, printed
+
+    printed = service.run("audit", "--since", "1h", "--out", "report")
+    assert "records have no label" in printed
+    numbers = json.loads((service.folder / "report/digits.json").read_text())
+    lines = {line["name"]: line for line in numbers["findings"]}
+    assert lines["accuracy"]["n"] == 1600
+    assert lines["selective_risk"]["value"] < 1 - lines["accuracy"]["value"]
+    assert {s["name"] for s in numbers["strata"]} == {
+        "all",
+        "clean",
+        "noise",
+        "rotation",
+        "blanked strokes",
+        "(no group)",
+    }
+    assert "<svg" in (service.folder / "report/digits.html").read_text()
+
+
+def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http, digits):
+    rows = digit_rows(digits)[:50]
+    before = http.get("/healthz").json()["models"]["digits"]["artifact"]
+    answers, stop = [], threading.Event()
+
+    def load():
+        while not stop.is_set():
+            for row in rows:
+                answers.append(http.post("/v1/predict", json={"model": "digits", "input": row["input"]}))
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(load)
+        try:
+            assert "promotion 2" in service.run("fit", "digits", "--promote", "--why", "a second one")
+            promoted = time.monotonic()
+            while http.get("/healthz").json()["models"]["digits"]["artifact"] == before:
+                assert time.monotonic() - promoted < 10
+                time.sleep(0.1)
+            time.sleep(0.5)
+        finally:
+            stop.set()
+    assert {answer.status_code for answer in answers} == {200}
+    used = {answer.json()["artifact"] for answer in answers}
+    assert used == {before, http.get("/healthz").json()["models"]["digits"]["artifact"]}
+
+
+def test_a_second_service_on_the_same_folder_is_refused(service):
+    config = (service.folder / "demur.yaml").read_text().replace(f"port: {service.port}", "port: 18999")
+    (service.folder / "second.yaml").write_text(config)
+    done = subprocess.run(
+        service.command("up", "second.yaml"), cwd=service.folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert f"a demur (pid {service.process.pid}) is already running on" in done.stderr
+    assert "Traceback" not in done.stderr
