@@ -151,7 +151,7 @@ class Handler:
     async def predict(self, body: bytes, key: str | None) -> Committed:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
         request = wire.parse(wire.PredictRequest, body)
-        use = _key_use(key, ["predict", request.model_dump()])
+        use = _key_use(key, lambda: ["predict", request.model_dump()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return stored[0]
         result = (await self._serve([request], [use]))[0]
@@ -166,7 +166,7 @@ class Handler:
             raise InvalidRequest("items: the batch is empty")
         if len(items) > self._config.limits.batch:
             raise TooLarge(f"items: the batch has {len(items):,}; at most {self._config.limits.batch:,} are taken")
-        use = _key_use(key, ["batch", items])
+        use = _key_use(key, lambda: ["batch", items])
         stored = await asyncio.to_thread(journal.replays, self._database, use) if use else {}
         results: list[Committed | Exception | None] = [stored.get(position) for position in range(len(items))]
         requests, positions = [], []
@@ -312,10 +312,10 @@ class Handler:
         )
 
 
-def _key_use(key: str | None, request: Any) -> KeyUse | None:
+def _key_use(key: str | None, request: Callable[[], Any]) -> KeyUse | None:
     """The use of a key by the first (or only) item of a request; the order of its JSON keys does not matter."""
     checked = wire.checked_key(key)
     if checked is None:
         return None
-    canonical = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+    canonical = orjson.dumps(request(), option=orjson.OPT_SORT_KEYS)
     return KeyUse(key=checked, position=0, fingerprint=hashlib.sha256(canonical).digest())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from uncertainty.checks import Array, Mask
+from uncertainty.checks import Array, Mask, same_length
 
 Need = Literal["probabilities", "embedding", "mc_probabilities"]
 """A field of `Output` that costs something to make. Hosts compute those that are needed and no more."""
@@ -29,6 +29,9 @@ class Output:
 
     mc_probabilities: Array | None = None
     """[n, T, C], one slice for each Monte-Carlo dropout pass."""
+
+    def __post_init__(self) -> None:
+        same_length(**self.parts())
 
     @classmethod
     def from_logits(cls, logits: Array, *, embedding: Array | None = None, mc_logits: Array | None = None) -> "Output":

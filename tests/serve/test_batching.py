@@ -61,7 +61,7 @@ def test_alone_an_item_leaves_at_once_and_under_load_batches_fill():
 def test_everybody_gets_their_own_results_in_order(sizes, max_size, in_flight):
     async def main():
         send = Sender()
-        gather = batcher(send, max_size=max_size, in_flight=in_flight)
+        gather = batcher(send, max_size=max_size, in_flight=in_flight, max_queued=1000)
         calls, start = [], 0
         for size in sizes:
             calls.append(list(range(start, start + size)))

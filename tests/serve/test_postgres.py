@@ -34,6 +34,7 @@ def server_pid(data):
     return int((data / "postgres/postmaster.pid").read_text().split("\n")[0])
 
 
+@pytest.mark.slow
 def test_the_last_user_stops_the_server(data):
     first, second = EmbeddedPostgres(data), EmbeddedPostgres(data)
     pid = server_pid(data)
@@ -44,6 +45,7 @@ def test_the_last_user_stops_the_server(data):
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
 def test_a_user_that_was_killed_is_not_counted(data):
     other = subprocess.Popen([sys.executable, "-c", USER, data], stdout=subprocess.PIPE)
     assert other.stdout.readline() == b"up\n"
@@ -55,6 +57,7 @@ def test_a_user_that_was_killed_is_not_counted(data):
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_comes_back_to_the_same_pool(data):
     said = []
     with EmbeddedPostgres(data, say=said.append) as server:

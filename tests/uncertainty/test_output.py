@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 
+from uncertainty.checks import InvalidInput
 from uncertainty.output import Output
 
 
@@ -24,3 +26,8 @@ def test_joining_and_taking_rows_are_inverse():
     assert {name: part.tolist() for name, part in again.parts().items()} == {
         name: part.tolist() for name, part in output.parts().items()
     }
+
+
+def test_parts_of_different_batches_do_not_make_one():
+    with pytest.raises(InvalidInput, match="lengths differ: logits 4, probabilities 4, embedding 3"):
+        Output.from_logits(np.zeros((4, 2)), embedding=np.zeros((3, 5)))
