@@ -6,7 +6,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test model clean
+.PHONY: help run setup setup-dev check format test bench model clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
 	@$(BIN)/python -m pytest
+
+bench: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
+	@$(BIN)/python benchmarks/load.py
 
 model: $(VENV)/dev ## train the quickstart's model again (two minutes)
 	@$(BIN)/python deploy/models/digits/train.py

@@ -68,9 +68,8 @@ def main() -> None:
             asyncio.run(measure(options.url, path, bodies, concurrency, 1.0))  # warm up
             rate, latencies = asyncio.run(measure(options.url, path, bodies, concurrency, options.seconds))
             cuts = statistics.quantiles(latencies, n=100)
-            table.add_row(
-                path, str(concurrency), f"{rate:,.0f}", f"{rate * size:,.0f}", *(f"{cuts[q - 1]:.1f}" for q in (50, 95, 99))
-            )
+            latency = [f"{cuts[q - 1]:.1f}" for q in (50, 95, 99)]
+            table.add_row(path, str(concurrency), f"{rate:,.0f}", f"{rate * size:,.0f}", *latency)
             bar.advance(task)
     Console().print(table)
 

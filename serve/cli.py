@@ -203,7 +203,7 @@ def demo(
         "accuracy of the answered",
         "errors caught by holding",
     ):
-        shown.add_column(column, justify="left" if column == "part" else "right")
+        shown.add_column(column, justify="left" if column == "part" else "right", no_wrap=column == "part")
     for line in table(todo, predictions):
         shares = (line.accuracy, line.accuracy_answered, line.caught)
         shown.add_row(

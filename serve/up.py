@@ -1,5 +1,6 @@
 """`demur up`: database, artifacts, Ray and the applications, started in this order and stopped in the other."""
 
+import base64
 import fcntl
 import json
 import logging
@@ -20,7 +21,8 @@ from typing import IO, Any
 import httpx
 
 from calibration_store.store import ArtifactStore
-from serve.config import Config
+from serve.config import Config, ModelConfig
+from serve.inputs import PNG_PREFIX, picture
 from serve.journal import open_database
 from serve.models import check_labels
 from serve.postgres import EmbeddedPostgres
@@ -177,20 +179,21 @@ def _artifact(config: Config, config_path: Path, name: str, say: Say) -> None:
 def _welcome(config: Config, url: str, seconds: float, say: Say) -> None:
     say(f"\nready after {seconds:.0f} s. Ask for a prediction:\n")
     for name in config.models:
-        body = json.dumps({"model": name, "input": _example(config, name, url)}, separators=(",", ":"))
+        body = json.dumps({"model": name, "input": _example(config.models[name])}, separators=(",", ":"))
         say(f"  curl -s {url}/v1/predict -H 'content-type: application/json' -d '{body}'\n")
     say(f"held cases to review   {url}/review/")
     say(f"API documentation      {url}/docs")
     say("stop with Ctrl-C")
 
 
-def _example(config: Config, name: str, url: str) -> Any:
-    """An input that the model takes: the first of its calibration data, if there is any."""
-    data = config.models[name].calibration.data
-    if data and data.is_file():
-        return read_labelled_file(data).inputs[0]
-    del url
-    return "a text to classify"
+def _example(model: ModelConfig) -> Any:
+    """An input that the model takes: the first of its calibration data if there is any, short enough to be pasted."""
+    data = model.calibration.data
+    if data is None or not data.is_file():
+        return "a text to classify"
+    value = read_labelled_file(data).inputs[0]
+    image = picture(value)
+    return PNG_PREFIX + base64.b64encode(image).decode() if image else value
 
 
 def _wait_until_healthy(url: str, stopping: threading.Event) -> None:
