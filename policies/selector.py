@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ class Policy(Protocol):
 
 class PolicyRecipe(Protocol):
     """A rule as it is configured, before it has seen data."""
+
+    @property
+    def otherwise(self) -> str: ...
 
     def fit(self, confidence: Array, correct: Array) -> Policy: ...
 
@@ -64,6 +67,22 @@ class Judgement:
     def __len__(self) -> int:
         return len(self.predicted)
 
+    def replaced(self, rows: Mask, known: "Judgement") -> "Judgement":
+        """The same with the rows that are True taken from `known`, in order."""
+
+        def mixed(mine: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
+            result = mine.copy()
+            result[rows] = theirs
+            return result
+
+        return Judgement(
+            predicted=mixed(self.predicted, known.predicted),
+            confidence=mixed(self.confidence, known.confidence),
+            scores={name: mixed(score, known.scores[name]) for name, score in self.scores.items()},
+            members=mixed(self.members, known.members),
+            decisions=self.decisions.replaced(rows, known.decisions),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
@@ -83,28 +102,11 @@ class Selector:
 
     def decide(self, output: Output) -> Judgement:
         """Judge each row by itself: what is said of one does not depend on its neighbours in the batch."""
-        n, usable = len(output), output.usable()
-        if not usable.any():
-            return self._nothing_known(output)
+        usable = output.usable()
         if usable.all():
             return self._judge(output)
-
-        known, result = self._judge(output.rows(usable)), self._nothing_known(output)
-        result.predicted[usable] = known.predicted
-        result.confidence[usable] = known.confidence
-        result.members[usable] = known.members
-        for name, values in known.scores.items():
-            result.scores[name][usable] = values
-        actions, reasons = list(result.decisions.actions), list(result.decisions.reasons)
-        for at, row in enumerate(np.arange(n)[usable]):
-            actions[row], reasons[row] = known.decisions.actions[at], known.decisions.reasons[at]
-        return Judgement(
-            predicted=result.predicted,
-            confidence=result.confidence,
-            scores=result.scores,
-            members=result.members,
-            decisions=Decisions(actions=tuple(actions), reasons=tuple(reasons)),
-        )
+        nothing = self._nothing_known(output)
+        return nothing.replaced(usable, self._judge(output.rows(usable))) if usable.any() else nothing
 
     def _judge(self, output: Output) -> Judgement:
         scores = {name: score.of(output) for name, score in self.scores.items()}

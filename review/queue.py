@@ -123,27 +123,21 @@ def answer(connection: Connection, record_id: UUID, reviewer: str, *, token: int
 
     Answering late is fine as long as nobody else has claimed the item in between.
     """
-    changed = connection.execute(
-        "update review_items set status = 'resolved', lease_until = null"
-        " where record_id = %s and status = 'claimed' and claimed_by = %s and token = %s",
-        (record_id, reviewer, token),
-    ).rowcount
-    if changed == 0:
-        raise ClaimLost(_why_lost(connection, record_id))
-    _event(connection, record_id, reviewer, Status.CLAIMED, Status.RESOLVED, token)
+    _leave(connection, record_id, reviewer, token, Status.RESOLVED)
     return log.add_outcome(connection, record_id, label=label, source="review", author=reviewer)
 
 
 def release(connection: Connection, record_id: UUID, reviewer: str, *, token: int) -> None:
     """Give a claimed item back unanswered."""
-    changed = connection.execute(
-        "update review_items set status = 'waiting', claimed_by = null, lease_until = null"
-        " where record_id = %s and status = 'claimed' and claimed_by = %s and token = %s",
-        (record_id, reviewer, token),
+    _leave(connection, record_id, reviewer, token, Status.WAITING)
+
+
+def forget_inputs(connection: Connection) -> int:
+    """Delete the inputs whose time is up, except of cases that a person has yet to look at; return how many."""
+    return connection.execute(
+        "delete from payloads p where expires_at < clock_timestamp() and not exists ("
+        "  select 1 from review_items i where i.record_id = p.record_id and i.status <> 'resolved')"
     ).rowcount
-    if changed == 0:
-        raise ClaimLost(_why_lost(connection, record_id))
-    _event(connection, record_id, reviewer, Status.CLAIMED, Status.WAITING, token)
 
 
 def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim | None:
@@ -174,10 +168,20 @@ def _why_lost(connection: Connection, record_id: UUID) -> str:
     return f"this case {'was resolved by' if now.status is Status.RESOLVED else 'is with'} {now.claimed_by}"
 
 
-def _event(connection: Connection, record_id: UUID, actor: str, before: Status, after: Status, token: int) -> None:
+def _leave(connection: Connection, record_id: UUID, reviewer: str, token: int, to: Status) -> None:
+    """End a claim; raise `ClaimLost` if it is not this one that holds the item."""
+    changed = connection.execute(
+        "update review_items set status = %(to)s, lease_until = null,"
+        " claimed_by = case when %(to)s = 'resolved' then claimed_by end"
+        " where record_id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s",
+        {"to": to.value, "id": record_id, "reviewer": reviewer, "token": token},
+    ).rowcount
+    if changed == 0:
+        raise ClaimLost(_why_lost(connection, record_id))
     connection.execute(
-        "insert into review_events (record_id, actor, from_status, to_status, token) values (%s, %s, %s, %s, %s)",
-        (record_id, actor, before, after, token),
+        "insert into review_events (record_id, actor, from_status, to_status, token)"
+        " values (%s, %s, 'claimed', %s, %s)",
+        (record_id, reviewer, to.value, token),
     )
 
 

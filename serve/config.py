@@ -176,6 +176,9 @@ class Config(Section):
     artifacts: str = "var/artifacts"
     """A folder, or any URL that fsspec understands."""
 
+    keep_inputs_days: float | None = Field(default=None, gt=0)
+    """After how long inputs are deleted; records stay. By default they are kept. A case that waits keeps its input."""
+
     models: dict[ModelName, ModelConfig] = Field(min_length=1)
     http: HttpConfig = HttpConfig()
     review: ReviewConfig = ReviewConfig()

@@ -18,15 +18,21 @@ from ray.serve.handle import DeploymentHandle
 from uuid_utils.compat import uuid7
 
 from calibration_store.store import ArtifactNotFound, ArtifactStore
+from review import queue
 from serve.batching import Overloaded
 from serve.config import Config
 from serve.decided import Decided
-from serve.handler import Handler, HostState, ModelNotReady
+from serve.handler import Handler
 from serve.inputs import ModelInput
 from serve.journal import open_database
+from serve.road import HostState, ModelNotReady
+from traffic.database import DatabaseUnavailable
 
 REFRESH_SECONDS = 2.0
 """How often a host looks for a newly promoted artifact."""
+
+FORGET_SECONDS = 3600.0
+"""How often inputs are looked for whose time is up."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,17 @@ class Console:
         _log_plainly()
         self._config = config
         self._database = open_database(dsn)
+        threading.Thread(target=self._forget_forever, name="forgetting", daemon=True).start()
+
+    def _forget_forever(self) -> None:
+        while True:
+            try:
+                with self._database.transaction() as connection:
+                    forgotten = queue.forget_inputs(connection)
+                logging.getLogger("demur.console").info("%d inputs whose time was up are deleted", forgotten)
+            except DatabaseUnavailable:
+                pass  # next time
+            time.sleep(FORGET_SECONDS)
 
     def __serve_build_asgi_app__(self) -> Any:
         from serve.console.pages import console_app

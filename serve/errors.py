@@ -3,9 +3,10 @@
 from calibration_store.store import ArtifactNotFound
 from review.queue import ClaimLost, ItemNotFound
 from serve.batching import Overloaded
-from serve.handler import ModelNotReady, UnknownModel
+from serve.handler import UnknownModel
 from serve.inputs import InvalidRequest, TooLarge
 from serve.journal import Unwritable
+from serve.road import ModelNotReady
 from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound

@@ -2,12 +2,10 @@
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -17,111 +15,19 @@ from policies.decision import Action
 from review import queue
 from serve import journal, wire
 from serve.batching import GreedyBatcher, Overloaded
-from serve.config import Config, ModelConfig
-from serve.decided import Decided
-from serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput, TooLarge, read_input
+from serve.config import Config
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
 from serve.journal import Committed
+from serve.road import Asked, HostClient, ModelNotReady, Road, Row
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.record import Entry, KeyUse, Outcome, Record
-
-logger = logging.getLogger("demur.gateway")
 
 COMMIT_SIZE = 1024
 
 
 class UnknownModel(LookupError):
     """No model of this name is served."""
-
-
-class ModelNotReady(RuntimeError):
-    """The model is still starting. Try again a little later."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostState:
-    """What a host says about itself."""
-
-    spec: InputSpec
-    artifact: str | None
-    trouble: str
-
-
-class HostClient(Protocol):
-    """The way to a model host."""
-
-    async def state(self) -> HostState: ...
-
-    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
-        """Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An input on its way to the model, and when it set out."""
-
-    input: ModelInput
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a decided batch; no batch at all if the model failed."""
-
-    decided: Decided | None
-    index: int
-    why_none: str
-    queued_milliseconds: float
-
-
-class Road:
-    """One model as the gateway sees it."""
-
-    def __init__(self, name: str, config: ModelConfig, host: HostClient) -> None:
-        self.name = name
-        self.config = config
-        self.host = host
-        self._spec: InputSpec | None = None
-        batch = config.host.batch
-        self.batcher: GreedyBatcher[Asked, Row] = GreedyBatcher(
-            self._send,
-            max_size=batch.max_size,
-            in_flight=batch.in_flight * config.host.replicas,
-            max_queued=batch.max_queued,
-            name=f"model {name}",
-        )
-
-    async def spec(self) -> InputSpec:
-        """What the model takes. Asked of the host once."""
-        if self._spec is None:
-            try:
-                self._spec = (await asyncio.wait_for(self.host.state(), self.config.host.timeout_seconds)).spec
-            except TimeoutError:
-                raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
-        return self._spec
-
-    async def _send(self, asked: list[Asked]) -> list[Row]:
-        """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
-        left = time.perf_counter()
-        queued = [(left - item.at) * 1000 for item in asked]
-        try:
-            decided = await asyncio.wait_for(
-                self.host.decide([item.input for item in asked]), self.config.host.timeout_seconds
-            )
-        except (ArtifactNotFound, Overloaded):
-            raise
-        except TimeoutError:
-            why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
-            logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
-        except Exception:
-            logger.exception("model %s failed on a batch of %d", self.name, len(asked))
-            if len(asked) > 1:  # one of them may be to blame; the others shall not be held for it
-                return [row for item in asked for row in await self._send([item])]
-            why = "the model failed on this input"
-        else:
-            return [Row(decided, i, "", wait) for i, wait in enumerate(queued)]
-        return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
 
 
 class Handler:
@@ -140,6 +46,7 @@ class Handler:
         self._limits = InputLimits(
             text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
         )
+        self._keep_inputs = timedelta(days=config.keep_inputs_days) if config.keep_inputs_days else None
         self._roads = {name: Road(name, config.models[name], host) for name, host in hosts.items()}
         self._database = database
         self._clock = clock
@@ -262,14 +169,7 @@ class Handler:
             now = time.perf_counter()
             try:
                 rows = await self._roads[model].batcher.submit([Asked(inputs[at], now) for at in members])  # type: ignore[arg-type]
-                entries = [
-                    Entry(
-                        record=self._record(requests[at], row),
-                        input=requests[at].input,
-                        key=uses[at],
-                    )
-                    for at, row in zip(members, rows, strict=True)
-                ]
+                entries = [self._entry(requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)]
                 committed = await self._commits.submit(entries)
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
@@ -287,9 +187,15 @@ class Handler:
             raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._roads)}")
         return self._roads[model]
 
+    def _entry(self, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Entry:
+        record = self._record(request, row)
+        expires_at = record.created_at + self._keep_inputs if self._keep_inputs else None
+        return Entry(record=record, input=request.input, input_expires_at=expires_at, key=use)
+
     def _record(self, request: wire.PredictRequest, row: Row) -> Record:
         decided, i = row.decided, row.index
-        action = decided.actions[i] if decided else Action.REVIEW.value
+        otherwise = self._config.models[request.model].recipe.policy.otherwise
+        action = decided.actions[i] if decided else otherwise
         timings = {"queued": round(row.queued_milliseconds, 3)}
         if decided:
             timings["model"] = round(decided.model_milliseconds, 3)

@@ -229,25 +229,23 @@ def _check_port(host: str, port: int) -> None:
 def _only_one(data: Path, say: Say) -> Iterator[None]:
     """Hold the folder for this service alone; the kernel lets go of the lock if the process is killed."""
     data.mkdir(parents=True, exist_ok=True)
-    path = data / "demur.lock"
-    lock: IO[str] = path.open("a+")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    with (data / "demur.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise CannotStart(
+                f"a demur (pid {lock.read().strip()}) is already running on {data};"
+                " stop it, or set `data` to another folder"
+            ) from None
         lock.seek(0)
-        raise CannotStart(
-            f"a demur (pid {lock.read().strip()}) is already running on {data};"
-            " stop it, or set `data` to another folder"
-        ) from None
-    lock.seek(0)
-    if before := lock.read().strip():
-        say(f"the last run (pid {before}) was not stopped cleanly; what it acknowledged is on record")
-    _write(lock, str(os.getpid()))
-    try:
-        yield
-    finally:
-        _write(lock, "")
-        lock.close()
+        if before := lock.read().strip():
+            say(f"the last run (pid {before}) was not stopped cleanly; what it acknowledged is on record")
+        _write(lock, str(os.getpid()))
+        try:
+            yield
+        finally:
+            _write(lock, "")
 
 
 def _write(file: IO[str], text: str) -> None:

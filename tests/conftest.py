@@ -2,6 +2,9 @@
 
 import json
 import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # models in tests are ours; nobody waits for a network. Read at import, so set first
+
 import shutil
 import subprocess
 import sys
@@ -86,9 +89,3 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def digit_rows(digits: Path, part: str = "test") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (digits / f"{part}.jsonl").read_text().splitlines()]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _no_hub() -> None:
-    """Models in tests are ours; nobody waits for a network."""
-    os.environ["HF_HUB_OFFLINE"] = "1"

@@ -20,7 +20,9 @@ INSERT_RECORD = (
     f"insert into records ({RECORD_COLUMNS})"
     " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
 )
-INSERT_PAYLOAD = "insert into payloads (record_id, input) values (%s, %s) on conflict (record_id) do nothing"
+INSERT_PAYLOAD = (
+    "insert into payloads (record_id, input, expires_at) values (%s, %s, %s) on conflict (record_id) do nothing"
+)
 CLAIM_KEY = (
     "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
     " on conflict (key, position) do nothing returning record_id"
@@ -39,7 +41,9 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
     """Write the records and their inputs."""
     with connection.cursor() as cursor:
         cursor.executemany(INSERT_RECORD, [_row(entry.record) for entry in entries])
-        cursor.executemany(INSERT_PAYLOAD, [(entry.record.id, _json(entry.input)) for entry in entries])
+        cursor.executemany(
+            INSERT_PAYLOAD, [(entry.record.id, _json(entry.input), entry.input_expires_at) for entry in entries]
+        )
 
 
 def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:

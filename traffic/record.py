@@ -49,6 +49,9 @@ class Entry:
 
     record: Record
     input: Any
+    input_expires_at: datetime | None = None
+    """From when on the input may be deleted; None: never."""
+
     key: KeyUse | None = None
 
 

@@ -10,6 +10,7 @@ from review.item import Status
 from review.queue import ClaimLost, ItemNotFound
 from tests.conftest import entry
 from traffic import log
+from traffic.record import Entry
 
 FOREVER = 3600.0
 
@@ -151,3 +152,21 @@ def test_a_crowd_takes_every_case_once(database):
     assert run(database, queue.backlog).resolved == 120
     with database.transaction() as connection:
         assert connection.execute("select count(*) from outcomes").fetchone() == (120,)
+
+
+def test_inputs_are_forgotten_when_their_time_is_up_but_not_under_a_reviewer(database):
+    past, future = datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(days=1)
+    held, resolved, answered, later, forever = (
+        Entry(record=entry(action=action).record, input="x", input_expires_at=at)
+        for action, at in [("review", past), ("review", past), ("answer", past), ("answer", future), ("answer", None)]
+    )
+    entries = [held, resolved, answered, later, forever]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [held.record, resolved.record])
+        claim = queue.claim(connection, resolved.record.id, "ada", lease_seconds=FOREVER)
+        queue.answer(connection, resolved.record.id, "ada", token=claim.token, label="7")
+    assert run(database, queue.forget_inputs) == 2
+    left = [run(database, log.find_input, e.record.id) for e in entries]
+    assert left == ["x", None, None, "x", "x"]
+    assert run(database, log.find_one, answered.record.id) == answered.record

@@ -25,9 +25,10 @@ from uuid_utils.compat import uuid7
 from calibration_store.store import ArtifactStore
 from serve.config import Config, load_config
 from serve.fit import fit_model
-from serve.handler import Handler, HostState
+from serve.handler import Handler
 from serve.host import ModelHost
 from serve.http import gateway_app
+from serve.road import HostState
 from tests.conftest import ROOT, digit_rows
 from traffic.database import Database
 

@@ -4,16 +4,17 @@ import asyncio
 import json
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
-from serve.handler import ModelNotReady, UnknownModel
+from serve.handler import UnknownModel
 from serve.host import ModelHost
 from serve.inputs import InvalidRequest
+from serve.road import ModelNotReady
 from tests.serve.conftest import LocalHost, make_handler
 from traffic import log
 from traffic.database import DatabaseUnavailable
@@ -165,6 +166,25 @@ def test_an_input_on_which_the_model_fails_is_held_alone(broken, database, clear
     with database.transaction() as connection:
         assert log.find_one(connection, held.id) == held
         assert queue.item(connection, held.id).status == "waiting"
+
+
+def test_a_model_without_reviewers_abstains_when_it_fails(quickstart, digits_host, database):
+    model = quickstart.models["digits"]
+    alone = model.model_copy(update={"policy": {**model.policy, "otherwise": "abstain"}})
+    alone.__dict__.pop("recipe", None)  # it was built from the other policy
+    config = quickstart.model_copy(update={"models": {"digits": alone}})
+    (held,) = serve(make_handler(config, {"digits": Broken(digits_host)}, database), body([[0] * 8] * 8))
+    assert held.record.action == "abstain"
+    assert held.record.label_probability == 0
+    assert count(database, "review_items") == 0
+
+
+def test_inputs_get_a_time_to_be_forgotten(quickstart, local_host, database, clear_digit):
+    config = quickstart.model_copy(update={"keep_inputs_days": 30.0})
+    (done,) = serve(make_handler(config, {"digits": local_host}, database), body(clear_digit))
+    with database.transaction() as connection:
+        row = connection.execute("select expires_at from payloads").fetchone()
+    assert row[0] - done.record.created_at == timedelta(days=30)
 
 
 def test_a_model_that_does_not_answer_in_time_answers_nothing(broken):

@@ -20,9 +20,11 @@ create index records_by_time on records (model, created_at);
 
 -- The input, apart from the record, with a life of its own.
 create table payloads (
-    record_id uuid primary key references records,
-    input     json not null
+    record_id  uuid primary key references records,
+    input      json not null,
+    expires_at timestamptz                       -- null: kept for ever
 );
+create index payloads_by_expiry on payloads (expires_at) where expires_at is not null;
 
 -- The truth as it became known. Append-only: a correction is one more row, and the latest row counts.
 create table outcomes (

@@ -1,0 +1,106 @@
+"""The way from the gateway to one model and back: gather, ask, and hold what the model leaves undecided."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from calibration_store.store import ArtifactNotFound
+from serve.batching import GreedyBatcher, Overloaded
+from serve.config import ModelConfig
+from serve.decided import Decided
+from serve.inputs import InputSpec, ModelInput
+
+logger = logging.getLogger("demur.gateway")
+
+
+class ModelNotReady(RuntimeError):
+    """The model is still starting. Try again a little later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostState:
+    """What a host says about itself."""
+
+    spec: InputSpec
+    artifact: str | None
+    trouble: str
+
+
+class HostClient(Protocol):
+    """The way to a model host."""
+
+    async def state(self) -> HostState: ...
+
+    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
+        """Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An input on its way to the model, and when it set out."""
+
+    input: ModelInput
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a decided batch; no batch at all if the model failed."""
+
+    decided: Decided | None
+    index: int
+    why_none: str
+    queued_milliseconds: float
+
+
+class Road:
+    """One model as the gateway sees it."""
+
+    def __init__(self, name: str, config: ModelConfig, host: HostClient) -> None:
+        self.name = name
+        self.config = config
+        self.host = host
+        self._spec: InputSpec | None = None
+        batch = config.host.batch
+        self.batcher: GreedyBatcher[Asked, Row] = GreedyBatcher(
+            self._send,
+            max_size=batch.max_size,
+            in_flight=batch.in_flight * config.host.replicas,
+            max_queued=batch.max_queued,
+            name=f"model {name}",
+        )
+
+    async def spec(self) -> InputSpec:
+        """What the model takes. Asked of the host once."""
+        if self._spec is None:
+            try:
+                self._spec = (await asyncio.wait_for(self.host.state(), self.config.host.timeout_seconds)).spec
+            except TimeoutError:
+                raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
+        return self._spec
+
+    async def _send(self, asked: list[Asked]) -> list[Row]:
+        """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
+        left = time.perf_counter()
+        queued = [(left - item.at) * 1000 for item in asked]
+        try:
+            decided = await asyncio.wait_for(
+                self.host.decide([item.input for item in asked]), self.config.host.timeout_seconds
+            )
+        except (ArtifactNotFound, Overloaded):
+            raise
+        except TimeoutError:
+            why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
+            logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
+        except Exception:
+            logger.exception("model %s failed on a batch of %d", self.name, len(asked))
+            if len(asked) > 1:  # one of them may be to blame; the others shall not be held for it
+                return [row for rows in await asyncio.gather(*(self._send([item]) for item in asked)) for row in rows]
+            why = "the model failed on this input"
+        else:
+            return [Row(decided, i, "", wait) for i, wait in enumerate(queued)]
+        return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
