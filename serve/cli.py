@@ -55,7 +55,7 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
 @app.command()
 def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
     """Validate a configuration and the checkpoints that it names, and say what would be served."""
-    from serve.models import check_labels
+    from serve.checkpoint import check_labels
 
     path = config_path(config)
     settings = load_config(path)

@@ -14,9 +14,10 @@ from audit.findings import held_out_report
 from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selector
 from calibration_store.store import ArtifactStore
+from serve.checkpoint import check_labels, fingerprint
 from serve.config import Config, ModelConfig
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
-from serve.models import Classifier, check_labels, fingerprint
+from serve.models import Classifier
 from traffic.dataset import BadDataFile, LabelledFile, read_labelled_file
 from uncertainty.output import LabelledOutput, Output
 

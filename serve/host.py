@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.checkpoint import fingerprint
 from serve.config import ModelConfig
 from serve.decided import Decided, as_columns
 from serve.inputs import InputSpec, ModelInput
-from serve.models import Classifier, NoEmbedding, fingerprint
+from serve.models import Classifier, NoEmbedding
 
 log = logging.getLogger("demur.host")
 

@@ -1,6 +1,5 @@
 """Classifiers of the transformers library: any image or text classifier, from a folder or by its name on a hub."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
-    AutoConfig,
     AutoImageProcessor,
     AutoModelForImageClassification,
     AutoModelForSequenceClassification,
@@ -20,20 +17,16 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from serve.checkpoint import BadCheckpoint, first_line, local_folder, read_facts
 from serve.inputs import InputSpec, ModelInput
 from uncertainty.checks import Array
 from uncertainty.output import Need, Output
 
-FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
 
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 ROWS_AT_A_TIME = 256
 """Monte-Carlo passes of a batch are run together, this many rows in one forward pass."""
-
-
-class BadCheckpoint(ValueError):
-    """The checkpoint cannot be served. The message says which one, and why."""
 
 
 class NoEmbedding(RuntimeError):
@@ -47,11 +40,9 @@ class Classifier:
     def __init__(self, checkpoint: str, *, device: str = "auto") -> None:
         self.folder = local_folder(checkpoint)
         self.device = torch.device(_best_device() if device == "auto" else device)
-        config = read_config(self.folder)
-        self.labels_in_checkpoint = [config.id2label[index] for index in range(config.num_labels)]
-        self._is_image = _is_image(config, self.folder)
-        auto = AutoModelForImageClassification if self._is_image else AutoModelForSequenceClassification
-        self._model = auto.from_pretrained(self.folder, config=config).to(self.device).eval()
+        facts = read_facts(self.folder)
+        self._is_image = facts.kind == "image"
+        self._model = _load(self.folder, is_image=self._is_image).to(self.device).eval()
         if self._is_image:
             self._processor = AutoImageProcessor.from_pretrained(self.folder)
             _check_scale(self._processor, self.folder)
@@ -60,8 +51,10 @@ class Classifier:
             if self._tokenizer.pad_token is None:  # decoders often come without one, and a batch needs it
                 self._tokenizer.pad_token = self._tokenizer.eos_token
                 self._model.config.pad_token_id = self._tokenizer.pad_token_id
-            self._longest = min(self._tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-        self._head = _last_linear(self._model, config.num_labels)
+            self._longest = min(
+                self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512)
+            )
+        self._head = _last_linear(self._model, len(facts.labels))
         self._head_is_right = False  # until a first batch has shown it
 
     @property
@@ -168,58 +161,15 @@ def only_dropout_training(model: nn.Module) -> Iterator[None]:
             module.training = False
 
 
-def read_config(folder: Path) -> Any:
-    """The configuration of a checkpoint, without its weights."""
+def _load(folder: Path, *, is_image: bool) -> Any:
+    auto = AutoModelForImageClassification if is_image else AutoModelForSequenceClassification
     try:
-        return AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise BadCheckpoint(f"{folder} has no config.json that transformers can read: {_first_line(error)}") from None
-
-
-def check_labels(checkpoint: str, labels: Sequence[str]) -> None:
-    """Raise `BadCheckpoint` unless these labels can be those of the checkpoint, in its order."""
-    config = read_config(local_folder(checkpoint))
-    if config.problem_type not in (None, "single_label_classification"):
-        raise BadCheckpoint(f"{checkpoint} was trained for {config.problem_type}, which is not a multiclass task")
-    own = [config.id2label[index] for index in range(config.num_labels)]
-    if len(own) != len(labels):
-        raise BadCheckpoint(
-            f"task.labels lists {len(labels)} labels, and {checkpoint} has {len(own)} classes: {own[:12]}"
-        )
-    if sorted(own) == sorted(labels) and list(labels) != own:
-        raise BadCheckpoint(f"task.labels has the labels of {checkpoint} in another order; write them as {own}")
-
-
-def fingerprint(folder: Path) -> str:
-    """SHA-256 over names and contents of the files that make the checkpoint what it is."""
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in FILES_OF_A_CHECKPOINT for path in folder.glob(pattern)}):
-        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def local_folder(checkpoint: str) -> Path:
-    """The folder of a checkpoint; one that is on a hub is fetched into the hub's own cache."""
-    if Path(checkpoint).is_dir():
-        return Path(checkpoint)
-    try:
-        return Path(snapshot_download(checkpoint, allow_patterns=list(FILES_OF_A_CHECKPOINT)))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise BadCheckpoint(
-            f"{checkpoint!r} is neither a folder nor a model that a hub hands out: {_first_line(error)}"
-        ) from None
-
-
-def _is_image(config: Any, folder: Path) -> bool:
-    named = " ".join(config.architectures or [])
-    if "ForImageClassification" in named:
-        return True
-    if "ForSequenceClassification" in named:
-        return False
-    raise BadCheckpoint(f"{folder} holds {named or 'no architecture'}, which is no image or sequence classifier")
+        model, found = auto.from_pretrained(folder, output_loading_info=True)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise BadCheckpoint(f"{folder} cannot be loaded: {first_line(error)}") from error
+    if found["missing_keys"]:  # transformers would go on with random numbers in their place
+        raise BadCheckpoint(f"{folder} lacks weights of its model: {', '.join(sorted(found['missing_keys'])[:5])}")
+    return model
 
 
 def _check_scale(processor: Any, folder: Path) -> None:
@@ -246,7 +196,3 @@ def _best_device() -> str:
 
 def _numbers(tensor: torch.Tensor) -> Array:
     return np.asarray(tensor.double().cpu())
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0]

@@ -21,10 +21,10 @@ from typing import IO, Any
 import httpx
 
 from calibration_store.store import ArtifactStore
+from serve.checkpoint import check_labels
 from serve.config import Config, ModelConfig
 from serve.inputs import PNG_PREFIX, picture
 from serve.journal import open_database
-from serve.models import check_labels
 from serve.postgres import EmbeddedPostgres
 from traffic.dataset import read_labelled_file
 

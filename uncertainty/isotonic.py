@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from uncertainty.checks import Array, InvalidInput, finite, same_length
 
@@ -56,6 +55,8 @@ def fit_isotonic(
         raise InvalidInput("weights must be above 0")
     if interpolation not in ("linear", "step"):
         raise InvalidInput(f"interpolation is {interpolation!r}; it is 'linear' or 'step'")
+    from sklearn.isotonic import IsotonicRegression  # here, because a gateway that never fits need not load it
+
     fitted = IsotonicRegression(out_of_bounds="clip").fit(x, y, sample_weight=w)
     return IsotonicMap(
         knots=np.asarray(fitted.X_thresholds_, dtype=np.float64),

@@ -4,10 +4,12 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
+from serve.checkpoint import BadCheckpoint, check_labels, fingerprint
 from serve.inputs import InputSpec
-from serve.models import BadCheckpoint, Classifier, check_labels, fingerprint, only_dropout_training
+from serve.models import Classifier, only_dropout_training
 from tests.conftest import ROOT, digit_rows
 
 DIGITS = str(ROOT / "deploy/models/digits")
@@ -27,7 +29,6 @@ def test_the_digits_model_keeps_its_word(digits):
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_convnext"])
 def test_any_classifier_gives_what_is_asked_for_and_no_more(model, request):
     classifier = Classifier(request.getfixturevalue(model))
-    assert classifier.labels_in_checkpoint == ["bad", "fair", "good"]
     inputs = TEXTS if classifier.spec.kind == "text" else list(np.random.default_rng(0).random((3, 3, 32, 32), "f"))
     plain = classifier.run(inputs, frozenset({"probabilities"}))
     assert plain.embedding is None
@@ -104,7 +105,7 @@ def load(checkpoint):
     [
         ({"architectures": ["BertForMaskedLM"]}, "no image or sequence classifier"),
         ({"problem_type": "multi_label_classification"}, "not a multiclass task"),
-        ({"model_type": "unheard-of"}, "no config.json that transformers can read"),
+        ({"model_type": "unheard-of"}, "cannot be loaded"),
     ],
 )
 def test_other_checkpoints_are_refused(tiny_bert, tmp_path, change, why):
@@ -113,6 +114,31 @@ def test_other_checkpoints_are_refused(tiny_bert, tmp_path, change, why):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(BadCheckpoint, match=why):
         load(str(tmp_path / "model"))
+
+
+def test_a_config_that_is_not_json_is_refused(tmp_path):
+    with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
+        check_labels(str(tmp_path), ["a", "b"])
+    (tmp_path / "config.json").write_text('{"id2label": [')
+    with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
+        check_labels(str(tmp_path), ["a", "b"])
+
+
+def test_weights_that_are_missing_are_not_made_up(tiny_bert, tmp_path):
+    shutil.copytree(tiny_bert, tmp_path / "model")
+    path = str(tmp_path / "model/model.safetensors")
+    weights = load_file(path)
+    save_file({name: tensor for name, tensor in weights.items() if name != "classifier.weight"}, path, {"format": "pt"})
+    with pytest.raises(BadCheckpoint, match=r"lacks weights of its model: classifier\.weight"):
+        Classifier(str(tmp_path / "model"))
+
+
+def test_weights_that_broke_off_are_refused(tiny_bert, tmp_path):
+    shutil.copytree(tiny_bert, tmp_path / "model")
+    path = tmp_path / "model/model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadCheckpoint, match="cannot be loaded"):
+        Classifier(str(tmp_path / "model"))
 
 
 def test_a_name_that_is_nothing_is_refused():

@@ -1,0 +1,90 @@
+"""A checkpoint as files: found, fingerprinted, and held against the labels of a task. Loads no weights and no torch."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
+
+
+class BadCheckpoint(ValueError):
+    """The checkpoint cannot be served. The message says which one, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """What a config.json says about the classifier."""
+
+    labels: tuple[str, ...]
+    """In the order of the outputs."""
+
+    kind: Literal["image", "text"]
+    problem_type: str | None
+
+
+def read_facts(folder: Path) -> CheckpointFacts:
+    """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch."""
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        names = {int(index): str(name) for index, name in content.get("id2label", {}).items()}
+        count = len(names) or int(content.get("num_labels", 2))  # 2 is the default of transformers
+        architecture = " ".join(content.get("architectures") or ["no architecture"])
+        problem_type = content.get("problem_type")
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise BadCheckpoint(f"{folder} has no config.json that can be read: {first_line(error)}") from None
+    kinds: dict[str, Literal["image", "text"]] = {
+        "ForImageClassification": "image",
+        "ForSequenceClassification": "text",
+    }
+    kind = next((kind for ending, kind in kinds.items() if ending in architecture), None)
+    if kind is None:
+        raise BadCheckpoint(f"{folder} holds {architecture}, which is no image or sequence classifier")
+    labels = tuple(names.get(index, f"LABEL_{index}") for index in range(count))
+    return CheckpointFacts(labels=labels, kind=kind, problem_type=problem_type)
+
+
+def check_labels(checkpoint: str, labels: Sequence[str]) -> None:
+    """Raise `BadCheckpoint` unless these labels can be those of the checkpoint, in its order."""
+    facts = read_facts(local_folder(checkpoint))
+    if facts.problem_type not in (None, "single_label_classification"):
+        raise BadCheckpoint(f"{checkpoint} was trained for {facts.problem_type}, which is not a multiclass task")
+    own = list(facts.labels)
+    if len(own) != len(labels):
+        raise BadCheckpoint(
+            f"task.labels lists {len(labels)} labels, and {checkpoint} has {len(own)} classes: {own[:12]}"
+        )
+    if sorted(own) == sorted(labels) and list(labels) != own:
+        raise BadCheckpoint(f"task.labels has the labels of {checkpoint} in another order; write them as {own}")
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 over names and contents of the files that make the checkpoint what it is."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in FILES_OF_A_CHECKPOINT for path in folder.glob(pattern)}):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def local_folder(checkpoint: str) -> Path:
+    """The folder of a checkpoint; one that is on a hub is fetched into the hub's own cache."""
+    if Path(checkpoint).is_dir():
+        return Path(checkpoint)
+    try:
+        return Path(snapshot_download(checkpoint, allow_patterns=list(FILES_OF_A_CHECKPOINT)))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise BadCheckpoint(
+            f"{checkpoint!r} is neither a folder nor a model that a hub hands out: {first_line(error)}"
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]
