@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from audit.calibration import calibration_bins
 from audit.findings import Judged
-from audit.selective import rc_curve
+from audit.selective import rc_curve, thinned
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "demur"}
@@ -23,7 +23,7 @@ def risk_coverage(rows: Judged, *, max_points: int = 2000) -> str:
         wrong = 1 - rows.correct
         for u, colour, name in ((-rows.confidence, BLUE, "confidence"), (wrong, GREY, "a perfect score")):
             curve = rc_curve(wrong, u)
-            shown = np.unique(np.linspace(0, len(wrong) - 1, min(max_points, len(wrong))).astype(int))
+            shown = thinned(len(wrong), max_points)
             axes.plot(curve.coverage[shown], curve.risk[shown], color=colour, label=name, linewidth=1.6)
         axes.axhline(wrong.mean(), color=GREY, linestyle=":", linewidth=1, label="chance")
         if rows.answered.any():

@@ -12,9 +12,15 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from audit import plots
+from audit.calibration import calibration_bins
 from audit.findings import Finding, Judged, findings
 from audit.labels import Stratum, answered, correct, labelled, missing_labels, strata
+from audit.selective import rc_curve, thinned
 from traffic.dataset import Traffic
+from uncertainty.checks import Array
+
+CURVE_POINTS = 500
+"""Points of the risk-coverage curve in the JSON file, evenly spaced; the area is that of all of them."""
 
 
 class NothingToAudit(ValueError):
@@ -49,8 +55,26 @@ class Audit:
             "undefined": self.n_undefined,
             "findings": [asdict(line) for line in self.findings],
             "strata": [asdict(stratum) for stratum in self.strata],
+            "risk_coverage": self._curve(),
+            "reliability": {
+                "before": self._bins(self.rows.raw_confidence),
+                "after": self._bins(self.rows.confidence),
+            },
         }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def _curve(self) -> dict[str, list[float]]:
+        curve = rc_curve(1 - self.rows.correct, -self.rows.confidence)
+        shown = thinned(len(self.rows), CURVE_POINTS)
+        return {"coverage": curve.coverage[shown].tolist(), "risk": curve.risk[shown].tolist()}
+
+    def _bins(self, confidence: Array) -> list[dict[str, Any]]:
+        return [
+            {"count": b.count, "confidence": b.confidence, "accuracy": b.accuracy}
+            if b.count
+            else {"count": 0, "confidence": None, "accuracy": None}
+            for b in calibration_bins(confidence, self.rows.correct)
+        ]
 
     def as_html(self) -> str:
         pages = Environment(loader=PackageLoader("audit"), autoescape=select_autoescape())

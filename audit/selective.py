@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncertainty.checks import Array, InvalidInput, finite, fraction, same_length, snapped_floor
 
@@ -50,6 +51,11 @@ def rc_curve(risks: Any, u: Any, *, ties: Ties = "mean") -> RiskCoverage:
     loss, scores = _pair("risks", risks, u)
     n = len(loss)
     return RiskCoverage(coverage=np.arange(1, n + 1) / n, risk=prefix_means(loss, scores, ties=ties))
+
+
+def thinned(n: int, points: int) -> NDArray[np.intp]:
+    """Indices of at most `points` of `n` places on a curve, evenly spaced, the ends included."""
+    return np.unique(np.linspace(0, n - 1, min(points, n)).astype(np.intp))
 
 
 def rc_auc(risks: Any, u: Any, *, ties: Ties = "mean", rule: Literal["mean", "sum", "trapezoid"] = "mean") -> float:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -51,6 +52,7 @@ class Handler:
         self._database = database
         self._clock = clock
         self._new_id = new_id
+        self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
         self._commits: GreedyBatcher[Entry, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
         )
@@ -180,7 +182,9 @@ class Handler:
         return [result for result in results if result is not None]
 
     async def _commit(self, entries: list[Entry]) -> list[Committed | Exception]:
-        return await asyncio.to_thread(journal.commit, self._database, entries)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._committer, journal.commit, self._database, entries
+        )
 
     def _road(self, model: str) -> Road:
         if model not in self._roads:

@@ -154,9 +154,11 @@ async def _as_invalid_request(_request: Request, error: Exception) -> Response:
 async def _as_plain_problem(request: Request, error: Exception) -> Response:
     """Unknown paths and wrong methods, in the same form as every other problem."""
     assert isinstance(error, HTTPException)
-    kinds = {404: ("NotFound", f"there is nothing at {request.url.path}; see /docs")}
-    kinds[405] = ("MethodNotAllowed", f"{request.method} is not possible at {request.url.path}; see /docs")
-    kind, message = kinds.get(error.status_code, ("HttpError", str(error.detail)))
+    told = {
+        404: ("NotFound", f"there is nothing at {request.url.path}; see /docs"),
+        405: ("MethodNotAllowed", f"{request.method} is not possible at {request.url.path}; see /docs"),
+    }
+    kind, message = told.get(error.status_code, ("HttpError", str(error.detail)))
     return Response(
         wire.dump({"error": {"kind": kind, "message": message}}),
         error.status_code,

@@ -56,6 +56,17 @@ def test_the_numbers_are_those_of_the_labelled_rows():
     assert value(report, "selective_risk")["n"] == (rows.confidence[known] > 0.7).sum()
 
 
+def test_the_curves_are_in_the_file():
+    report = audit(traffic(n=3000), model="toy")
+    document = json.loads(report.as_json())
+    curve, bins = document["risk_coverage"], document["reliability"]["after"]
+    assert len(curve["risk"]) == 500
+    assert curve["coverage"][-1] == 1
+    assert curve["risk"][-1] == pytest.approx(1 - value(report, "accuracy")["value"])
+    gaps = sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins if b["count"])
+    assert gaps / 3000 == pytest.approx(value(report, "ece")["value"])
+
+
 def test_it_says_how_many_labels_are_missing_and_for_whom():
     rows = traffic(labelled=0.5)
     unknown = sum(outcome is None for outcome in rows.outcomes)
