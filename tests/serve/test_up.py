@@ -1,5 +1,8 @@
 """What `demur up` says and checks before Ray starts. The whole of it is tested in tests/system."""
 
+import os
+import threading
+
 import pytest
 
 from serve import up
@@ -15,7 +18,7 @@ def bare(quickstart, tmp_path):
 
 def test_without_artifact_and_data_it_says_what_to_run_and_goes_on(bare, tmp_path):
     said = []
-    up._artifact(bare, tmp_path / "demur.yaml", "digits", said.append)
+    up._artifact(bare, tmp_path / "demur.yaml", "digits", said.append, threading.Event())
     assert len(said) == 1
     assert said[0].startswith("no artifact is in force for model 'digits', and its requests will get a 503")
     assert "demur fit digits --data FILE --promote" in said[0]
@@ -23,7 +26,7 @@ def test_without_artifact_and_data_it_says_what_to_run_and_goes_on(bare, tmp_pat
 
 def test_with_an_artifact_it_says_nothing(quickstart, tmp_path):
     said = []
-    up._artifact(quickstart, tmp_path / "demur.yaml", "digits", said.append)
+    up._artifact(quickstart, tmp_path / "demur.yaml", "digits", said.append, threading.Event())
     assert said == []
 
 
@@ -44,15 +47,20 @@ def test_a_lock_that_was_left_behind_is_said_and_taken_over(tmp_path):
         assert len(said) == 1
 
 
+def test_a_ray_that_is_joined_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"RAY_ADDRESS": "auto"})
+    up._set_environment()
+    assert dict(os.environ) == {"RAY_ADDRESS": "auto"}
+
+
 def test_what_is_set_in_the_environment_stays(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     for name in up.ENVIRONMENT:
         monkeypatch.setenv(name, "mine")
     monkeypatch.setenv("RAY_SERVE_ENABLE_HA_PROXY", "0")
     monkeypatch.setenv("RAY_SERVE_HAPROXY_METRICS_PORT", "1")
     monkeypatch.setenv("RAY_SERVE_HAPROXY_STATS_PORT", "2")
     up._set_environment()
-    import os
-
     assert {os.environ[name] for name in up.ENVIRONMENT} == {"mine"}
     assert os.environ["RAY_SERVE_ENABLE_HA_PROXY"] == "0"
 
