@@ -2,14 +2,13 @@
 
 import asyncio
 import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
-
-import orjson
 
 from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
@@ -227,5 +226,5 @@ def _key_use(key: str | None, request: Callable[[], Any]) -> KeyUse | None:
     checked = wire.checked_key(key)
     if checked is None:
         return None
-    canonical = orjson.dumps(request(), option=orjson.OPT_SORT_KEYS)
-    return KeyUse(key=checked, position=0, fingerprint=hashlib.sha256(canonical).digest())
+    canonical = json.dumps(request(), sort_keys=True)  # the input is not checked yet: it may hold anything JSON can
+    return KeyUse(key=checked, position=0, fingerprint=hashlib.sha256(canonical.encode()).digest())

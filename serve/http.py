@@ -30,7 +30,8 @@ IdempotencyKey = Annotated[
     Header(
         alias="Idempotency-Key",
         description="Makes a retry safe: the same key with the same input returns the stored answer and writes nothing;"
-        " with another input it is a 409. 1 to 255 printable ASCII characters.",
+        " with another input it is a 409. 1 to 255 printable ASCII characters without blanks.",
+        json_schema_extra={"pattern": wire.IDEMPOTENCY_KEY},
     ),
 ]
 

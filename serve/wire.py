@@ -17,7 +17,7 @@ from traffic.record import Outcome, Record
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A short text without control characters."""
 
-IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+IDEMPOTENCY_KEY = r"^[\x21-\x7e]{1,255}$"
 
 
 class MalformedBody(ValueError):
@@ -153,7 +153,7 @@ def parse_item(item: Any) -> PredictRequest:
 
 def checked_key(key: str | None) -> str | None:
     """Return an Idempotency-Key, None where there is no such header."""
-    if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
+    if key is not None and not re.fullmatch(IDEMPOTENCY_KEY, key):
         raise InvalidRequest("Idempotency-Key: 1 to 255 printable ASCII characters without blanks are taken")
     return key
 

@@ -101,6 +101,12 @@ def test_the_order_of_json_keys_is_not_another_input(handler, clear_digit):
     assert again.record == first.record
 
 
+@pytest.mark.parametrize("value", [2**200, [float("nan")], {"a": {"b": [None, True]}}, "\u0000\U0001f600"])
+def test_a_key_does_not_mind_what_the_input_is(handler, value):
+    (refused,) = serve(handler, body(value), keys=["k1"])
+    assert isinstance(refused, InvalidRequest)
+
+
 def test_the_same_key_with_another_input_is_refused(handler, database, clear_digit, doubtful_digit):
     serve(handler, body(clear_digit), keys=["k1"])
     (refused,) = serve(handler, body(doubtful_digit), keys=["k1"])

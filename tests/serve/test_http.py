@@ -1,7 +1,11 @@
 """The gateway's HTTP without Ray: statuses, and a document that tells the truth about them."""
 
+import json
+
 import jsonschema
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from serve.errors import STATUS
 from serve.handler import Handler
@@ -108,3 +112,23 @@ def test_what_nobody_foresaw_is_a_500_without_its_inside(client, monkeypatch, cl
     assert response.status_code == 500
     assert "secret" not in response.text
     assert response.json()["error"]["kind"] == "InternalError"
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+nearly_right = st.fixed_dictionaries(
+    {"model": st.just("digits") | anything, "input": anything}, optional={"group": anything, "colour": anything}
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nearly_right | anything, st.none() | st.text(alphabet="ab ", max_size=3))
+def test_no_body_and_no_key_is_ever_a_500(client, body, key):
+    headers = {} if key is None else {"Idempotency-Key": key}
+    for path, content in (("/v1/predict", body), ("/v1/predict/batch", {"items": [body]})):
+        response = client.post(path, content=json.dumps(content), headers=headers)
+        assert response.status_code < 500, response.text
+        assert all(result["status"] < 500 for result in response.json().get("results", []))
