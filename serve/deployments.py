@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +27,8 @@ from serve.handler import Handler
 from serve.inputs import ModelInput
 from serve.journal import open_database
 from serve.road import HostState, ModelNotReady
-from traffic.database import DatabaseUnavailable
+
+log = logging.getLogger("demur.deployments")
 
 REFRESH_SECONDS = 2.0
 """How often a host looks for a newly promoted artifact."""
@@ -51,7 +53,7 @@ class Host:
         _log_plainly()
         self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts))
-        threading.Thread(target=self._refresh_forever, name=f"{name}-artifacts", daemon=True).start()
+        _every(REFRESH_SECONDS, self._refresh, name=f"{name}-artifacts")
 
     async def state(self) -> HostState:
         return HostState(spec=self._model.spec, artifact=self._model.artifact_name, trouble=self._model.trouble)
@@ -62,14 +64,10 @@ class Host:
         except ArtifactNotFound as error:
             return NoArtifact(str(error))
 
-    def _refresh_forever(self) -> None:
+    def _refresh(self) -> None:
         """Swap artifacts between two batches: in the model's own thread, where nothing else runs at that moment."""
-        while True:
-            time.sleep(REFRESH_SECONDS)
-            try:
-                self._one_thread.submit(self._model.refresh).result()
-            except OSError:
-                logging.getLogger("demur.host").exception("the artifact store cannot be read; nothing is changed")
+        if artifact := self._model.look():
+            self._one_thread.submit(self._model.adopt, artifact).result()
 
 
 class RayHostClient:
@@ -125,17 +123,13 @@ class Console:
         _log_plainly()
         self._config = config
         self._database = open_database(dsn)
-        threading.Thread(target=self._forget_forever, name="forgetting", daemon=True).start()
+        _every(FORGET_SECONDS, self._forget, name="forgetting")
 
-    def _forget_forever(self) -> None:
-        while True:
-            try:
-                with self._database.transaction() as connection:
-                    forgotten = queue.forget_inputs(connection)
-                logging.getLogger("demur.console").info("%d inputs whose time was up are deleted", forgotten)
-            except DatabaseUnavailable:
-                pass  # next time
-            time.sleep(FORGET_SECONDS)
+    def _forget(self) -> None:
+        with self._database.transaction() as connection:
+            forgotten = queue.forget_inputs(connection)
+        if forgotten:
+            log.info("%d inputs whose time was up are deleted", forgotten)
 
     def __serve_build_asgi_app__(self) -> Any:
         from serve.console.pages import console_app
@@ -143,5 +137,25 @@ class Console:
         return console_app(self._config, self._database)
 
 
+def _every(seconds: float, job: Callable[[], None], *, name: str) -> None:
+    """Do a job again and again beside everything else. One that fails is logged, and tried again next time."""
+
+    def work() -> None:
+        while True:
+            time.sleep(seconds)
+            try:
+                job()
+            except Exception:
+                log.exception("%s failed; trying again in %g s", name, seconds)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
 def _log_plainly() -> None:
-    logging.getLogger("demur").setLevel(logging.INFO)
+    """Our own log, on standard error, from where Ray brings it to the terminal of `demur up` and into its files."""
+    ours = logging.getLogger("demur")
+    handler = logging.StreamHandler(sys.__stderr__)  # Serve puts its own log, kept quiet, in the place of sys.stderr
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False

@@ -48,23 +48,42 @@ class ModelHost:
         return self._why_none
 
     def refresh(self) -> None:
-        """Take up the artifact in force, if it is another one. A bad one is refused, and the old one stays."""
+        """Take up the artifact in force, if it is another one."""
+        if artifact := self.look():
+            self.adopt(artifact)
+
+    def look(self) -> Artifact | None:
+        """Return the artifact in force if it is another one and fits. A bad one is refused, and the old one stays.
+
+        Reads the store and does not touch the model, so any thread may look.
+        """
         try:
             name = self._store.name_in_force(self.name)
-            if name == self._last_seen and name is not None:
-                return
+            if name is not None and name == self._last_seen:
+                return None
             artifact = self._store.in_force(self.name)
             artifact.check_fits(self._identity)
-        except (ArtifactNotFound, ArtifactRefused, NoEmbedding) as error:
-            if str(error) != self._why_none:
-                log.error("%s", error)
-            self._why_none = str(error)
-            self._last_seen = None
+        except (ArtifactNotFound, ArtifactRefused) as error:
+            self._refuse(error)
+            return None
+        return artifact
+
+    def adopt(self, artifact: Artifact) -> None:
+        """Decide by this artifact from the next batch on."""
+        try:
+            # the first pass through a model is slow, and shows whether it can give what the scores need
+            self._classifier.run([self._classifier.example()], artifact.selector.needs, mc_passes=self._mc_passes)
+        except NoEmbedding as error:
+            self._refuse(error)
             return
-        # the first pass through a model is slow, and shows whether it can give what the scores need
-        self._classifier.run([self._classifier.example()], artifact.selector.needs, mc_passes=self._mc_passes)
-        self._artifact, self._last_seen, self._why_none = artifact, name, ""
+        self._artifact, self._last_seen, self._why_none = artifact, artifact.name, ""
         log.info("model %s: artifact %s is in force", self.name, artifact.name)
+
+    def _refuse(self, error: Exception) -> None:
+        if str(error) != self._why_none:
+            log.error("%s", error)
+        self._why_none = str(error)
+        self._last_seen = None
 
     def decide(self, inputs: Sequence[ModelInput]) -> Decided:
         """Run the model and judge its output; everything comes from the one artifact that is named in the result."""

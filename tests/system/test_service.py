@@ -101,7 +101,9 @@ def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http
             stop.set()
     assert {answer.status_code for answer in answers} == {200}
     used = {answer.json()["artifact"] for answer in answers}
-    assert used == {before, http.get("/healthz").json()["models"]["digits"]["artifact"]}
+    after = http.get("/healthz").json()["models"]["digits"]["artifact"]
+    assert used == {before, after}
+    assert f"artifact {after} is in force" in service.said()  # the operator's terminal tells of it
 
 
 def test_a_second_service_on_the_same_folder_is_refused(service):
