@@ -1,23 +1,40 @@
 """Taking a fitted selector apart into JSON and arrays, and putting it together again. Nothing is pickled.
 
-A fitted part is a frozen dataclass whose fields are numbers, strings or float64 arrays: that is all there is to know
-about it, so one function serves every part.
+A fitted part is a frozen dataclass whose fields are numbers, strings, lists of strings, float64 arrays, or other fitted
+parts: that is all there is to know about it, so one function serves every part.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from policies.conformal import LabelSets
+from policies.label_thresholds import LabelThresholds
+from policies.prediction import MostProbable
 from policies.selector import FITTED_POLICIES, Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
 from uncertainty.checks import Array
+from uncertainty.combination import FITTED_COMBINATIONS
+from uncertainty.hybrid import HybridRanks
+from uncertainty.label_confidence import LabelCalibrator
 from uncertainty.scores import FITTED_SCORES
+from uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
+from uncertainty.trace_scores import TraceLogisticScore
 
 PARTS: dict[str, type] = {
-    part.__name__: part for part in (*FITTED_SCORES, *FITTED_CALIBRATORS, *FITTED_POLICIES, LabelSets)
+    part.__name__: part
+    for part in (
+        *FITTED_SCORES,
+        *FITTED_COMBINATIONS,
+        HybridRanks,
+        TraceLogisticScore,
+        *FITTED_CALIBRATORS,
+        *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
+        *(MostProbable, LabelThresholds, LabelSets),
+        *FITTED_POLICIES,
+    )
 }
 
 
@@ -29,48 +46,39 @@ def take_apart(selector: Selector) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the selector as a JSON description and the arrays that it refers to by name."""
     arrays: dict[str, Array] = {}
     description = {
-        "scores": {name: _describe(part, f"scores.{name}", arrays) for name, part in selector.scores.items()},
-        "confidence_score": selector.confidence_score,
-        "calibrator": _describe(selector.calibrator, "calibrator", arrays),
-        "sets": _describe(selector.sets, "sets", arrays),
-        "policy": _describe(selector.policy, "policy", arrays),
+        field.name: _describe(getattr(selector, field.name), field.name, arrays) for field in fields(selector)
     }
     return description, arrays
 
 
 def put_together(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Selector:
-    """The inverse of `take_apart`."""
+    """The inverse of `take_apart`. What an older description lacks is as it always was then."""
     try:
-        return Selector(
-            scores={name: _build(part, arrays) for name, part in description["scores"].items()},
-            confidence_score=description["confidence_score"],
-            calibrator=_build(description["calibrator"], arrays),
-            sets=_build(description["sets"], arrays),
-            policy=_build(description["policy"], arrays),
-        )
+        return Selector(**{name: _build(value, arrays) for name, value in description.items()})
     except (KeyError, TypeError) as error:
         raise UnknownPart(f"the description of the selector does not fit this version of demur: {error}") from None
 
 
-def _describe(part: Any, place: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for field in fields(part):
-        value = getattr(part, field.name)
-        if isinstance(value, np.ndarray):
-            name = f"{place}.{field.name}"
-            arrays[name] = np.ascontiguousarray(value, dtype=np.float64)
-            values[field.name] = {"array": name}
-        elif isinstance(value, float) and np.isinf(value):
-            values[field.name] = {"infinity": 1 if value > 0 else -1}  # JSON has no word for it
-        else:
-            values[field.name] = value
-    return {"kind": type(part).__name__, **values}
+def _describe(value: Any, place: str, arrays: dict[str, Array]) -> Any:
+    if is_dataclass(value):
+        inner = {f.name: _describe(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}
+        return {"kind": type(value).__name__, **inner}
+    if isinstance(value, np.ndarray):
+        arrays[place] = np.ascontiguousarray(value, dtype=np.float64)
+        return {"array": place}
+    if isinstance(value, Mapping):
+        return {name: _describe(item, f"{place}.{name}", arrays) for name, item in value.items()}
+    if isinstance(value, float) and np.isinf(value):
+        return {"infinity": 1 if value > 0 else -1}  # JSON has no word for it
+    return value
 
 
-def _build(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    values = dict(description)
-    kind = values.pop("kind")
-    for name, value in values.items():
-        if isinstance(value, dict):
-            values[name] = arrays[value["array"]] if "array" in value else value["infinity"] * np.inf
-    return PARTS[kind](**values)
+def _build(value: Any, arrays: Mapping[str, Array]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if "array" in value:
+        return arrays[value["array"]]
+    if "infinity" in value:
+        return value["infinity"] * np.inf
+    inner = {name: _build(item, arrays) for name, item in value.items() if name != "kind"}
+    return PARTS[value["kind"]](**inner) if "kind" in value else inner

@@ -1,7 +1,7 @@
 """From a model's output to a decision: scores, calibrator and rule as one object, online and offline the same."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from policies.conformal import LabelSets, fit_label_sets
 from policies.decision import Action, Decisions
+from policies.prediction import MostProbable, Predictor, PredictorRecipe
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
-from uncertainty.calibrators import Calibrator, CalibratorRecipe
+from uncertainty.calibrators import Calibrator, CalibratorRecipe, evidence, fit_calibrator
 from uncertainty.checks import Array, InvalidInput, Mask
+from uncertainty.combination import Combination, CombinationRecipe
+from uncertainty.correctness import QUALITIES
+from uncertainty.label_confidence import LabelCalibrator, LabelCalibratorRecipe
 from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.scores import Formula, Score, ScoreRecipe
+from uncertainty.scores import Score, ScoreRecipe, learns
 
 
 class Policy(Protocol):
@@ -31,7 +35,7 @@ class PolicyRecipe(Protocol):
     @property
     def otherwise(self) -> str: ...
 
-    def fit(self, confidence: Array, correct: Array) -> Policy: ...
+    def fit(self, confidence: Array, quality: Array) -> Policy: ...
 
 
 POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
@@ -50,11 +54,14 @@ UNUSABLE = "the model's output is not a number, and what is unknown is held"
 class Judgement:
     """What the selector says about a batch of `n` rows. Undefined numbers are NaN."""
 
-    predicted: NDArray[np.intp]
-    """[n], index of the most probable label; -1 where the output was unusable."""
+    usable: Mask
+    """[n], False where the output was not a number: nothing is predicted there."""
+
+    predicted: Mask
+    """[n, C], True for the predicted label, or for each of them."""
 
     confidence: Array
-    """[n], calibrated probability that the prediction is right."""
+    """[n], how right the prediction is expected to be."""
 
     scores: dict[str, Array]
     """[n] for each score."""
@@ -62,10 +69,13 @@ class Judgement:
     members: Mask
     """[n, C], True for labels in the prediction set."""
 
+    label_confidence: Array | None
+    """[n, k], calibrated probability of each of the k most probable labels, where labels do not exclude each other."""
+
     decisions: Decisions
 
     def __len__(self) -> int:
-        return len(self.predicted)
+        return len(self.confidence)
 
     def replaced(self, rows: Mask, known: "Judgement") -> "Judgement":
         """The same with the rows that are True taken from `known`, in order."""
@@ -76,10 +86,14 @@ class Judgement:
             return result
 
         return Judgement(
+            usable=mixed(self.usable, known.usable),
             predicted=mixed(self.predicted, known.predicted),
             confidence=mixed(self.confidence, known.confidence),
             scores={name: mixed(score, known.scores[name]) for name, score in self.scores.items()},
             members=mixed(self.members, known.members),
+            label_confidence=None
+            if self.label_confidence is None or known.label_confidence is None
+            else mixed(self.label_confidence, known.label_confidence),
             decisions=self.decisions.replaced(rows, known.decisions),
         )
 
@@ -90,11 +104,16 @@ class Selector:
 
     scores: Mapping[str, Score]
     confidence_score: str
-    """Which of `scores` the calibrator reads."""
+    """Which of the scores and combinations the calibrator reads."""
 
     calibrator: Calibrator
-    sets: LabelSets
     policy: Policy
+    predictor: Predictor = field(default_factory=MostProbable)
+    combinations: Mapping[str, Combination] = field(default_factory=dict)
+    sets: LabelSets | None = None
+    """None where the predicted labels are the set."""
+
+    label_calibrator: LabelCalibrator | None = None
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -109,25 +128,46 @@ class Selector:
         return nothing.replaced(usable, self._judge(output.rows(usable))) if usable.any() else nothing
 
     def _judge(self, output: Output) -> Judgement:
-        scores = {name: score.of(output) for name, score in self.scores.items()}
-        confidence = self.calibrator.confidence(-scores[self.confidence_score])
+        scores = all_scores(self.scores, self.combinations, output)
+        seen = evidence(self.calibrator.reads, scores[self.confidence_score], output)
+        confidence = self.calibrator.confidence(seen)
+        predicted = self.predictor.of(output.probabilities)
         return Judgement(
-            predicted=output.probabilities.argmax(axis=1),
+            usable=np.ones(len(output), dtype=bool),
+            predicted=predicted,
             confidence=confidence,
             scores=scores,
-            members=self.sets.of(output.probabilities),
+            members=self.sets.of(output.probabilities) if self.sets else predicted,
+            label_confidence=self.label_calibrator.of(output.probabilities) if self.label_calibrator else None,
             decisions=self.policy.decide(confidence),
         )
 
     def _nothing_known(self, output: Output) -> Judgement:
         n = len(output)
+        nothing = np.zeros(output.probabilities.shape, dtype=bool)
         return Judgement(
-            predicted=np.full(n, -1),
+            usable=np.zeros(n, dtype=bool),
+            predicted=nothing,
             confidence=np.full(n, np.nan),
-            scores={name: np.full(n, np.nan) for name in self.scores},
-            members=np.zeros(output.probabilities.shape, dtype=bool),
+            scores={name: np.full(n, np.nan) for name in (*self.scores, *self.combinations)},
+            members=nothing,
+            label_confidence=np.full((n, self.label_calibrator.k), np.nan) if self.label_calibrator else None,
             decisions=Decisions(actions=(Action(self.policy.otherwise),) * n, reasons=(UNUSABLE,) * n),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Labelled rows, apart as far as what is fitted later must not be fitted on what was fitted on before."""
+
+    statistics: LabelledOutput
+    """For the scores."""
+
+    mixing: LabelledOutput
+    """For the combinations of scores."""
+
+    calibration: LabelledOutput
+    """For the calibrator and the rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,38 +178,78 @@ class SelectorRecipe:
     confidence_score: str
     calibrator: CalibratorRecipe
     policy: PolicyRecipe
-    set_alpha: float
+    predictor: PredictorRecipe = field(default_factory=MostProbable)
+    right: str = "exact"
+    """Which of `QUALITIES` says how right a prediction was."""
+
+    combinations: Mapping[str, CombinationRecipe] = field(default_factory=dict)
+    set_alpha: float | None = None
+    label_calibrator: LabelCalibratorRecipe | None = None
 
     @property
     def needs(self) -> frozenset[Need]:
         return needs_of(self.scores)
 
     @property
-    def learns(self) -> bool:
-        """Whether the score behind the confidence has something to fit, and so must not be calibrated on the
-        rows that it was fitted on: they look less strange to it than new ones will."""
-        return not isinstance(self.scores[self.confidence_score], Formula)
+    def scores_learn(self) -> bool:
+        """Whether a score that others build on has something to fit: it finds the rows that it was fitted on less
+        strange than new ones, so nothing must be fitted on its values there."""
+        feeding = {source for mix in self.combinations.values() for source in mix.sources}
+        return any(learns(self.scores[name]) for name in feeding | {self.confidence_score} if name in self.scores)
 
-    def fit(self, rows: LabelledOutput, *, statistics: LabelledOutput) -> Selector:
-        """Fit the scores on `statistics`, everything else on `rows`; they may be the same unless `learns`.
+    @property
+    def combination_learns(self) -> bool:
+        """Whether the confidence comes from a combination, which is fitted itself."""
+        return self.confidence_score in self.combinations
+
+    def fit(self, parts: Parts) -> Selector:
+        """Fit each thing on its part.
 
         The calibrator and the limit share rows because a calibrator is monotone in its score: which limit is
         chosen depends on the order of the rows alone. What the result is worth must be measured on other rows.
         """
-        for part in (rows, statistics):
-            bad = int((~part.output.usable()).sum())
+        for rows in (parts.statistics, parts.mixing, parts.calibration):
+            bad = int((~rows.output.usable()).sum())
             if bad:
-                raise InvalidInput(f"the model gave {bad} of {len(part)} rows an output that is not a number")
-        scores = {name: recipe.fit(statistics) for name, recipe in self.scores.items()}
-        evidence = -scores[self.confidence_score].of(rows.output)
-        calibrator = self.calibrator.fit(evidence, rows.correct)
+                raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
+        predictor = self.predictor.fit(parts.statistics)
+
+        def quality(rows: LabelledOutput) -> Array:
+            return self.quality(predictor, rows)
+
+        scores = {name: recipe.fit(parts.statistics, quality(parts.statistics)) for name, recipe in self.scores.items()}
+        to_mix = {name: score.of(parts.mixing.output) for name, score in scores.items()} if self.combinations else {}
+        mixed = {name: mix.fit(to_mix, quality(parts.mixing)) for name, mix in self.combinations.items()}
+
+        rows = parts.calibration
+        right = quality(rows)
+        u = all_scores(scores, mixed, rows.output)[self.confidence_score]
+        calibrator = fit_calibrator(self.calibrator, u, right, rows)
+        confidence = calibrator.confidence(evidence(calibrator.reads, u, rows.output))
         return Selector(
             scores=scores,
+            combinations=mixed,
             confidence_score=self.confidence_score,
             calibrator=calibrator,
-            sets=fit_label_sets(rows.output.probabilities, rows.classes, alpha=self.set_alpha),
-            policy=self.policy.fit(calibrator.confidence(evidence), rows.correct),
+            policy=self.policy.fit(confidence, right),
+            predictor=predictor,
+            sets=None
+            if self.set_alpha is None
+            else fit_label_sets(rows.output.probabilities, rows.classes, alpha=self.set_alpha),
+            label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
         )
+
+    def quality(self, predictor: Predictor, rows: LabelledOutput) -> Array:
+        """How right each prediction was, [n], from 0 to 1."""
+        return QUALITIES[self.right](predictor.of(rows.output.probabilities), rows.truth)
+
+
+def all_scores(
+    scores: Mapping[str, Score], combinations: Mapping[str, Combination], output: Output
+) -> dict[str, Array]:
+    """Every score and combination, [n] each."""
+    values = {name: score.of(output) for name, score in scores.items()}
+    return values | {name: mix.of(values) for name, mix in combinations.items()}
 
 
 def needs_of(scores: Mapping[str, Score] | Mapping[str, ScoreRecipe]) -> frozenset[Need]:

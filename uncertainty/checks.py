@@ -85,3 +85,10 @@ def snapped_floor(x: float) -> int:
     """floor, except that a product within rounding of a whole number is that number (0.29 * 100 is 29)."""
     nearest = round(x)
     return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.floor(x))
+
+
+def whole(name: str, value: Any, *, at_least: int) -> int:
+    """Return `value` if it is a whole number, and not a truth value, at or above `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise InvalidInput(f"{name} is {value!r}; it is a whole number, {at_least} or more")
+    return int(value)

@@ -1,11 +1,12 @@
 """Isotonic calibration: the non-decreasing map that fits the outcomes best (Zadrozny & Elkan 2002; XMLC eq. 9)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
-from uncertainty.checks import Array, InvalidInput, finite, same_length
+from uncertainty.checks import Array, InvalidInput, finite, same_length, unit_interval
 
 Interpolation = Literal["linear", "step"]
 
@@ -13,6 +14,8 @@ Interpolation = Literal["linear", "step"]
 @dataclass(frozen=True, kw_only=True)
 class IsotonicMap:
     """A monotone map given by its knots; clipped to the end values outside of them."""
+
+    reads: ClassVar[str] = "score"
 
     knots: Array
     """Fitted evidence, ascending."""
@@ -34,32 +37,37 @@ class IsotonicMap:
 class Isotonic:
     """The calibrator as it is configured."""
 
+    reads: ClassVar[str] = "score"
+
     interpolation: Interpolation = "linear"
 
-    def fit(self, evidence: Array, correct: Array) -> IsotonicMap:
-        return fit_isotonic(evidence, correct, interpolation=self.interpolation)
+    def fit(self, evidence: Array, target: Array) -> IsotonicMap:
+        return fit_isotonic(evidence, target, interpolation=self.interpolation)
 
 
 def fit_isotonic(
     evidence: Any, targets: Any, *, weights: Any = None, interpolation: Interpolation = "linear"
 ) -> IsotonicMap:
-    """Least-squares non-decreasing fit of `targets` [n] to `evidence` [n] (higher means more surely right).
+    """Least-squares non-decreasing fit of `targets` [n], each in [0, 1], to `evidence` [n] (higher means more surely right).
 
-    Equal evidence is pooled first. `evidence` may be unbounded. On the fitted rows the mean of the map equals
-    the (weighted) mean of the targets.
+    Equal evidence is pooled first; scikit-learn also pools what differs by less than 1e-15, which is most of the
+    scores of a model with very many labels. `evidence` may be unbounded. On the fitted rows the mean of the map
+    equals the (weighted) mean of the targets.
     """
-    x, y = finite("evidence", evidence), finite("targets", targets)
-    w = None if weights is None else finite("weights", weights)
-    same_length(evidence=x, targets=y, **({} if w is None else {"weights": w}))
-    if w is not None and w.min() <= 0:
-        raise InvalidInput("weights must be above 0")
+    x, y = finite("evidence", evidence), unit_interval("targets", targets)
+    w = np.ones(len(x)) if weights is None else finite("weights", weights)
+    same_length(evidence=x, targets=y, weights=w)
+    if w.min() < 0 or w.max() == 0:
+        raise InvalidInput("weights must be 0 or more, and not all 0")
     if interpolation not in ("linear", "step"):
         raise InvalidInput(f"interpolation is {interpolation!r}; it is 'linear' or 'step'")
-    from sklearn.isotonic import IsotonicRegression  # here, because a gateway that never fits need not load it
-
-    fitted = IsotonicRegression(out_of_bounds="clip").fit(x, y, sample_weight=w)
-    return IsotonicMap(
-        knots=np.asarray(fitted.X_thresholds_, dtype=np.float64),
-        values=np.asarray(fitted.y_thresholds_, dtype=np.float64),
-        interpolation=interpolation,
-    )
+    x, y, w = x[w > 0], y[w > 0], w[w > 0]
+    order = np.argsort(x, kind="stable")
+    x, y, w = x[order], y[order], w[order]
+    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    mass = np.add.reduceat(w, starts)
+    fitted = isotonic_regression(np.add.reduceat(w * y, starts) / mass, weights=mass).x
+    # the inner points of a plateau say nothing that its ends do not
+    level = np.append(True, fitted[1:] == fitted[:-1]) & np.append(fitted[1:] == fitted[:-1], True)
+    level[[0, -1]] = False
+    return IsotonicMap(knots=x[starts][~level], values=fitted[~level], interpolation=interpolation)

@@ -25,7 +25,7 @@ class MahalanobisDistance:
     """[d, d]: W with W W^T = covariance^-1, so that the distance is Euclidean after h -> h W."""
 
     def of(self, output: Output) -> Array:
-        return self.distance(_embedding(output))
+        return self.distance(output.needed("embedding"))
 
     def distance(self, features: Any) -> Array:
         """Squared distance of each row of `features` [n, d]."""
@@ -35,6 +35,28 @@ class MahalanobisDistance:
         middle = self.means.mean(axis=0)  # an offset common to all features must not cost digits
         here, there = (rows - middle) @ self.whitening, (self.means - middle) @ self.whitening
         return np.asarray(cdist(here, there, metric="sqeuclidean").min(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeDistance:
+    """Distance to the nearest class less the distance to all data taken as one class (Ren et al. 2021).
+
+    May be negative: what is common to all inputs, strange or not, cancels. Identically 0 if one class was fitted.
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
+
+    nearest: MahalanobisDistance
+    background: MahalanobisDistance
+
+    def of(self, output: Output) -> Array:
+        return self.distance(output.needed("embedding"))
+
+    def distance(self, features: Any) -> Array:
+        """[n] for `features` [n, d]."""
+        if len(self.nearest.means) == 1:
+            return np.zeros(len(self.nearest.distance(features)))
+        return self.nearest.distance(features) - self.background.distance(features)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +72,16 @@ class Mahalanobis:
     def __post_init__(self) -> None:
         fraction("shrinkage", self.shrinkage)
 
-    def fit(self, rows: LabelledOutput) -> MahalanobisDistance:
-        return fit_mahalanobis(_embedding(rows.output), rows.classes, shrinkage=self.shrinkage)
+    def fit(self, rows: LabelledOutput, quality: Array) -> MahalanobisDistance:  # noqa: ARG002 - classes say it all
+        return fit_mahalanobis(rows.output.needed("embedding"), rows.classes, shrinkage=self.shrinkage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeMahalanobis(Mahalanobis):
+    """The same less the distance to all of the data."""
+
+    def fit(self, rows: LabelledOutput, quality: Array) -> RelativeDistance:  # type: ignore[override]  # noqa: ARG002
+        return fit_relative_mahalanobis(rows.output.needed("embedding"), rows.classes, shrinkage=self.shrinkage)
 
 
 def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> MahalanobisDistance:
@@ -87,7 +117,10 @@ def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> Ma
     return MahalanobisDistance(means=means, whitening=directions / np.sqrt(eigenvalues))
 
 
-def _embedding(output: Output) -> Array:
-    if output.embedding is None:
-        raise InvalidInput("mahalanobis needs embeddings, and the output has none")
-    return output.embedding
+def fit_relative_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> RelativeDistance:
+    """Fit both distances on `features` [N, d], shrinking either covariance by the same share."""
+    nearest = fit_mahalanobis(features, labels, shrinkage=shrinkage)
+    return RelativeDistance(
+        nearest=nearest,
+        background=fit_mahalanobis(features, np.zeros(len(features), dtype=int), shrinkage=shrinkage),
+    )

@@ -6,12 +6,15 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
-from uncertainty.checks import Array, Mask, same_length
+from uncertainty.checks import Array, InvalidInput, Mask, same_length
 
 Need = Literal["probabilities", "embedding", "mc_probabilities"]
 """A field of `Output` that costs something to make. Hosts compute those that are needed and no more."""
+
+Link = Literal["softmax", "sigmoid"]
+"""How logits become probabilities: of labels that exclude each other, or of labels that each hold or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +22,7 @@ class Output:
     """One batch of `n` rows. A row may hold NaN or infinity: `usable` says which rows do not."""
 
     logits: Array
-    """[n, C], before the softmax."""
+    """[n, C], before the softmax or the sigmoid."""
 
     probabilities: Array
     """[n, C]."""
@@ -34,14 +37,24 @@ class Output:
         same_length(**self.parts())
 
     @classmethod
-    def from_logits(cls, logits: Array, *, embedding: Array | None = None, mc_logits: Array | None = None) -> "Output":
-        logits = np.asarray(logits, dtype=np.float64)
+    def from_logits(
+        cls,
+        logits: Array,
+        *,
+        link: Link = "softmax",
+        embedding: Array | None = None,
+        mc_logits: Array | None = None,
+    ) -> "Output":
+        """Softmax takes a single logit z as those of two labels, (0, z)."""
+        logits = _of_two(np.asarray(logits, dtype=np.float64), link)
         with np.errstate(invalid="ignore"):  # a row of NaN or infinity stays one, and is not usable
             return cls(
                 logits=logits,
-                probabilities=softmax(logits, axis=-1),
+                probabilities=_probabilities(logits, link),
                 embedding=None if embedding is None else np.asarray(embedding, dtype=np.float64),
-                mc_probabilities=None if mc_logits is None else softmax(mc_logits.astype(np.float64), axis=-1),
+                mc_probabilities=None
+                if mc_logits is None
+                else _probabilities(_of_two(mc_logits.astype(np.float64), link), link),
             )
 
     def __len__(self) -> int:
@@ -57,6 +70,13 @@ class Output:
         }
         return {name: array for name, array in named.items() if array is not None}
 
+    def needed(self, part: Need) -> Array:
+        """Return a part that a score cannot do without."""
+        try:
+            return self.parts()[part]
+        except KeyError:
+            raise InvalidInput(f"a score needs the {part.replace('_', ' ')}, and the output has none") from None
+
     def usable(self) -> Mask:
         """Rows in which every number is finite."""
         rows = np.ones(len(self), dtype=bool)
@@ -64,7 +84,7 @@ class Output:
             rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
 
-    def rows(self, index: Mask | NDArray[np.intp]) -> "Output":
+    def rows(self, index: Mask | NDArray[np.intp] | slice) -> "Output":
         return Output(**{name: array[index] for name, array in self.parts().items()})
 
     @classmethod
@@ -80,17 +100,39 @@ class LabelledOutput:
 
     output: Output
 
-    classes: NDArray[np.intp]
-    """[n], index of the right label."""
+    truth: Mask
+    """[n, C], True for the right label, or for each label that holds."""
+
+    exclusive: bool
+    """Exactly one label is right for each row."""
+
+    def __post_init__(self) -> None:
+        if self.truth.shape != self.output.probabilities.shape:
+            raise InvalidInput(f"truth is {self.truth.shape}; the probabilities are {self.output.probabilities.shape}")
+
+    @classmethod
+    def of_classes(cls, output: Output, classes: NDArray[np.intp]) -> "LabelledOutput":
+        """Rows with one right label each, given by its index."""
+        truth = classes[:, None] == np.arange(output.probabilities.shape[1])
+        return cls(output=output, truth=truth, exclusive=True)
 
     def __len__(self) -> int:
         return len(self.output)
 
     @property
-    def correct(self) -> Array:
-        """[n], 1 where the most probable label is the right one."""
-        right = self.output.probabilities.argmax(axis=1) == self.classes
-        return np.asarray(right, dtype=np.float64)
+    def classes(self) -> NDArray[np.intp]:
+        """[n], index of the right label; a single class for all rows if labels do not exclude each other."""
+        return np.asarray(self.truth.argmax(axis=1) if self.exclusive else np.zeros(len(self), dtype=np.intp))
 
-    def rows(self, index: Mask | NDArray[np.intp]) -> "LabelledOutput":
-        return LabelledOutput(output=self.output.rows(index), classes=self.classes[index])
+    def rows(self, index: Mask | NDArray[np.intp] | slice) -> "LabelledOutput":
+        return LabelledOutput(output=self.output.rows(index), truth=self.truth[index], exclusive=self.exclusive)
+
+
+def _of_two(logits: Array, link: Link) -> Array:
+    if link == "softmax" and logits.shape[-1] == 1:
+        return np.concatenate([np.zeros_like(logits), logits], axis=-1)
+    return logits
+
+
+def _probabilities(logits: Array, link: Link) -> Array:
+    return np.asarray(softmax(logits, axis=-1) if link == "softmax" else expit(logits))

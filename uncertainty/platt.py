@@ -1,18 +1,20 @@
 """Platt scaling: a logistic curve through the evidence (Platt 1999; XMLC section 2.3)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length
+from uncertainty.logistic import fit_logistic
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlattMap:
     """p = 1 / (1 + exp(a s + b)); `a` is below 0 when more evidence means more often right."""
+
+    reads: ClassVar[str] = "score"
 
     a: float
     b: float
@@ -26,11 +28,13 @@ class PlattMap:
 class Platt:
     """The calibrator as it is configured."""
 
+    reads: ClassVar[str] = "score"
+
     smoothing: bool = True
     """Use Platt's targets instead of 0 and 1, which keeps a handful of errors from giving certainty."""
 
-    def fit(self, evidence: Array, correct: Array) -> PlattMap:
-        return fit_platt(evidence, correct, smoothing=self.smoothing)
+    def fit(self, evidence: Array, target: Array) -> PlattMap:
+        return fit_platt(evidence, target, smoothing=self.smoothing)
 
 
 def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMap:
@@ -47,23 +51,7 @@ def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMa
     elif right in (0, len(y)):
         raise InvalidInput("all targets are equal; without smoothing both outcomes must occur")
 
-    spread = s.std()
-    if spread == 0 or y.min() == y.max():
+    if s.min() == s.max():
         return PlattMap(a=0.0, b=float(-logit(y.mean())))
-
-    z = (s - s.mean()) / spread  # the optimum is the same map; the search is better conditioned
-
-    def loss(parameters: Array) -> tuple[float, Array]:
-        eta = parameters[0] * z + parameters[1]
-        residual = expit(eta) - y
-        return float(np.mean(np.logaddexp(0, eta) - y * eta)), np.array([np.mean(residual * z), residual.mean()])
-
-    def curvature(parameters: Array) -> Array:
-        p = expit(parameters[0] * z + parameters[1])
-        w = p * (1 - p)
-        return np.array([[np.mean(w * z * z), np.mean(w * z)], [np.mean(w * z), w.mean()]])
-
-    start = np.array([0.0, float(logit(y.mean()))])
-    best = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-12})
-    slope, intercept = best.x
-    return PlattMap(a=float(-slope / spread), b=float(slope * s.mean() / spread - intercept))
+    (slope,), intercept = fit_logistic(s[:, None], y)
+    return PlattMap(a=float(-slope), b=-intercept)

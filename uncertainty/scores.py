@@ -6,8 +6,11 @@ from typing import Any, Protocol
 
 from uncertainty import class_probability
 from uncertainty.checks import Array
-from uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance
-from uncertainty.output import LabelledOutput, Need, Output
+from uncertainty.isolation_forest import IsolationForest, IsolationTrees
+from uncertainty.label_probability import BinaryEntropy
+from uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
+from uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance, RelativeDistance, RelativeMahalanobis
+from uncertainty.output import LabelledOutput, Link, Need, Output
 
 
 class Score(Protocol):
@@ -25,7 +28,9 @@ class ScoreRecipe(Protocol):
     @property
     def needs(self) -> frozenset[Need]: ...
 
-    def fit(self, rows: LabelledOutput) -> Score: ...
+    def fit(self, rows: LabelledOutput, quality: Array) -> Score:
+        """Fit on labelled rows, whose predictions were right to the degree of `quality` [n]."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +43,12 @@ class Formula:
     def needs(self) -> frozenset[Need]:
         return frozenset({FORMULAS[self.name][1]})
 
-    def fit(self, rows: LabelledOutput) -> "Formula":  # noqa: ARG002 - nothing to learn
+    def fit(self, rows: LabelledOutput, quality: Array) -> "Formula":  # noqa: ARG002 - nothing to learn
         return self
 
     def of(self, output: Output) -> Array:
         function, part = FORMULAS[self.name]
-        return function(output.parts()[part])
+        return function(output.needed(part))
 
 
 FORMULAS: dict[str, tuple[Callable[[Any], Array], Need]] = {
@@ -58,8 +63,24 @@ FORMULAS: dict[str, tuple[Callable[[Any], Array], Need]] = {
 
 SCORES: dict[str, Callable[..., ScoreRecipe]] = {
     **{name: (lambda name=name: Formula(name=name)) for name in FORMULAS},
+    "binary_entropy": BinaryEntropy,
     "mahalanobis": Mahalanobis,
+    "relative_mahalanobis": RelativeMahalanobis,
+    "local_outlier_factor": LocalOutlierFactor,
+    "isolation_forest": IsolationForest,
 }
 
-FITTED_SCORES = (Formula, MahalanobisDistance)
+ONLY_FOR: dict[str, Link] = {
+    **dict.fromkeys(FORMULAS, "softmax"),  # their rows sum to 1
+    "binary_entropy": "sigmoid",
+    "relative_mahalanobis": "softmax",  # with a single class it is 0 for every input
+}
+"""Scores that only make sense where labels exclude each other (softmax), or only where they do not (sigmoid)."""
+
+FITTED_SCORES = (Formula, BinaryEntropy, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees)
 """What an artifact may hold in the place of a score."""
+
+
+def learns(recipe: ScoreRecipe) -> bool:
+    """Whether there is something to fit: a fitted score finds the rows it was fitted on less strange than others."""
+    return not isinstance(recipe, Formula | BinaryEntropy)

@@ -1,0 +1,77 @@
+"""Histogram binning: each bin of scores gets the share that was right in it (Zadrozny & Elkan 2001)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval, whole
+
+Strategy = Literal["uniform", "quantile"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramMap:
+    """A step function. A score belongs to the first bin whose `upper` it does not pass, else to the last one."""
+
+    reads: ClassVar[str] = "probability"
+
+    upper: Array
+    """[B - 1], ascending: where all bins but the last end."""
+
+    values: Array
+    """[B], share right in each bin."""
+
+    closed: str
+    """Which bin a score on an end belongs to: `left`, the one above; `right`, the one below."""
+
+    def confidence(self, evidence: Array) -> Array:
+        """Probability of being right for each probability in `evidence`; NaN stays NaN."""
+        p = np.asarray(evidence, dtype=np.float64)
+        bins = np.searchsorted(self.upper, p, side="right" if self.closed == "left" else "left")
+        return np.where(np.isnan(p), np.nan, self.values[bins])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramBinning:
+    """The calibrator as it is configured. It reads 1 - score, which must be a probability."""
+
+    reads: ClassVar[str] = "probability"
+
+    n_bins: int = 10
+    strategy: Strategy = "uniform"
+
+    def __post_init__(self) -> None:
+        whole("n_bins", self.n_bins, at_least=1)
+
+    def fit(self, evidence: Array, target: Array) -> HistogramMap:
+        return fit_histogram(evidence, target, n_bins=self.n_bins, strategy=self.strategy)
+
+
+def fit_histogram(probs: Any, targets: Any, *, n_bins: int = 10, strategy: Strategy = "uniform") -> HistogramMap:
+    """Bin `probs` [n] and average 0/1 `targets` [n] in each bin.
+
+    `uniform`: equal intervals [m/M, (m+1)/M), the last one closed; an empty bin stands for its middle.
+    `quantile`: bins of equal mass by rank; a tie group is taken whole into the bin that it starts in.
+    """
+    p, y = unit_interval("fit_probs", probs), outcomes("fit_targets", targets)
+    n = same_length(fit_probs=p, fit_targets=y)
+    whole("n_bins", n_bins, at_least=1)
+    if strategy == "uniform":
+        upper = np.arange(1, n_bins) / n_bins
+        bins = np.searchsorted(upper, p, side="right")
+        counts = np.bincount(bins, minlength=n_bins)
+        middles = (np.arange(n_bins) + 0.5) / n_bins
+        values = np.where(counts > 0, np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(counts, 1), middles)
+        return HistogramMap(upper=upper, values=values, closed="left")
+    if strategy != "quantile":
+        raise InvalidInput(f"strategy is {strategy!r}; it is 'uniform' or 'quantile'")
+    order = np.argsort(p, kind="stable")
+    ranked, right = p[order], y[order]
+    first_of_tie = np.searchsorted(ranked, ranked, side="left")
+    cuts = np.arange(1, n_bins) * n // n_bins  # floor(m n / M): where bins begin
+    members = np.searchsorted(cuts, first_of_tie, side="right")
+    filled = np.flatnonzero(np.bincount(members, minlength=n_bins))
+    ends = np.searchsorted(members, filled, side="right") - 1
+    values = np.array([right[members == b].mean() for b in filled])
+    return HistogramMap(upper=ranked[ends][:-1], values=values, closed="right")

@@ -1,0 +1,60 @@
+"""Calibrated probabilities for the most probable labels of a row, where labels do not exclude each other."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from uncertainty.checks import Array, whole
+from uncertainty.isotonic import Interpolation
+from uncertainty.output import LabelledOutput
+from uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
+
+
+class LabelCalibratorRecipe(Protocol):
+    """As it is configured, before it has seen data."""
+
+    def fit(self, rows: LabelledOutput) -> "LabelCalibrator": ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCalibrator:
+    """Fitted maps for the k most probable labels of a row."""
+
+    k: int
+    maps: JointTopK | SeparateTopK | PerLabel
+
+    def of(self, probabilities: Array) -> Array:
+        """[n, k], from `probabilities` [n, L]; in the order of `top_labels`, most probable first."""
+        labels = top_labels(probabilities, self.k)
+        return self.maps.of(np.take_along_axis(probabilities, labels, axis=1), labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKIsotonic:
+    """`joint`: one map for all ranks. `separate`: a map for each rank. `per_label`: a map for each label that held
+    at least `least` times in the fitted data, and the joint one for the others."""
+
+    mode: Literal["joint", "separate", "per_label"] = "joint"
+    k: int = 5
+    least: int = 30
+    interpolation: Interpolation = "linear"
+
+    def __post_init__(self) -> None:
+        whole("k", self.k, at_least=1)
+        whole("least", self.least, at_least=1)
+
+    def fit(self, rows: LabelledOutput) -> LabelCalibrator:
+        probabilities = rows.output.probabilities
+        k = min(self.k, probabilities.shape[1])
+        if self.mode == "per_label":
+            per_label = fit_per_label(
+                probabilities, rows.truth, k=k, least=self.least, interpolation=self.interpolation
+            )
+            return LabelCalibrator(k=k, maps=per_label)
+        labels = top_labels(probabilities, k)
+        top, hits = (np.take_along_axis(values, labels, axis=1) for values in (probabilities, rows.truth))
+        return LabelCalibrator(k=k, maps=fit_top_k(top, hits, mode=self.mode, interpolation=self.interpolation))
+
+
+LABEL_CALIBRATORS = {"isotonic": TopKIsotonic}

@@ -1,0 +1,109 @@
+"""Temperature scaling: one divisor for all logits (Guo et al. 2017)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+
+from uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length
+
+COLDEST, HOTTEST = 0.01, 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemperatureMap:
+    """Divide by `temperature`: above 1 takes confidence away, below 1 adds some. The order of labels stays."""
+
+    reads: ClassVar[str] = "logits"
+
+    temperature: float
+
+    def of_classes(self, logits: Array) -> Array:
+        """Probabilities [n, C] of labels that exclude each other."""
+        return np.asarray(softmax(_divided(logits, self.temperature), axis=-1))
+
+    def of_labels(self, logits: Array) -> Array:
+        """Probabilities, in the shape of `logits`, of labels that each hold or not."""
+        return np.asarray(expit(_divided(logits, self.temperature)))
+
+    def confidence(self, evidence: Array) -> Array:
+        """Probability [n] of the most probable label, from the logits [n, C]."""
+        return np.asarray(self.of_classes(evidence).max(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature:
+    """The calibrator as it is configured. It reads the logits, whatever the score."""
+
+    reads: ClassVar[str] = "logits"
+
+    t_min: float = COLDEST
+    t_max: float = HOTTEST
+
+    def __post_init__(self) -> None:
+        _check_range(self.t_min, self.t_max)
+
+    def fit(self, evidence: Array, target: Array) -> TemperatureMap:
+        """`evidence` is the logits [n, C], `target` the index of the right label [n]."""
+        return fit_temperature(evidence, target, t_min=self.t_min, t_max=self.t_max)
+
+
+def fit_temperature(
+    logits: Any, labels: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST
+) -> TemperatureMap:
+    """The temperature in [t_min, t_max] under which the right `labels` [n] are most likely, from `logits` [n, C]."""
+    z = finite("fit_logits", logits, ndim=2)
+    right = _indices("fit_labels", labels, classes=z.shape[1])
+    same_length(fit_logits=z, fit_labels=right)
+    _check_range(t_min, t_max)
+    z = z - z.max(axis=1, keepdims=True)
+    of_right = z[np.arange(len(z)), right].mean()
+
+    def slope(inverse: float) -> float:  # of the mean loss, in the inverse temperature, in which it is convex
+        return float((softmax(z * inverse, axis=1) * z).sum(axis=1).mean() - of_right)
+
+    return TemperatureMap(temperature=1 / _root(slope, 1 / t_max, 1 / t_min))
+
+
+def fit_binary_temperature(
+    logits: Any, targets: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST
+) -> TemperatureMap:
+    """The same for single logits [n] against 0/1 `targets` [n]: the two labels have the logits (0, z)."""
+    z, y = finite("fit_logits", logits), outcomes("fit_targets", targets)
+    same_length(fit_logits=z, fit_targets=y)
+    _check_range(t_min, t_max)
+
+    def slope(inverse: float) -> float:
+        return float(np.mean((expit(z * inverse) - y) * z))
+
+    return TemperatureMap(temperature=1 / _root(slope, 1 / t_max, 1 / t_min))
+
+
+def _root(slope: Callable[[float], float], low: float, high: float) -> float:
+    """Where a non-decreasing slope passes 0, or the end towards which the loss falls."""
+    if slope(low) >= 0:
+        # flat all the way (logits that are all equal): every temperature is as good, and 1 changes nothing
+        return float(np.clip(1.0, low, high)) if slope(high) <= 0 else low
+    if slope(high) <= 0:
+        return high
+    return float(brentq(slope, low, high, xtol=1e-14, rtol=1e-13, maxiter=500))
+
+
+def _divided(logits: Array, temperature: float) -> Array:
+    return np.asarray(logits, dtype=np.float64) / temperature
+
+
+def _indices(name: str, values: Any, *, classes: int) -> NDArray[np.intp]:
+    index = finite(name, values)
+    if (index != np.floor(index)).any() or index.min() < 0 or index.max() >= classes:
+        raise InvalidInput(f"{name} holds something other than whole numbers from 0 to {classes - 1}")
+    return index.astype(np.intp)
+
+
+def _check_range(t_min: float, t_max: float) -> None:
+    if not 0 < t_min <= t_max < np.inf:
+        raise InvalidInput(f"t_min {t_min} and t_max {t_max}: 0 < t_min <= t_max is needed")

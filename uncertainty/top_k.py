@@ -1,0 +1,185 @@
+"""Calibrated probabilities of the k most probable labels, where labels hold together (XMLC App. B).
+
+Everything is [n, k]: the probabilities of a row's most probable labels, in descending order, and whether each holds.
+With very many labels nothing as wide as the labels is ever made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncertainty.checks import Array, InvalidInput, Mask, outcomes, same_length, unit_interval
+from uncertainty.isotonic import Interpolation, IsotonicMap, fit_isotonic
+
+Mode = Literal["joint", "separate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsotonicMaps:
+    """Several isotonic maps, one behind the other in arrays that an artifact can hold."""
+
+    starts: Array
+    """[M + 1], where the knots of each map begin; the last is the length of all. An empty map was not fitted."""
+
+    knots: Array
+    values: Array
+    interpolation: str
+
+    @classmethod
+    def of(cls, maps: Sequence[IsotonicMap | None], interpolation: str) -> "IsotonicMaps":
+        nothing = np.zeros(0)
+        return cls(
+            starts=np.cumsum([0, *(len(m.knots) if m else 0 for m in maps)]).astype(np.float64),
+            knots=np.concatenate([nothing, *(m.knots for m in maps if m)]),
+            values=np.concatenate([nothing, *(m.values for m in maps if m)]),
+            interpolation=interpolation,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, index: int) -> IsotonicMap | None:
+        here = slice(int(self.starts[index]), int(self.starts[index + 1]))
+        if here.start == here.stop:
+            return None
+        return IsotonicMap(knots=self.knots[here], values=self.values[here], interpolation=self.interpolation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTopK:
+    """One map for all k n pairs."""
+
+    map: IsotonicMap
+
+    def of(self, top: Array, labels: NDArray[np.intp] | None = None) -> Array:  # noqa: ARG002 - all labels alike
+        """Calibrated probabilities, in the shape of `top`."""
+        return self.map.confidence(top)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparateTopK:
+    """A map for each rank: one for the most probable label of a row, one for the second, and so on."""
+
+    maps: IsotonicMaps
+
+    def of(self, top: Array, labels: NDArray[np.intp] | None = None) -> Array:  # noqa: ARG002 - all labels alike
+        k = top.shape[1]
+        if k > len(self.maps):
+            raise InvalidInput(f"{k} ranks are to be calibrated; {len(self.maps)} were fitted")
+        by_rank = [self.maps[rank] for rank in range(k)]
+        return np.stack([m.confidence(top[:, rank]) for rank, m in enumerate(by_rank) if m], axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerLabel:
+    """A map for each label that there was enough data for; the joint map for the others."""
+
+    joint: IsotonicMap
+    maps: IsotonicMaps
+    """One place for each label."""
+
+    def of(self, top: Array, labels: NDArray[np.intp]) -> Array:
+        """`labels` [n, k] says whose probabilities `top` [n, k] are."""
+        calibrated = self.joint.confidence(top)
+        for label in np.unique(labels):
+            if own := self.maps[int(label)]:
+                here = labels == label
+                calibrated[here] = own.confidence(top[here])
+        return calibrated
+
+
+def top_labels(probabilities: Array, k: int) -> NDArray[np.intp]:
+    """Indices [n, k] of the most probable labels of each row, most probable first, ties by the lowest index."""
+    n, wide = probabilities.shape
+    if not 1 <= k <= wide:
+        raise InvalidInput(f"k is {k}; there are {wide} labels")
+    if wide <= 4 * k + 16:
+        return np.argsort(-probabilities, axis=1, kind="stable")[:, :k]
+    limit = np.partition(probabilities, wide - k, axis=1)[:, wide - k]
+    top = np.empty((n, k), dtype=np.intp)
+    for row in range(n):
+        candidates = np.flatnonzero(probabilities[row] >= limit[row])  # k of them, or more with ties
+        top[row] = candidates[np.argsort(-probabilities[row, candidates], kind="stable")[:k]]
+    return top
+
+
+def fit_top_k(
+    probs: Any, hits: Any, *, mode: Mode = "joint", interpolation: Interpolation = "linear"
+) -> JointTopK | SeparateTopK:
+    """Fit isotonic maps on `probs` [n, k] and 0/1 `hits` [n, k].
+
+    Joint maps keep the order of a row's labels but for ties, which their plateaus make: see `in_calibrated_order`.
+    """
+    p, y = _pairs("fit_probs", probs, "fit_hits", hits)
+    if mode == "joint":
+        return JointTopK(map=fit_isotonic(p.ravel(), y.ravel(), interpolation=interpolation))
+    if mode != "separate":
+        raise InvalidInput(f"mode is {mode!r}; it is 'joint' or 'separate'")
+    maps = [fit_isotonic(p[:, rank], y[:, rank], interpolation=interpolation) for rank in range(p.shape[1])]
+    return SeparateTopK(maps=IsotonicMaps.of(maps, interpolation))
+
+
+def fit_per_label(
+    probabilities: Array,
+    truth: Mask,
+    *,
+    k: int,
+    least: int = 30,
+    interpolation: Interpolation = "linear",
+) -> PerLabel:
+    """Fit a map for each label that held, and did not hold, at least `least` times among `probabilities` [n, L].
+
+    The joint map, for the others, is fitted on the k most probable labels of each row.
+    """
+    top = top_labels(probabilities, k)
+    joint = fit_isotonic(
+        np.take_along_axis(probabilities, top, axis=1).ravel(), np.take_along_axis(truth, top, axis=1).ravel()
+    )
+    held = truth.sum(axis=0)
+    enough = (held >= least) & (len(truth) - held >= least)
+    maps = [
+        fit_isotonic(probabilities[:, label], truth[:, label], interpolation=interpolation) if fitted else None
+        for label, fitted in enumerate(enough)
+    ]
+    return PerLabel(joint=joint, maps=IsotonicMaps.of(maps, interpolation))
+
+
+def in_calibrated_order(calibrated: Array) -> NDArray[np.intp]:
+    """Order [n, k] of a row's labels by calibrated probability; ties keep the order they came in.
+
+    With the original order as tie-break a joint map leaves precision at k as it was (METHODS A9).
+    """
+    return np.argsort(-calibrated, axis=1, kind="stable")
+
+
+def crossfit_isotonic(probs: Any, hits: Any, folds: Any, *, interpolation: Interpolation = "linear") -> Array:
+    """Calibrate each fold of rows by a map that was fitted on the other folds; in the shape of `probs`.
+
+    `probs` and `hits` are [n], or [n, k], whose k pairs of a row share its fold; `folds` [n] may be any names.
+    """
+    ndim = np.ndim(probs)
+    if ndim not in (1, 2):
+        raise InvalidInput(f"probs has {ndim} axes, not 1 or 2")
+    p, y = _pairs("probs", probs, "hits", hits, ndim=ndim)
+    names = list(folds)
+    same_length(probs=p, folds=names)
+    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    if len(order) < 2:
+        raise InvalidInput("folds are all the same; at least 2 are needed")
+    member = np.array([order[name] for name in names])
+    calibrated = np.empty_like(p)
+    for fold in range(len(order)):
+        here = member == fold
+        fitted = fit_isotonic(p[~here].ravel(), y[~here].ravel(), interpolation=interpolation)
+        calibrated[here] = fitted.confidence(p[here])
+    return calibrated
+
+
+def _pairs(probs_name: str, probs: Any, hits_name: str, hits: Any, *, ndim: int = 2) -> tuple[Array, Array]:
+    p, y = unit_interval(probs_name, probs, ndim=ndim), outcomes(hits_name, hits, ndim=ndim)
+    if p.shape != y.shape:
+        raise InvalidInput(f"{probs_name} is {p.shape} and {hits_name} {y.shape}")
+    return p, y
