@@ -9,9 +9,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from policies.label_thresholds import LabelThresholds
 
 from policies.conformal import LabelSets
-from policies.label_thresholds import LabelThresholds
 from policies.prediction import MostProbable
 from policies.selector import FITTED_POLICIES, Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS

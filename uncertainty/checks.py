@@ -4,6 +4,8 @@ Bad input raises; a value that is undefined on good input is NaN. Nothing is dro
 """
 
 from collections.abc import Sized
+from math import inf, isfinite
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -87,8 +89,23 @@ def snapped_floor(x: float) -> int:
     return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.floor(x))
 
 
-def whole(name: str, value: Any, *, at_least: int) -> int:
-    """Return `value` if it is a whole number, and not a truth value, at or above `at_least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise InvalidInput(f"{name} is {value!r}; it is a whole number, {at_least} or more")
+def whole_number(name: str, value: Any, *, least: int = 0) -> int:
+    """Return `value` as int if it is a whole number of at least `least`; 3.0 and true are not."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInput(f"{name} is {value!r}, not a whole number")
+    if value < least:
+        raise InvalidInput(f"{name} is {value}, below {least}")
     return int(value)
+
+
+def real_number(name: str, value: Any, *, least: float = -inf, above: float = -inf) -> float:
+    """Return `value` as float if it is one finite number, at least `least` and above `above`."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInput(f"{name} is {value!r}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = inf
+    if not (isfinite(number) and number >= least and number > above):
+        raise InvalidInput(f"{name} is {number}, outside its range")
+    return number

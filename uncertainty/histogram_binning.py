@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval, whole
+from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval, whole_number
 
 Strategy = Literal["uniform", "quantile"]
 
@@ -42,7 +42,7 @@ class HistogramBinning:
     strategy: Strategy = "uniform"
 
     def __post_init__(self) -> None:
-        whole("n_bins", self.n_bins, at_least=1)
+        whole_number("n_bins", self.n_bins, least=1)
 
     def fit(self, evidence: Array, target: Array) -> HistogramMap:
         return fit_histogram(evidence, target, n_bins=self.n_bins, strategy=self.strategy)
@@ -56,7 +56,7 @@ def fit_histogram(probs: Any, targets: Any, *, n_bins: int = 10, strategy: Strat
     """
     p, y = unit_interval("fit_probs", probs), outcomes("fit_targets", targets)
     n = same_length(fit_probs=p, fit_targets=y)
-    whole("n_bins", n_bins, at_least=1)
+    whole_number("n_bins", n_bins, least=1)
     if strategy == "uniform":
         upper = np.arange(1, n_bins) / n_bins
         bins = np.searchsorted(upper, p, side="right")

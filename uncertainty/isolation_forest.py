@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, finite, whole
+from uncertainty.checks import Array, InvalidInput, finite, whole_number
 from uncertainty.output import LabelledOutput, Need, Output
 
 EULER = 0.5772156649015329
@@ -16,7 +16,7 @@ LEAF = -1.0
 
 def isolation_c(n: int) -> float:
     """Mean depth of an unsuccessful search in a binary search tree of `n` points; 0 below 2 points."""
-    whole("n", n, at_least=0)
+    whole_number("n", n, least=0)
     return float(_search_depths(np.array([n]))[0])
 
 
@@ -49,7 +49,7 @@ class IsolationTrees:
     """Points that each tree was grown on, 2 or more."""
 
     def __post_init__(self) -> None:
-        whole("subsample_size", self.subsample_size, at_least=2)
+        whole_number("subsample_size", self.subsample_size, least=2)
 
     def of(self, output: Output) -> Array:
         return self.score(output.needed("embedding"))
@@ -86,8 +86,8 @@ class IsolationForest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole("trees", self.trees, at_least=1)
-        whole("subsample_size", self.subsample_size, at_least=2)
+        whole_number("trees", self.trees, least=1)
+        whole_number("subsample_size", self.subsample_size, least=2)
 
     def fit(self, rows: LabelledOutput, quality: Array) -> IsolationTrees:  # noqa: ARG002 - labels play no part
         return fit_isolation_forest(
@@ -132,7 +132,7 @@ def trees_from(nested: Sequence[Mapping[str, Any]], subsample_size: int) -> Isol
     def add(node: Mapping[str, Any]) -> int:
         place = len(rows)
         if "size" in node:
-            rows.append([LEAF, 0, place, place, whole("size of a leaf", node["size"], at_least=0)])
+            rows.append([LEAF, 0, place, place, whole_number("size of a leaf", node["size"], least=0)])
             return place
         try:
             feature, threshold, left, right = (node[key] for key in ("feature", "threshold", "left", "right"))
@@ -140,7 +140,7 @@ def trees_from(nested: Sequence[Mapping[str, Any]], subsample_size: int) -> Isol
             raise InvalidInput(f"a node of a tree lacks {missing}") from None
         rows.append([])
         cut = finite("threshold", [threshold])[0]
-        rows[place] = [whole("feature", feature, at_least=0), cut, add(left), add(right), 0]
+        rows[place] = [whole_number("feature", feature, least=0), cut, add(left), add(right), 0]
         return place
 
     roots = [add(tree) for tree in nested]

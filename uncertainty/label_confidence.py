@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, whole
+from uncertainty.checks import Array, whole_number
 from uncertainty.isotonic import Interpolation
 from uncertainty.output import LabelledOutput
 from uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
@@ -41,8 +41,8 @@ class TopKIsotonic:
     interpolation: Interpolation = "linear"
 
     def __post_init__(self) -> None:
-        whole("k", self.k, at_least=1)
-        whole("least", self.least, at_least=1)
+        whole_number("k", self.k, least=1)
+        whole_number("least", self.least, least=1)
 
     def fit(self, rows: LabelledOutput) -> LabelCalibrator:
         probabilities = rows.output.probabilities

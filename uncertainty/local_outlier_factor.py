@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from uncertainty.checks import Array, InvalidInput, finite, whole
+from uncertainty.checks import Array, InvalidInput, finite, whole_number
 from uncertainty.output import LabelledOutput, Need, Output
 
 QUERIES_AT_A_TIME = 256
@@ -61,7 +61,7 @@ class LocalOutlierFactor:
     """Neighbours that are looked at; at most all others."""
 
     def __post_init__(self) -> None:
-        whole("k", self.k, at_least=1)
+        whole_number("k", self.k, least=1)
 
     def fit(self, rows: LabelledOutput, quality: Array) -> OutlierFactor:  # noqa: ARG002 - labels play no part
         return fit_local_outlier_factor(rows.output.needed("embedding"), k=self.k)
@@ -74,7 +74,7 @@ def fit_local_outlier_factor(features: Any, *, k: int = 20) -> OutlierFactor:
     takes tied neighbours in no fixed order, and gets its distances from inner products, which costs half the digits.
     """
     points = finite("train_features", features, ndim=2)
-    whole("k", k, at_least=1)
+    whole_number("k", k, least=1)
     if len(points) < 2:
         raise InvalidInput("a local outlier factor needs at least 2 fitted rows")
     k = min(k, len(points) - 1)

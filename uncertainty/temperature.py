@@ -52,9 +52,7 @@ class Temperature:
         return fit_temperature(evidence, target, t_min=self.t_min, t_max=self.t_max)
 
 
-def fit_temperature(
-    logits: Any, labels: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST
-) -> TemperatureMap:
+def fit_temperature(logits: Any, labels: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST) -> TemperatureMap:
     """The temperature in [t_min, t_max] under which the right `labels` [n] are most likely, from `logits` [n, C]."""
     z = finite("fit_logits", logits, ndim=2)
     right = _indices("fit_labels", labels, classes=z.shape[1])
