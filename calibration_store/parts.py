@@ -32,7 +32,8 @@ PARTS: dict[str, type] = {
         TraceLogisticScore,
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
-        *(MostProbable, LabelThresholds, LabelSets),
+        *FITTED_PREDICTORS,
+        LabelSets,
         *FITTED_POLICIES,
     )
 }

@@ -212,7 +212,7 @@ class SelectorRecipe:
             bad = int((~rows.output.usable()).sum())
             if bad:
                 raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
-        predictor = self.predictor.fit(parts.statistics)
+        predictor = self.predictor.fit(parts.statistics.output.probabilities, parts.statistics.truth)
 
         def quality(rows: LabelledOutput) -> Array:
             return self.quality(predictor, rows)

@@ -48,7 +48,7 @@ class Isotonic:
 def fit_isotonic(
     evidence: Any, targets: Any, *, weights: Any = None, interpolation: Interpolation = "linear"
 ) -> IsotonicMap:
-    """Least-squares non-decreasing fit of `targets` [n], each in [0, 1], to `evidence` [n] (higher means more surely right).
+    """Least-squares non-decreasing fit of `targets` [n] in [0, 1] to `evidence` [n], higher for more surely right.
 
     Equal evidence is pooled first; scikit-learn also pools what differs by less than 1e-15, which is most of the
     scores of a model with very many labels. `evidence` may be unbounded. On the fitted rows the mean of the map

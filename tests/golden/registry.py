@@ -6,26 +6,8 @@ from typing import Any
 
 from audit import calibration, discrimination, selective
 from policies import conformal, threshold
+from tests.golden.registry_classifiers import ENTRIES as CLASSIFIERS
 from tests.golden.registry_generations import ENTRIES as GENERATIONS
-from uncertainty import class_probability
-from uncertainty.checks import finite
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.mahalanobis import fit_mahalanobis
-from uncertainty.platt import fit_platt
-
-
-def mahalanobis(train_features: Any, train_labels: Any, features: Any, shrinkage: float = 0.0) -> Any:
-    return fit_mahalanobis(train_features, train_labels, shrinkage=shrinkage).distance(features)
-
-
-def isotonic(fit_scores: Any, fit_targets: Any, scores: Any, weights: Any = None, interpolation: Any = "linear") -> Any:
-    fitted = fit_isotonic(fit_scores, fit_targets, weights=weights, interpolation=interpolation)
-    return fitted.confidence(finite("scores", scores))
-
-
-def platt(fit_scores: Any, fit_targets: Any, scores: Any, smoothing: bool = True) -> dict[str, Any]:
-    fitted = fit_platt(fit_scores, fit_targets, smoothing=smoothing)
-    return {"a": fitted.a, "b": fitted.b, "probabilities": fitted.confidence(finite("scores", scores))}
 
 
 def as_dict(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
@@ -33,16 +15,6 @@ def as_dict(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 
 REGISTRY: dict[str, Callable[..., Any]] = {
-    "scores.sr": class_probability.softmax_response,
-    "scores.margin": class_probability.margin,
-    "scores.smp": class_probability.sampled_max_probability,
-    "scores.ent": class_probability.entropy,
-    "scores.ent_mc": class_probability.mc_entropy,
-    "scores.pv": class_probability.probability_variance,
-    "scores.bald": class_probability.bald,
-    "scores.mahalanobis": mahalanobis,
-    "calibrators.isotonic": isotonic,
-    "calibrators.platt": platt,
     "decide.threshold_at_rejection_rate": as_dict(threshold.threshold_at_rejection_rate),
     "decide.threshold_at_target_risk": as_dict(threshold.threshold_at_target_risk),
     "decide.conformal_quantile": conformal.conformal_quantile,
@@ -56,5 +28,6 @@ REGISTRY: dict[str, Callable[..., Any]] = {
     "metrics.brier": calibration.brier,
     "metrics.roc_auc": discrimination.roc_auc,
     "metrics.error_roc_auc": discrimination.error_roc_auc,
+    **CLASSIFIERS,
     **GENERATIONS,
 }
