@@ -30,9 +30,10 @@ def mean_over_predicted_labels(label_uncertainties: Any, predicted: Any) -> floa
     if not isinstance(label_uncertainties, Mapping):
         raise InvalidInput("label_uncertainties is no mapping from labels to numbers")
     chosen = label_set("predicted", predicted)
-    if label_uncertainties:
-        finite("label_uncertainties", list(label_uncertainties.values()))
     if missing := chosen - label_uncertainties.keys():
         raise InvalidInput(f"label_uncertainties lacks predicted labels: {sorted(map(str, missing))}")
-    values = [value for label, value in label_uncertainties.items() if label in chosen]
-    return float(np.mean(values)) if values else np.nan
+    if not label_uncertainties:
+        return np.nan
+    values = finite("label_uncertainties", list(label_uncertainties.values()))
+    values = values[[label in chosen for label in label_uncertainties]]
+    return float(values.mean()) if chosen else np.nan

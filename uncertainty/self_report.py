@@ -20,7 +20,7 @@ NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 BRACKETED = re.compile(rf"\[\s*+([+-]?{NUMBER})\s*+%?\s*+\]")
 
-DASH = "-\u2010\u2011\u2012\u2013\u2212"
+DASH = r"\-\u2010\u2011\u2012\u2013\u2212"
 
 FREE_STANDING = re.compile(rf"(?<![\w.{DASH}])(?<!\d,)({NUMBER})(?!\w|[.,]\d|[{DASH}]\w)")
 """A number that is no part of a word (A04), of a longer number (1,000), of a negative one or of a range (70-80)."""

@@ -51,7 +51,7 @@ def greedy_neg_loglikelihood(logprobs: Any) -> float:
 
 def avg_token_prob(logprobs: Any) -> float:
     """1 - mean token probability, in [0, 1]: GAP's "average token-level probability"."""
-    return float(-np.expm1(-_neg_logprobs(logprobs)).mean())
+    return float((-np.expm1(-_neg_logprobs(logprobs))).mean())
 
 
 def sequence_confidence(logprobs: Any) -> float:
