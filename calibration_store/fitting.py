@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.selector import Judgement, Selector, SelectorRecipe
+from policies.selector import Judgement, Parts, Selector, SelectorRecipe, all_scores
+from uncertainty.calibrators import crossfitted
+from uncertainty.checks import Array
 from uncertainty.output import LabelledOutput
 
-Report = Callable[[Judgement, LabelledOutput], Mapping[str, Any]]
-"""Statistics of decisions against the truth. The audit room, which lies above this one, supplies them."""
+Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
+"""Statistics of decisions on labelled rows that were right to a degree [n]. The audit room, which lies above this
+one, supplies them."""
+
+CrossReport = Callable[[Array, Array], Mapping[str, Any]]
+"""The same of confidences [n] and degrees of being right [n]."""
 
 SMALLEST_FIT = 20
+FOLDS = 5
 
 
 class TooFewRows(ValueError):
@@ -30,12 +37,16 @@ class Fit:
     report: Mapping[str, Any]
     """Measured on rows that played no part in the fit."""
 
+    crossfit: Mapping[str, Any]
+    """Of the calibrator alone: each of the rows that it was fitted on, by one that was fitted without its fold."""
+
 
 def fit_selector(
     recipe: SelectorRecipe,
     rows: LabelledOutput,
     *,
     report: Report,
+    cross_report: CrossReport,
     report_share: float,
     rng: np.random.Generator,
 ) -> Fit:
@@ -47,14 +58,29 @@ def fit_selector(
             f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed"
         )
     fitted, reported = split(rows, n_fitted / len(rows), rng)
-    statistics, calibrated = split(fitted, 0.5, rng) if recipe.learns else (fitted, fitted)
-    selector = recipe.fit(calibrated, statistics=statistics)
+    parts = parts_of(fitted, recipe, rng)
+    selector = recipe.fit(parts)
+    calibrated = parts.calibration
+    u = all_scores(selector.scores, selector.combinations, calibrated.output)[recipe.confidence_score]
+    right = recipe.quality(selector.predictor, calibrated)
+    without = crossfitted(recipe.calibrator, u, right, calibrated, folds=FOLDS, rng=rng)
     return Fit(
         selector=selector,
         n_fitted=len(fitted),
         n_reported=len(reported),
-        report=report(selector.decide(reported.output), reported),
+        report=report(selector.decide(reported.output), reported, recipe.quality(selector.predictor, reported)),
+        crossfit=cross_report(without, right),
     )
+
+
+def parts_of(rows: LabelledOutput, recipe: SelectorRecipe, rng: np.random.Generator) -> Parts:
+    """Split only where something that is fitted builds on something else that was; where nothing does, share."""
+    n_parts = 1 + recipe.scores_learn + recipe.combination_learns
+    statistics, rest = split(rows, 1 / n_parts, rng) if recipe.scores_learn else (rows, rows)
+    mixing, calibration = split(rest, 0.5, rng) if recipe.combination_learns else (rest, rest)
+    if not recipe.confidence_learns:
+        calibration = rows
+    return Parts(statistics=statistics, mixing=mixing, calibration=calibration)
 
 
 def split(rows: LabelledOutput, share: float, rng: np.random.Generator) -> tuple[LabelledOutput, LabelledOutput]:

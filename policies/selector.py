@@ -44,6 +44,9 @@ POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
     "rejection_rate": RejectionRate,
 }
 
+NEEDS_ERRORS: frozenset[str] = frozenset()
+"""Rules that count wrong predictions, and so cannot be fitted on degrees of being right."""
+
 FITTED_POLICIES = (Threshold,)
 """What an artifact may hold in the place of a policy."""
 
@@ -194,13 +197,18 @@ class SelectorRecipe:
     def scores_learn(self) -> bool:
         """Whether a score that others build on has something to fit: it finds the rows that it was fitted on less
         strange than new ones, so nothing must be fitted on its values there."""
-        feeding = {source for mix in self.combinations.values() for source in mix.sources}
-        return any(learns(self.scores[name]) for name in feeding | {self.confidence_score} if name in self.scores)
+        sources = {source for mix in self.combinations.values() for source in mix.sources}
+        return any(learns(score) for name, score in self.scores.items() if name in sources | {self.confidence_score})
 
     @property
     def combination_learns(self) -> bool:
         """Whether the confidence comes from a combination, which is fitted itself."""
         return self.confidence_score in self.combinations
+
+    @property
+    def confidence_learns(self) -> bool:
+        """Whether the score behind the confidence is fitted in any way."""
+        return self.combination_learns or learns(self.scores[self.confidence_score])
 
     def fit(self, parts: Parts) -> Selector:
         """Fit each thing on its part.

@@ -68,7 +68,7 @@ class GivenLimit:
     def __post_init__(self) -> None:
         fraction("limit", self.limit)
 
-    def fit(self, confidence: Array, correct: Array) -> Threshold:  # noqa: ARG002 - nothing is learnt
+    def fit(self, confidence: Array, quality: Array) -> Threshold:  # noqa: ARG002 - nothing is learnt
         return Threshold(limit=self.limit, meaning="the limit in the configuration", otherwise=self.otherwise)
 
 
@@ -85,8 +85,8 @@ class TargetRisk:
     def __post_init__(self) -> None:
         fraction("max_risk", self.max_risk, open_high=True)
 
-    def fit(self, confidence: Array, correct: Array) -> Threshold:
-        found = threshold_at_target_risk(-confidence, 1 - correct, self.max_risk)
+    def fit(self, confidence: Array, quality: Array) -> Threshold:
+        found = _largest_within(-confidence, 1 - quality, self.max_risk)
         if np.isneginf(found.threshold):
             meaning = f"on {len(confidence)} calibration rows no limit kept wrong answers within {self.max_risk:.2%}"
         else:
@@ -104,7 +104,7 @@ class RejectionRate:
     def __post_init__(self) -> None:
         fraction("rate", self.rate)
 
-    def fit(self, confidence: Array, correct: Array) -> Threshold:  # noqa: ARG002 - labels play no part
+    def fit(self, confidence: Array, quality: Array) -> Threshold:  # noqa: ARG002 - labels play no part
         found = threshold_at_rejection_rate(-confidence, self.rate)
         meaning = f"the limit that held at most {self.rate:.2%} of the calibration data"
         return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
@@ -133,11 +133,16 @@ def threshold_at_target_risk(u: Any, errors: Any, target: float) -> RiskLimit:
     `u` [n] is higher when less sure, `errors` [n] is 0/1. Carries no guarantee: see METHODS 4.3 for those that do.
     """
     scores, wrong = finite("u", u), outcomes("errors", errors)
-    n = same_length(u=scores, errors=wrong)
+    same_length(u=scores, errors=wrong)
     fraction("target", target)
+    return _largest_within(scores, wrong, target)
+
+
+def _largest_within(scores: Array, losses: Array, target: float) -> RiskLimit:
+    n = len(scores)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
-    risk = np.cumsum(wrong[order]) / np.arange(1, n + 1)
+    risk = np.cumsum(losses[order]) / np.arange(1, n + 1)
     last_of_tie = np.append(ranked[1:] != ranked[:-1], True)  # a limit takes a tie group whole
     allowed = np.flatnonzero(last_of_tie & (risk <= target + 1e-12))
     if len(allowed) == 0:

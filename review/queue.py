@@ -16,7 +16,7 @@ from psycopg.rows import kwargs_row
 from review.item import Claim, ReviewItem, Status
 from traffic import log
 from traffic.database import Connection, migrations_in
-from traffic.record import Outcome, Record
+from traffic.record import Answer, Outcome, Record
 
 REVIEW_MIGRATIONS = migrations_in("review", Path(__file__).parent / "migrations")
 
@@ -118,7 +118,7 @@ def claim_next(connection: Connection, reviewer: str, *, lease_seconds: float) -
     )
 
 
-def answer(connection: Connection, record_id: UUID, reviewer: str, *, token: int, label: str) -> Outcome:
+def answer(connection: Connection, record_id: UUID, reviewer: str, *, token: int, label: Answer) -> Outcome:
     """Resolve a claimed item: the answer becomes an outcome, in the same transaction.
 
     Answering late is fine as long as nobody else has claimed the item in between.

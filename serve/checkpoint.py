@@ -49,12 +49,15 @@ def read_facts(folder: Path) -> CheckpointFacts:
     return CheckpointFacts(labels=labels, kind=kind, problem_type=problem_type)
 
 
-def check_labels(checkpoint: str, labels: Sequence[str]) -> None:
-    """Raise `BadCheckpoint` unless these labels can be those of the checkpoint, in its order."""
+def check_labels(checkpoint: str, kind: str, labels: Sequence[str]) -> None:
+    """Raise `BadCheckpoint` unless these can be the labels of the checkpoint, in its order, in a task of this kind."""
     facts = read_facts(local_folder(checkpoint))
-    if facts.problem_type not in (None, "single_label_classification"):
-        raise BadCheckpoint(f"{checkpoint} was trained for {facts.problem_type}, which is not a multiclass task")
+    trained_for = "multi_label_classification" if kind == "multilabel" else "single_label_classification"
+    if facts.problem_type not in (None, trained_for):
+        raise BadCheckpoint(f"{checkpoint} was trained for {facts.problem_type}, which is not a {kind} task")
     own = list(facts.labels)
+    if kind == "binary" and len(own) == 1:  # its single output speaks for the second label and against the first
+        return
     if len(own) != len(labels):
         raise BadCheckpoint(
             f"task.labels lists {len(labels)} labels, and {checkpoint} has {len(own)} classes: {own[:12]}"

@@ -62,7 +62,7 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
     store = ArtifactStore(settings.artifacts)
     out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
     for name, model in settings.models.items():
-        check_labels(model.host.checkpoint, model.task.labels)
+        check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
         in_force = store.name_in_force(name) or "none yet"
         out.print(f"  {name}: {len(model.task.labels)} labels, {model.host.checkpoint}, artifact in force: {in_force}")
 

@@ -1,6 +1,7 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +10,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe
-from uncertainty.calibrators import CALIBRATORS, CalibratorRecipe
-from uncertainty.scores import SCORES, ScoreRecipe
+from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from policies.selector import NEEDS_ERRORS, POLICIES, PolicyRecipe, SelectorRecipe
+from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
+from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
+from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
+from uncertainty.output import Link
+from uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
 
 
 class BadConfig(ValueError):
@@ -25,16 +30,46 @@ class Section(BaseModel):
 class TaskConfig(Section):
     """What the model decides between."""
 
-    kind: Literal["multiclass"]
-    labels: tuple[str, ...] = Field(min_length=2)
-    """In the order of the checkpoint's outputs."""
+    kind: Literal["binary", "multiclass", "multilabel"]
+    """One of two labels; one of several; or each label by itself."""
+
+    labels: tuple[str, ...] = Field(min_length=1, max_length=10_000)
+    """In the order of the checkpoint's outputs. In a binary task the second one is the positive one."""
+
+    thresholds: str | dict[str, dict[str, Any]] | None = None
+    """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`) or
+    `max_f1`, each label's own."""
 
     @model_validator(mode="after")
-    def labels_are_distinct(self) -> "TaskConfig":
-        twice = {label for label in self.labels if self.labels.count(label) > 1}
+    def labels_suit_the_kind(self) -> "TaskConfig":
+        twice = sorted(label for label, times in Counter(self.labels).items() if times > 1)
         if twice:
-            raise ValueError(f"labels appear twice: {', '.join(sorted(twice))}")
+            raise ValueError(f"labels appear twice: {', '.join(twice)}")
+        if self.kind == "binary" and len(self.labels) != 2:
+            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.labels)}")
+        if self.kind == "multiclass" and len(self.labels) < 2:
+            raise ValueError("a multiclass task has 2 labels or more")
+        if self.thresholds is not None and self.exclusive:
+            raise ValueError(f"thresholds are for multilabel tasks; in a {self.kind} one the most probable label wins")
+        _ = self.predictor
         return self
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether exactly one label is right."""
+        return self.kind != "multilabel"
+
+    @property
+    def link(self) -> Link:
+        return "softmax" if self.exclusive else "sigmoid"
+
+    @cached_property
+    def predictor(self) -> PredictorRecipe:
+        if self.exclusive:
+            return MostProbable()
+        name, settings = _named("thresholds", self.thresholds or "fixed")
+        predictor: PredictorRecipe = _part("thresholds", LABEL_LIMITS, name, settings)
+        return predictor
 
 
 class BatchConfig(Section):
@@ -73,7 +108,12 @@ class ConfidenceConfig(Section):
     """Which score becomes a probability, and how."""
 
     score: str
+    """The name of one of the scores."""
+
     calibrator: str | dict[str, dict[str, Any]] = "isotonic"
+    right: Literal["exact", "jaccard"] | None = None
+    """What confidence is a forecast of in a multilabel task: `jaccard`, the similarity of the predicted labels and
+    the right ones (the default there), or `exact`, the chance that they are the same."""
 
 
 class PredictionSetConfig(Section):
@@ -101,13 +141,17 @@ class ModelConfig(Section):
     task: TaskConfig
     host: HostConfig
     scores: tuple[str | dict[str, dict[str, Any]], ...] = Field(min_length=1)
-    """Names, or one-key mappings from a name to its settings."""
+    """Names, or one-key mappings from a name to its settings. All are recorded. With `as` among its settings an entry
+    goes by another name, so that one score can be listed twice."""
 
     confidence: ConfidenceConfig
     policy: dict[str, Any]
     """`kind`, and the settings of that kind."""
 
     prediction_set: PredictionSetConfig = PredictionSetConfig()
+    label_confidence: str | dict[str, dict[str, Any]] | None = None
+    """How the probabilities of the most probable labels of a multilabel task are calibrated."""
+
     calibration: CalibrationConfig = CalibrationConfig()
 
     @model_validator(mode="after")
@@ -119,27 +163,86 @@ class ModelConfig(Section):
     def recipe(self) -> SelectorRecipe:
         """The selector that is configured here, before it has seen data."""
         scores: dict[str, ScoreRecipe] = {}
+        combinations: dict[str, CombinationRecipe] = {}
         for entry in self.scores:
-            name, settings = _named("scores", entry)
-            if name in scores:
-                raise ValueError(f"scores: {name!r} is listed twice")
-            scores[name] = _part("scores", SCORES, name, settings)
-        if self.confidence.score not in scores:
+            kind, settings = _named("scores", entry)
+            settings = dict(settings)
+            name = settings.pop("as", kind)
+            if name in scores or name in combinations:
+                raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
+            if kind in COMBINATIONS:
+                combinations[name] = _part("scores", COMBINATIONS, kind, settings)
+            else:
+                scores[name] = _part("scores", SCORES, kind, settings, also=COMBINATIONS)
+                if ONLY_FOR.get(kind, self.task.link) != self.task.link:
+                    fitting = [other for other in SCORES if ONLY_FOR.get(other, self.task.link) == self.task.link]
+                    raise ValueError(
+                        f"scores: {kind} is not defined for a {self.task.kind} task; these are: {', '.join(fitting)}"
+                    )
+        for name, mix in combinations.items():
+            if missing := [source for source in mix.sources if source not in scores]:
+                raise ValueError(
+                    f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} among the scores too"
+                )
+        if self.confidence.score not in {**scores, **combinations}:
             raise ValueError(
-                f"confidence.score: {self.confidence.score!r} is not among the scores: {', '.join(scores)}"
+                f"confidence.score: {self.confidence.score!r} is not among the scores:"
+                f" {', '.join((*scores, *combinations))}"
             )
-        name, settings = _named("confidence.calibrator", self.confidence.calibrator)
-        calibrator: CalibratorRecipe = _part("confidence.calibrator", CALIBRATORS, name, settings)
         rule = dict(self.policy)
         kind = rule.pop("kind", None)
         policy: PolicyRecipe = _part("policy.kind", POLICIES, kind, rule)
+        self._check_right(kind, [entry for entry in combinations.values() if isinstance(entry, Logistic)])
         return SelectorRecipe(
             scores=scores,
+            combinations=combinations,
             confidence_score=self.confidence.score,
-            calibrator=calibrator,
+            calibrator=self._calibrator(),
             policy=policy,
-            set_alpha=self.prediction_set.alpha,
+            predictor=self.task.predictor,
+            right=self.right,
+            set_alpha=self.prediction_set.alpha if self.task.exclusive else None,
+            label_calibrator=self._label_calibrator(),
         )
+
+    @property
+    def right(self) -> str:
+        """What a prediction is worth once the truth is known."""
+        return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
+
+    def _calibrator(self) -> CalibratorRecipe:
+        name, settings = _named("confidence.calibrator", self.confidence.calibrator)
+        calibrator: CalibratorRecipe = _part("confidence.calibrator", CALIBRATORS, name, settings)
+        if self.right != "exact" and name not in FOR_SHARES:
+            raise ValueError(
+                f"confidence.calibrator: {name} is fitted to predictions that are right or wrong, and `right:"
+                f" {self.right}` knows degrees; use {' or '.join(sorted(FOR_SHARES))}, or `right: exact`"
+            )
+        if calibrator.reads == "logits" and not self.task.exclusive:
+            raise ValueError(
+                f"confidence.calibrator: {name} reads the logits of labels that exclude each other, which those of a"
+                " multilabel task do not"
+            )
+        return calibrator
+
+    def _label_calibrator(self) -> LabelCalibratorRecipe | None:
+        if self.task.exclusive:
+            if self.label_confidence is not None:
+                raise ValueError("label_confidence is for multilabel tasks; here confidence is that of the one label")
+            return None
+        name, settings = _named("label_confidence", self.label_confidence or "isotonic")
+        recipe: LabelCalibratorRecipe = _part("label_confidence", LABEL_CALIBRATORS, name, settings)
+        return recipe
+
+    def _check_right(self, policy: str, logistic: Sequence[Logistic]) -> None:
+        if self.right == "jaccard" and self.task.exclusive:
+            raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
+        if self.right == "exact":
+            return
+        if policy in NEEDS_ERRORS:
+            raise ValueError(f"policy: {policy} counts errors; it needs `confidence: {{right: exact}}`")
+        if logistic:
+            raise ValueError("scores: logistic learns from right and wrong; it needs `confidence: {right: exact}`")
 
 
 class HttpConfig(Section):
@@ -245,10 +348,17 @@ def _named(place: str, entry: str | dict[str, dict[str, Any]]) -> tuple[str, dic
     return next(iter(entry.items()))
 
 
-def _part(place: str, table: Mapping[str, Callable[..., Any]], name: Any, settings: dict[str, Any]) -> Any:
+def _part(
+    place: str,
+    table: Mapping[str, Callable[..., Any]],
+    name: Any,
+    settings: dict[str, Any],
+    *,
+    also: Iterable[str] = (),
+) -> Any:
     """Build what a table offers under this name, from settings whose names and types are checked."""
     if name not in table:
-        raise ValueError(f"{place}: {name!r} is not one of: {', '.join(table)}")
+        raise ValueError(f"{place}: {name!r} is not one of: {', '.join((*table, *also))}")
     kind = table[name]
     offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []
     for setting in settings:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.selector import Judgement
-from uncertainty.checks import Array
+from traffic.record import Answer
+from uncertainty.checks import Array, Mask
 from uncertainty.output import Output
+from uncertainty.top_k import top_labels
 
 TOP = 5
 """How many of the most probable labels a record keeps."""
@@ -18,9 +20,10 @@ class Decided:
     """What the gateway needs to know about a batch, as columns of plain Python values. None is undefined."""
 
     artifact: str
-    predictions: list[str | None]
+    predictions: list[Answer | None]
     top_labels: list[list[str]]
     top_probabilities: list[list[float]]
+    label_confidences: list[list[float] | None]
     prediction_sets: list[list[str]]
     scores: dict[str, list[float | None]]
     confidence: list[float | None]
@@ -36,28 +39,44 @@ def as_columns(
     output: Output,
     judgement: Judgement,
     *,
+    exclusive: bool,
     model_milliseconds: float,
 ) -> Decided:
     """Turn arrays into columns: one `tolist` for each, and labels in the place of indices."""
-    ranked = np.argsort(-output.probabilities, axis=1, kind="stable")
-    top = ranked[:, :TOP]
-    known = judgement.predicted >= 0
+    known = judgement.usable.tolist()
+    calibrated = judgement.label_confidence
+    k = min(TOP, len(labels)) if calibrated is None else calibrated.shape[1]
+    top = top_labels(np.nan_to_num(output.probabilities), k)
     probabilities = np.take_along_axis(output.probabilities, top, axis=1).tolist()
-    members = np.take_along_axis(judgement.members, ranked, axis=1)
+    predicted = _named(judgement.predicted, labels)
     return Decided(
         artifact=artifact,
-        predictions=[labels[i] if i >= 0 else None for i in judgement.predicted.tolist()],
-        top_labels=[[labels[i] for i in row] if yes else [] for row, yes in zip(top.tolist(), known, strict=True)],
-        top_probabilities=[row if yes else [] for row, yes in zip(probabilities, known, strict=True)],
-        prediction_sets=[
-            [labels[i] for i in row[inside].tolist()] for row, inside in zip(ranked, members, strict=True)
+        predictions=[
+            None if not yes else names[0] if exclusive else names for yes, names in zip(known, predicted, strict=True)
         ],
+        top_labels=[[labels[i] for i in row] if yes else [] for yes, row in zip(known, top.tolist(), strict=True)],
+        top_probabilities=[row if yes else [] for yes, row in zip(known, probabilities, strict=True)],
+        label_confidences=[None] * len(known)
+        if calibrated is None
+        else [row if yes else None for yes, row in zip(known, calibrated.tolist(), strict=True)],
+        prediction_sets=_named(judgement.members, labels, order=output.probabilities) if exclusive else predicted,
         scores={name: _or_none(values) for name, values in judgement.scores.items()},
         confidence=_or_none(judgement.confidence),
         actions=[action.value for action in judgement.decisions.actions],
         reasons=list(judgement.decisions.reasons),
         model_milliseconds=model_milliseconds,
     )
+
+
+def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) -> list[list[str]]:
+    """The labels of each row's set, in the order of the task, or the most probable first."""
+    sets = []
+    for row, inside in enumerate(members):
+        index = np.flatnonzero(inside)
+        if order is not None:
+            index = index[np.argsort(-order[row, index], kind="stable")]
+        sets.append([labels[i] for i in index.tolist()])
+    return sets
 
 
 def _or_none(values: Array) -> list[float | None]:

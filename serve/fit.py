@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit.findings import held_out_report
+from audit.findings import calibration_report, held_out_report
 from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selector
 from calibration_store.store import ArtifactStore
@@ -19,10 +19,12 @@ from serve.config import Config, ModelConfig
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
 from serve.models import Classifier
 from traffic.dataset import BadDataFile, LabelledFile, read_labelled_file
+from uncertainty.checks import Mask
 from uncertainty.output import LabelledOutput, Output
 
 LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers")
 ROWS_AT_A_TIME = 64
+CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task"}
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, of how many."""
@@ -41,9 +43,9 @@ def fit_model(
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here."""
     model = config.model(name)
     rows = read_labelled_file(data)
-    classes = _classes(rows, model)
-    check_labels(model.host.checkpoint, model.task.labels)
-    classifier = Classifier(model.host.checkpoint, device=model.host.device)
+    truth = _truth(rows, model)
+    check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
+    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link)
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
     inputs = _inputs(rows, classifier, limits)
 
@@ -56,11 +58,13 @@ def fit_model(
 
     fit = fit_selector(
         model.recipe,
-        LabelledOutput(output=Output.concatenate(batches), classes=classes),
+        LabelledOutput(output=Output.concatenate(batches), truth=truth, exclusive=model.task.exclusive),
         report=held_out_report,
+        cross_report=calibration_report,
         report_share=model.calibration.report_share,
         rng=np.random.default_rng(model.calibration.seed),
     )
+    counts = dict(zip(model.task.labels, truth.sum(axis=0).tolist(), strict=True))
     files = pack(
         fit.selector,
         model=name,
@@ -71,11 +75,12 @@ def fit_model(
         ),
         facts={
             "created_at": clock().isoformat(),
-            "configured": model.model_dump(mode="json", include={"scores", "confidence", "policy", "prediction_set"}),
-            "data": {"file": data.name, "sha256": rows.sha256, "n": len(rows)},
+            "configured": model.model_dump(mode="json", include=CONFIGURED),
+            "data": {"file": data.name, "sha256": rows.sha256, "n": len(rows), "label_counts": counts},
             "n_fitted": fit.n_fitted,
             "n_reported": fit.n_reported,
             "report": fit.report,
+            "crossfit": fit.crossfit,
             "versions": {
                 "python": platform.python_version(),
                 **{library: importlib.metadata.version(library) for library in LIBRARIES},
@@ -86,15 +91,24 @@ def fit_model(
     return FittedArtifact(name=files.name, fit=fit, data=rows)
 
 
-def _classes(rows: LabelledFile, model: ModelConfig) -> np.ndarray:
+def _truth(rows: LabelledFile, model: ModelConfig) -> Mask:
+    """[n, C], True for what each row is labelled with."""
     index = {label: position for position, label in enumerate(model.task.labels)}
-    unknown = sorted(set(rows.labels) - set(index))
+    for number, label in enumerate(rows.labels, start=1):
+        if isinstance(label, str) != model.task.exclusive:
+            wanted = "one label, as a text" if model.task.exclusive else "a list of labels, which may be empty"
+            raise BadDataFile(f"{rows.path}, row {number}: a {model.task.kind} task takes {wanted}, not {label!r}")
+    sets = [[label] if isinstance(label, str) else label for label in rows.labels]
+    unknown = sorted({label for labels in sets for label in labels} - set(index))
     if unknown:
         raise BadDataFile(
             f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
             f" it has: {', '.join(model.task.labels[:50])}"
         )
-    return np.array([index[label] for label in rows.labels])
+    truth = np.zeros((len(rows), len(index)), dtype=bool)
+    for row, labels in enumerate(sets):
+        truth[row, [index[label] for label in labels]] = True
+    return truth
 
 
 def _inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:

@@ -114,12 +114,9 @@ class Handler:
             with self._database.transaction() as connection:
                 record = log.find_one(connection, record_id)
                 road = self._roads.get(record.model)
-                if road and told.label not in road.config.task.labels:  # a model no longer served is not argued with
-                    raise InvalidRequest(
-                        f"label: {told.label!r} is not a label of {record.model!r};"
-                        f" it has: {', '.join(road.config.task.labels[:50])}"
-                    )
-                return log.add_outcome(connection, record_id, label=told.label, source=told.source, author=told.author)
+                # a model no longer served is not argued with
+                label = wire.checked_label(told.label, road.config.task) if road else told.label
+                return log.add_outcome(connection, record_id, label=label, source=told.source, author=told.author)
 
         return await asyncio.to_thread(write)
 
@@ -211,6 +208,7 @@ class Handler:
             prediction=decided.predictions[i] if decided else None,
             top_labels=decided.top_labels[i] if decided else [],
             top_probabilities=decided.top_probabilities[i] if decided else [],
+            label_confidence=decided.label_confidences[i] if decided else None,
             prediction_set=decided.prediction_sets[i] if decided else [],
             scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
             confidence=decided.confidence[i] if decided else None,

@@ -23,7 +23,8 @@ class ModelHost:
         self.labels = config.task.labels
         self._mc_passes = config.host.mc_passes
         self._store = store
-        self._classifier = Classifier(config.host.checkpoint, device=config.host.device)
+        self._task = config.task
+        self._classifier = Classifier(config.host.checkpoint, device=config.host.device, link=config.task.link)
         self._identity = ModelIdentity(
             checkpoint=config.host.checkpoint,
             fingerprint=fingerprint(self._classifier.folder),
@@ -94,4 +95,11 @@ class ModelHost:
         output = self._classifier.run(inputs, artifact.selector.needs, mc_passes=self._mc_passes)
         judgement = artifact.selector.decide(output)
         spent = (time.perf_counter() - started) * 1000
-        return as_columns(artifact.name, self.labels, output, judgement, model_milliseconds=spent)
+        return as_columns(
+            artifact.name,
+            self.labels,
+            output,
+            judgement,
+            exclusive=self._task.exclusive,
+            model_milliseconds=spent,
+        )

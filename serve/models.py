@@ -20,7 +20,7 @@ from transformers.utils import logging as transformers_logging
 from serve.checkpoint import BadCheckpoint, first_line, local_folder, read_facts
 from serve.inputs import InputSpec, ModelInput
 from uncertainty.checks import Array
-from uncertainty.output import Need, Output
+from uncertainty.output import Link, Need, Output
 
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
 
@@ -37,7 +37,8 @@ class NoEmbedding(RuntimeError):
 class Classifier:
     """A model on a device. Not safe to run from two threads at a time."""
 
-    def __init__(self, checkpoint: str, *, device: str = "auto") -> None:
+    def __init__(self, checkpoint: str, *, device: str = "auto", link: Link = "softmax") -> None:
+        self._link = link
         self.folder = local_folder(checkpoint)
         self.device = torch.device(_best_device() if device == "auto" else device)
         facts = read_facts(self.folder)
@@ -86,7 +87,7 @@ class Classifier:
             else:
                 logits, embedding = self._forward(features), None
             mc_logits = self._dropout_passes(features, mc_passes) if "mc_probabilities" in needs else None
-        return Output.from_logits(logits, embedding=embedding, mc_logits=mc_logits)
+        return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits)
 
     def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:
         if not self._is_image:

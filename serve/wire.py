@@ -10,9 +10,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from review.item import ReviewItem
-from serve.config import complaint
+from serve.config import TaskConfig, complaint
 from serve.inputs import InvalidRequest
-from traffic.record import Outcome, Record
+from traffic.record import Answer, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A short text without control characters."""
@@ -50,7 +50,9 @@ class BatchRequest(Body):
 class OutcomeRequest(Body):
     """The truth about a prediction, as you came to know it."""
 
-    label: Word = Field(description="The right label, one of the model's.")
+    label: Word | list[Word] = Field(
+        description="The right label, one of the model's; in a multilabel task the list of all that hold."
+    )
     source: Word = Field(default="api", description="Where it is known from.")
     author: Word | None = Field(default=None, description="Who says so.")
 
@@ -69,9 +71,18 @@ class Prediction(BaseModel):
         description="`answer`: rely on it. `review`: a person is asked. `abstain`: nobody is."
     )
     abstained: bool = Field(description="True unless the action is `answer`.")
-    prediction: str | None = Field(description="The most probable label; null if the model's output was unusable.")
+    prediction: str | list[str] | None = Field(
+        description="The most probable label, or in a multilabel task every label that is probable enough; null if the"
+        " model's output was unusable."
+    )
     prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first.")
-    confidence: float | None = Field(description="Calibrated probability that the prediction is right.")
+    confidence: float | None = Field(
+        description="Calibrated probability that the prediction is right, or in a multilabel task how much of it is"
+        " expected to be (see `confidence.right` in the configuration)."
+    )
+    label_confidence: dict[str, float] | None = Field(
+        description="Multilabel tasks: calibrated probability of each of the most probable labels, highest first."
+    )
     scores: dict[str, float | None] = Field(description="Uncertainty: higher is less sure. Null where undefined.")
     reason: str
     artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
@@ -80,7 +91,7 @@ class Prediction(BaseModel):
 
 
 class OutcomeView(BaseModel):
-    label: str
+    label: str | list[str]
     source: str
     author: str | None
     at: datetime
@@ -158,6 +169,21 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
+def checked_label(label: Answer, task: TaskConfig) -> Answer:
+    """Return the truth that somebody tells, in the form of the task; raise `InvalidRequest` if it has no such labels."""
+    if isinstance(label, str) != task.exclusive:
+        wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
+        raise InvalidRequest(f"label: this model's {task.kind} task takes {wanted}")
+    told = [label] if isinstance(label, str) else label
+    known = set(task.labels)
+    if unknown := [one for one in told if one not in known]:
+        raise InvalidRequest(
+            f"label: {', '.join(map(repr, unknown[:5]))} is not a label of this model;"
+            f" it has: {', '.join(task.labels[:50])}"
+        )
+    return label if isinstance(label, str) else [one for one in task.labels if one in set(label)]
+
+
 def prediction_json(record: Record) -> dict[str, Any]:
     """The answer to a request, the same whenever it is given: `Prediction`."""
     return {
@@ -168,6 +194,7 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "prediction": record.prediction,
         "prediction_set": record.prediction_set,
         "confidence": record.confidence,
+        "label_confidence": _label_confidence(record),
         "scores": record.scores,
         "reason": record.reason,
         "artifact": record.artifact,
@@ -188,6 +215,13 @@ def prediction_view_json(record: Record, item: ReviewItem | None, outcomes: Sequ
         "outcome": told[-1] if told else None,
         "outcomes": told,
     }
+
+
+def _label_confidence(record: Record) -> dict[str, float] | None:
+    if record.label_confidence is None:
+        return None
+    pairs = zip(record.top_labels, record.label_confidence, strict=True)
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))  # stable: what calibration ties keeps the model's order
 
 
 def dump(value: Any) -> bytes:

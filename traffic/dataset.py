@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from traffic.database import Connection
+from traffic.record import Answer
 
 
 class BadDataFile(ValueError):
@@ -28,7 +29,7 @@ class LabelledFile:
     path: Path
     sha256: str
     inputs: list[Any]
-    labels: list[str]
+    labels: list[Answer]
     groups: list[str | None]
 
     def __len__(self) -> int:
@@ -38,7 +39,8 @@ class LabelledFile:
 def read_labelled_file(path: Path) -> LabelledFile:
     """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
 
-    In a CSV an input that is JSON (an array or an object) is read as such; everything else is text.
+    A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
+    what is JSON (an array or an object) is read as such; everything else is text.
     """
     readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
     if path.suffix not in readers:
@@ -47,11 +49,12 @@ def read_labelled_file(path: Path) -> LabelledFile:
         raise BadDataFile(f"{path}: there is no such file")
     inputs, labels, groups = [], [], []
     for where, row in readers[path.suffix](path):
-        for needed in ("input", "label"):
-            if row.get(needed) is None:
+        label = row.get("label", row.get("labels"))
+        for needed, value in (("input", row.get("input")), ("label", label)):
+            if value is None:
                 raise BadDataFile(f"{where}: there is no {needed!r}")
         inputs.append(row["input"])
-        labels.append(str(row["label"]))
+        labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))
     if not inputs:
         raise BadDataFile(f"{path}: there are no rows")
@@ -78,11 +81,14 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     with path.open(encoding="utf-8", newline="") as lines:
         for row in (reader := csv.DictReader(lines)):
             where = f"{path}, line {reader.line_num}"
-            text = row.get("input") or ""
-            if text.lstrip().startswith(("[", "{")):
-                with suppress(json.JSONDecodeError):  # a text may merely start with a bracket
-                    row = {**row, "input": json.loads(text)}
-            yield where, row
+            yield where, {name: _json_or_text(value) for name, value in row.items()}
+
+
+def _json_or_text(text: Any) -> Any:
+    if isinstance(text, str) and text.lstrip().startswith(("[", "{")):
+        with suppress(json.JSONDecodeError):  # a text may merely start with a bracket
+            return json.loads(text)
+    return text
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -102,7 +108,7 @@ class Traffic:
     times: list[datetime]
     artifacts: list[str | None]
     groups: list[str | None]
-    predictions: list[str | None]
+    predictions: list[Answer | None]
     actions: list[str]
     confidence: NDArray[np.float64]
     """NaN where it was unknown."""
@@ -111,7 +117,7 @@ class Traffic:
     """What the model itself gave to its prediction; NaN where it gave nothing."""
 
     scores: dict[str, NDArray[np.float64]]
-    outcomes: list[str | None]
+    outcomes: list[Answer | None]
     """None where nobody has said what is true."""
 
     sources: list[str | None]

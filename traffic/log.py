@@ -8,17 +8,17 @@ import orjson
 from psycopg.rows import class_row
 
 from traffic.database import Connection
-from traffic.record import Entry, Outcome, Record
+from traffic.record import Answer, Entry, Outcome, Record
 
 RECORD_COLUMNS = (
-    'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities, prediction_set,'
-    " scores, confidence, action, reason, label_probability, timings"
+    'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
+    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings"
 )
 
 # A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
 INSERT_RECORD = (
     f"insert into records ({RECORD_COLUMNS})"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
 )
 INSERT_PAYLOAD = (
     "insert into payloads (record_id, input, expires_at) values (%s, %s, %s) on conflict (record_id) do nothing"
@@ -106,13 +106,13 @@ def find_input(connection: Connection, record_id: UUID) -> Any:
     return None if row is None else row[0]
 
 
-def add_outcome(connection: Connection, record_id: UUID, *, label: str, source: str, author: str | None) -> Outcome:
+def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
     """Append the truth about an existing record. The latest outcome counts; earlier ones stay."""
     with connection.cursor(row_factory=class_row(Outcome)) as cursor:
         cursor.execute(
             "insert into outcomes (record_id, label, source, author) values (%s, %s, %s, %s)"
             " returning label, source, author, created_at",
-            (record_id, label, source, author),
+            (record_id, _json(label), source, author),
         )
         written = cursor.fetchone()
     assert written is not None
@@ -136,9 +136,10 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.model,
         record.artifact,
         record.group,
-        record.prediction,
+        None if record.prediction is None else _json(record.prediction),
         record.top_labels,
         record.top_probabilities,
+        record.label_confidence,
         record.prediction_set,
         _json(record.scores),
         record.confidence,

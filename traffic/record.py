@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+Answer = str | list[str]
+"""One label; or a list of them, in the order of the task, where labels do not exclude each other."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
@@ -18,9 +21,12 @@ class Record:
     model: str
     artifact: str | None
     group: str | None
-    prediction: str | None
+    prediction: Answer | None
     top_labels: list[str]
     top_probabilities: list[float]
+    label_confidence: list[float] | None
+    """Calibrated probability of each of `top_labels`; None where labels exclude each other."""
+
     prediction_set: list[str]
     scores: Mapping[str, float | None]
     confidence: float | None
@@ -59,7 +65,7 @@ class Entry:
 class Outcome:
     """The truth about one prediction, as somebody knew it at some time."""
 
-    label: str
+    label: Answer
     source: str
     author: str | None
     created_at: datetime

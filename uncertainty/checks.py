@@ -24,7 +24,10 @@ class InvalidInput(ValueError):
 def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind in "SU":  # which NumPy would read as numbers where it can
+            raise ValueError("it holds text")
+        array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} is not a rectangular array of numbers: {error}") from None
     if array.ndim != ndim:

@@ -4,49 +4,21 @@ Such a confidence is no probability of being right: calibration metrics of it de
 score. Prefer a fitted calibrator, and say so in a report that uses one of these.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from uncertainty.checks import Array, finite, whole_number
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinMaxMap:
-    """1 - (u - low) / (high - low), clipped to [0, 1]. A constant reference has low = high: NaN, not confidence 1."""
-
-    low: float
-    """Lowest score of the reference set."""
-
-    high: float
-
-    def confidence(self, evidence: Array) -> Array:
-        """Confidence for each value of `evidence`, the negated score; NaN stays NaN."""
-        scores = -np.asarray(evidence, dtype=np.float64)
-        if self.low == self.high:
-            return np.full_like(scores, np.nan)
-        return np.asarray(1 - (np.clip(scores, self.low, self.high) - self.low) / (self.high - self.low))
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinMax:
-    """The map as it is configured, in the place of a calibrator: its reference is the calibration set."""
-
-    def fit(self, evidence: Array, correct: Array) -> MinMaxMap:  # noqa: ARG002 - outcomes are not used
-        return fit_minmax(-finite("evidence", evidence))
-
-
-def fit_minmax(reference: Any) -> MinMaxMap:
-    """Take the range of the scores of a reference set."""
-    scores = finite("reference", reference)
-    return MinMaxMap(low=float(scores.min()), high=float(scores.max()))
+from uncertainty.min_max import fit_min_max
 
 
 def minmax_confidence(u: Any, reference: Any = None) -> Array:
-    """Confidence [n] of scores `u` by the range of `reference`, or of the batch itself, which only an audit may do."""
+    """Confidence [n] of scores `u` by the range of `reference`, or of the batch itself, which only an audit may do.
+
+    NaN, not confidence 1, where the reference is constant.
+    """
     scores = finite("u", u)
-    return fit_minmax(scores if reference is None else reference).confidence(-scores)
+    return fit_min_max(-(scores if reference is None else finite("reference", reference))).confidence(-scores)
 
 
 def entropy_confidence(u: Any, n_classes: Any) -> Array:

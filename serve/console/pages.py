@@ -1,7 +1,7 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -17,10 +17,15 @@ from review.queue import ClaimLost, ItemNotFound
 from serve.config import Config
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
+from serve.wire import checked_label
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
+from traffic.record import Answer, Record
 
 PER_PAGE = 50
+MANY_LABELS = 60
+"""With more labels than this a case offers the likely ones, and the others by name."""
+
 COOKIE = "demur-reviewer"
 
 
@@ -38,6 +43,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         lstrip_blocks=True,
     )
     pages.filters["age"] = age
+    pages.filters["said"] = said
 
     def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         html = pages.get_template(template).render(
@@ -125,6 +131,8 @@ def console_app(config: Config, database: Database) -> FastAPI:
             gone=value is None,
             outcome=told[-1] if told else None,
             labels=model.task.labels if model else (),
+            exclusive=model.task.exclusive if model else True,
+            offered=offered(model.task.labels, record) if model else (),
             mine=item.status is Status.CLAIMED and item.claimed_by == name,
         )
 
@@ -147,16 +155,25 @@ def console_app(config: Config, database: Database) -> FastAPI:
         request: Request,
         id: UUID,
         token: Annotated[int, Form()],
-        label: Annotated[str, Form()],
+        label: Annotated[list[str] | None, Form()] = None,
         then: Annotated[str, Form()] = "list",
     ) -> Response:
         name = known_reviewer(request)
         with database.transaction() as connection:
             record = log.find_one(connection, id)
             model = config.models.get(record.model)
-            if model is None or label not in model.task.labels:
-                raise InvalidRequest(f"{label!r} is not a label of {record.model!r}")
-            queue.answer(connection, id, name, token=token, label=label)
+            if model is None:
+                raise InvalidRequest(f"the model {record.model!r} is no longer served; its labels are not known")
+            told = [one for one in label or [] if one.strip()]
+            if model.task.exclusive and len(told) != 1:
+                raise InvalidRequest("choose one label")
+            queue.answer(
+                connection,
+                id,
+                name,
+                token=token,
+                label=checked_label(told[0] if model.task.exclusive else told, model.task),
+            )
         return take_next(request) if then == "next" else to(request, "/")
 
     return app
@@ -171,6 +188,21 @@ def known_reviewer(request: Request) -> str:
 
 def reviewer_of(request: Request) -> str:
     return unquote(request.cookies.get(COOKIE, ""))
+
+
+def said(answer: Answer | None) -> str:
+    """An answer in words."""
+    if answer is None:
+        return "none"
+    return answer if isinstance(answer, str) else ", ".join(answer) or "no label"
+
+
+def offered(labels: Sequence[str], record: Record) -> list[str]:
+    """Labels to tick, in the order of the task: all of them, or the likely ones where there are very many."""
+    if len(labels) <= MANY_LABELS:
+        return list(labels)
+    likely = {*record.top_labels, *record.prediction_set}
+    return [label for label in labels if label in likely]
 
 
 def age(since: datetime, now: datetime) -> str:
