@@ -1,11 +1,16 @@
-"""Whether a confidence means what it says: bins, expected calibration error, Brier score (METHODS 5.2)."""
+"""Whether a confidence means what it says: bins, calibration errors, proper scores, slope (METHODS 5.2).
+
+`confidence` [n] lies in [0, 1], `outcome` [n] is 1 where the prediction was right (or the label present), else 0.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval
+from audit.ranking import Ranking
+from uncertainty.checks import Array, fraction, one_of, outcomes, same_length, unit_interval, whole
 
 Closed = Literal["left", "right"]
 
@@ -25,34 +30,149 @@ def calibration_bins(confidence: Any, outcome: Any, *, n_bins: int = 15, closed:
     Bins are [m/M, (m+1)/M), the last one closed; `closed="right"` gives (m/M, (m+1)/M], with 0 in the first. Edges
     are the quotients m/M themselves: those of numpy.linspace and int(p M) put 0.3 or 0.6 into the wrong bin.
     """
-    c, y = _pair(confidence, outcome)
-    if n_bins < 1:
-        raise InvalidInput(f"n_bins is {n_bins}; it is at least 1")
-    if closed not in ("left", "right"):
-        raise InvalidInput(f"closed is {closed!r}; it is 'left' or 'right'")
-    inner = np.arange(1, n_bins) / n_bins
-    member = np.searchsorted(inner, c, side="right" if closed == "left" else "left")
-    counts = np.bincount(member, minlength=n_bins)
+    counts, sure, right = _bin_sums(*_pair(confidence, outcome), n_bins, closed)
     with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN that is meant
-        mean_confidence = np.bincount(member, weights=c, minlength=n_bins) / counts
-        accuracy = np.bincount(member, weights=y, minlength=n_bins) / counts
-    return [
-        Bin(count=int(k), confidence=float(m), accuracy=float(a))
-        for k, m, a in zip(counts, mean_confidence, accuracy, strict=True)
-    ]
+        means = zip(counts.tolist(), (sure / counts).tolist(), (right / counts).tolist(), strict=True)
+    return [Bin(count=k, confidence=c, accuracy=a) for k, c, a in means]
 
 
 def ece(confidence: Any, outcome: Any, *, n_bins: int = 15, closed: Closed = "left") -> float:
     """Expected calibration error: the gap between confidence and accuracy, averaged over rows. 0 is best."""
-    bins = [b for b in calibration_bins(confidence, outcome, n_bins=n_bins, closed=closed) if b.count]
-    n = sum(b.count for b in bins)
-    return sum(b.count / n * abs(b.accuracy - b.confidence) for b in bins)
+    counts, sure, right = _bin_sums(*_pair(confidence, outcome), n_bins, closed)
+    return float(np.abs(right - sure).sum() / counts.sum())
+
+
+def mce(confidence: Any, outcome: Any, *, n_bins: int = 15, closed: Closed = "left") -> float:
+    """Maximum calibration error: the largest gap of a bin that is not empty."""
+    counts, sure, right = _bin_sums(*_pair(confidence, outcome), n_bins, closed)
+    used = counts > 0
+    return float((np.abs(right - sure)[used] / counts[used]).max())
+
+
+def ace(confidence: Any, outcome: Any, *, n_bins: int = 10, ranking: Ranking | None = None) -> float:
+    """Adaptive calibration error: as ECE, in bins of equal mass by rank. 0 is best.
+
+    Bin m holds the sorted places floor(m n/M) .. floor((m+1) n/M) - 1; with n < M some stay empty. Tied confidences
+    carry the mean outcome of their tie group, so the value does not depend on row order. `ranking` is that of
+    `confidence`, when it is there already.
+    """
+    c, y = _pair(confidence, outcome)
+    n, m = len(c), whole("n_bins", n_bins)
+    ranking = Ranking.by("confidence", c) if ranking is None else ranking
+    same_length(confidence=c, ranking=ranking)
+    gaps = ranking.ranked(y - c)  # inside a tie group all confidences are equal, so only outcomes are averaged
+    starts = np.unique(np.arange(m) * n // m)
+    return float(np.abs(np.add.reduceat(gaps, starts)).sum() / n)
 
 
 def brier(confidence: Any, outcome: Any) -> float:
     """Mean squared gap between confidence and outcome (Brier 1950). 0 is best."""
     c, y = _pair(confidence, outcome)
-    return float(np.mean(np.square(c - y)))
+    gap = c - y
+    return float(gap @ gap / len(gap))
+
+
+def nll(confidence: Any, outcome: Any, *, eps: float = 1e-15) -> float:
+    """Mean of -ln max(eps, probability of the outcome), in nats; 0 is best.
+
+    The probability of outcome 0 is 1 - c, its logarithm taken by log1p: 1 - c alone would round a small c away.
+    """
+    c, y = _pair(confidence, outcome)
+    floor = np.log(fraction("eps", eps, open_low=True))
+    happened = y == 1
+    yes, no = c[happened], c[~happened]
+    with np.errstate(divide="ignore"):  # ln 0 is -inf, which the floor replaces
+        logs = np.log(yes, out=yes), np.log1p(np.negative(no, out=no), out=no)
+    return -float(sum(np.maximum(part, floor, out=part).sum() for part in logs)) / len(c)
+
+
+def ece_brier_mean(confidence: Any, outcome: Any, *, n_bins: int = 10) -> float:
+    """Mean of ECE and Brier score, the index of Testoni & Calixto (4.3). 0 is best."""
+    return (ece(confidence, outcome, n_bins=n_bins) + brier(confidence, outcome)) / 2
+
+
+def citl(confidence: Any, outcome: Any) -> float:
+    """Calibration in the large: mean confidence less mean outcome; above 0 is over-confident.
+
+    The linear version of Khallaf & Sharoff, not the intercept of a logistic recalibration.
+    """
+    c, y = _pair(confidence, outcome)
+    return float(c.mean() - y.mean())
+
+
+def c_slope(confidence: Any, outcome: Any) -> float:
+    """Least-squares slope of outcome on confidence: 1 is ideal, below 1 over-confident; NaN if confidence is constant.
+
+    The linear version of Khallaf & Sharoff, not the slope of a logistic recalibration. It may be negative.
+    """
+    c, y = _pair(confidence, outcome)
+    span = c.max() - c.min()
+    if span == 0:
+        return np.nan
+    spread = (c - c.mean()) / span  # of order 1, so that squares of tiny differences do not vanish
+    return float(spread @ y / (spread @ spread) / span)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EcePlus:
+    """Gap between the probabilities of present labels and 1, per label [L] and as their mean."""
+
+    ece_plus: float
+    per_label: Array
+    """NaN for a label that is never present."""
+
+    n_labels_used: int
+
+
+def ece_plus(probs: Any, targets: Any) -> EcePlus:
+    """Per label, 1 less the mean of `probs` [n, L] over the rows in which 0/1 `targets` [n, L] has it; then the mean.
+
+    Labels that are never present are left out (MADE). A label that the model did not score has probability 0.
+    """
+    p, present = unit_interval("probs", probs, ndim=2), outcomes("targets", targets, ndim=2)
+    same_length(probs=p, targets=present)
+    same_length(labels_of_probs=p.T, labels_of_targets=present.T)
+    counts = present.sum(axis=0)
+    used = counts > 0
+    per_label = np.full(len(counts), np.nan)
+    per_label[used] = 1 - np.einsum("ij,ij->j", p, present)[used] / counts[used]
+    return EcePlus(
+        ece_plus=float(per_label[used].mean()) if used.any() else np.nan,
+        per_label=per_label,
+        n_labels_used=int(used.sum()),
+    )
+
+
+def bin_numbers(confidence: Array, n_bins: int, closed: Closed) -> NDArray[np.intp]:
+    """Return [n]: the bin of each confidence, by comparison with the quotients m/M.
+
+    A product finds the bin or its neighbour; one comparison on each side settles which.
+    """
+    edges = np.arange(n_bins + 1) / n_bins
+    lower, upper = edges[:-1].copy(), edges[1:].copy()
+    number = (confidence * n_bins).astype(np.intp)
+    np.minimum(number, n_bins - 1, out=number)
+    if closed == "left":
+        upper[-1] = np.inf
+        number += confidence >= upper[number]
+        number -= confidence < lower[number]
+    else:
+        lower[0] = -np.inf
+        number += confidence > upper[number]
+        number -= confidence <= lower[number]
+    return number
+
+
+def _bin_sums(c: Array, y: Array, n_bins: int, closed: Closed) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+    """Per bin: how many rows, the sum of their confidences, the sum of their outcomes."""
+    m = whole("n_bins", n_bins)
+    one_of("closed", closed, ("left", "right"))
+    number = bin_numbers(c, m, closed)
+    return (
+        np.bincount(number, minlength=m),
+        np.bincount(number, weights=c, minlength=m),
+        np.bincount(number, weights=y, minlength=m),
+    )
 
 
 def _pair(confidence: Any, outcome: Any) -> tuple[Array, Array]:

@@ -1,19 +1,21 @@
-"""How well a score ranks predictions for rejection: risk-coverage curve, its area, PRR (METHODS 5.1).
+"""How well a score ranks predictions for rejection: risk-coverage curve, its areas, PRR (METHODS 5.1).
 
-`u` [n] is higher when the model is less sure. Rows are taken from the surest on; rows that tie each carry the mean
-of their tie group, which is the exact expectation over random tie-breaking and makes every number here
-independent of row order.
+`u` [n] is higher when the model is less sure; a `Ranking` of it will do, so that several metrics share one sort. Rows
+are taken from the surest on; rows that tie each carry the mean of their tie group, which is the exact expectation over
+random tie-breaking and makes every number here independent of row order.
 """
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, finite, fraction, same_length, snapped_floor
+from audit.ranking import Ranking, Ties, running_means
+from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole
 
-Ties = Literal["mean", "stable"]
+Rule = Literal["mean", "sum", "trapezoid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,11 @@ class Areas:
     oracle: float
     random: float
 
+    @property
+    def ratio(self) -> float:
+        """How far the score has come from chance to perfect."""
+        return (self.model - self.random) / (self.oracle - self.random)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RiskCoverage:
@@ -33,24 +40,11 @@ class RiskCoverage:
     risk: Array
 
 
-def prefix_means(values: Array, u: Array, *, ties: Ties = "mean") -> Array:
-    """Return [n]: the mean of `values` over the k surest rows, k = 1..n."""
-    if ties not in ("mean", "stable"):
-        raise InvalidInput(f"ties is {ties!r}; it is 'mean' or 'stable'")
-    order = np.argsort(u, kind="stable")
-    ranked = values[order]
-    if ties == "mean":
-        starts = np.flatnonzero(np.diff(u[order], prepend=np.nan) != 0)  # NaN != 0: the first row starts a group
-        sizes = np.diff(np.append(starts, len(u)))
-        ranked = np.repeat(np.add.reduceat(ranked, starts) / sizes, sizes)
-    return np.asarray(np.cumsum(ranked) / np.arange(1, len(u) + 1))
-
-
 def rc_curve(risks: Any, u: Any, *, ties: Ties = "mean") -> RiskCoverage:
     """Risk-coverage curve (El-Yaniv & Wiener 2010) of `risks` [n], 0/1 errors or any loss."""
-    loss, scores = _pair("risks", risks, u)
+    loss, ranking = _pair("risks", risks, u)
     n = len(loss)
-    return RiskCoverage(coverage=np.arange(1, n + 1) / n, risk=prefix_means(loss, scores, ties=ties))
+    return RiskCoverage(coverage=np.arange(1, n + 1) / n, risk=ranking.prefix_means(loss, ties=ties))
 
 
 def thinned(n: int, points: int) -> NDArray[np.intp]:
@@ -58,52 +52,97 @@ def thinned(n: int, points: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(points, n)).astype(np.intp))
 
 
-def rc_auc(risks: Any, u: Any, *, ties: Ties = "mean", rule: Literal["mean", "sum", "trapezoid"] = "mean") -> float:
+def rc_auc(risks: Any, u: Any, *, ties: Ties = "mean", rule: Rule = "mean") -> float:
     """Area under the risk-coverage curve; lower is better.
 
     `mean` is (1/n) sum_k; `sum` leaves out 1/n, as the formula is printed; `trapezoid` integrates over coverages
     1/n..1 and is the risk itself when n = 1.
     """
-    curve = rc_curve(risks, u, ties=ties)
+    one_of("rule", rule, ("mean", "sum", "trapezoid"))
+    loss, ranking = _pair("risks", risks, u)
+    curve = ranking.prefix_means(loss, ties=ties)
     if rule == "mean":
-        return float(curve.risk.mean())
+        return float(curve.mean())
     if rule == "sum":
-        return float(curve.risk.sum())
-    if rule == "trapezoid":
-        return float(np.trapezoid(curve.risk, curve.coverage) if len(curve.risk) > 1 else curve.risk[0])
-    raise InvalidInput(f"rule is {rule!r}; it is 'mean', 'sum' or 'trapezoid'")
+        return float(curve.sum())
+    return float(np.trapezoid(curve, dx=1 / len(curve)) if len(curve) > 1 else curve[0])
+
+
+def n_rc_auc(risks: Any, u: Any, *, ties: Ties = "mean") -> float:
+    """RC-AUC between chance (0) and a perfect ranking (1); NaN when all risks are equal. Equals PRR of 1 - risk."""
+    loss, ranking = _pair("risks", risks, u)
+    areas = _areas(loss, np.sort(loss), ranking, ties=ties, kept=len(loss))
+    return np.nan if loss.min() == loss.max() else areas.ratio
+
+
+def e_aurc(risks: Any, u: Any, *, ties: Ties = "mean") -> float:
+    """Excess area: RC-AUC less that of a perfect ranking (Geifman et al. 2019). 0 is best."""
+    loss, ranking = _pair("risks", risks, u)
+    areas = _areas(loss, np.sort(loss), ranking, ties=ties, kept=len(loss))
+    return areas.model - areas.oracle
 
 
 def prr_areas(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0) -> Areas:
     """The three areas behind PRR, over the coverages left by rejecting at most `max_rejection` of the rows."""
-    worth, scores = _pair("quality", quality, u)
-    fraction("max_rejection", max_rejection, open_low=True)
-    n = len(worth)
-    rejected = snapped_floor(max_rejection * n)
-    if rejected == 0:
-        return Areas(model=np.nan, oracle=np.nan, random=np.nan)
-    kept = slice(n - rejected, n)
-    return Areas(
-        model=float(prefix_means(worth, scores, ties=ties)[kept].mean()),
-        oracle=float(prefix_means(worth, -worth)[kept].mean()),
-        random=float(worth.mean()),  # exact: a random order keeps the mean at every coverage
-    )
+    worth, ranking = _pair("quality", quality, u)
+    kept = _coverages(max_rejection, len(worth))
+    return _areas(worth, np.sort(worth)[::-1], ranking, ties=ties, kept=kept)
 
 
 def prr(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0) -> float:
     """Prediction rejection ratio: 1 for a perfect ranking, 0 for chance, below 0 for worse than chance.
 
     `quality` [n] is 1 for right and 0 for wrong, or any number that is better when higher. NaN when all qualities
-    are equal (MADE; Malinin & Gales 2021, in the retained-mean version).
+    are equal, and when `max_rejection` leaves no coverage below 1 (MADE; Malinin & Gales 2021, in the retained-mean
+    version).
     """
-    areas = prr_areas(quality, u, ties=ties, max_rejection=max_rejection)
-    worth = finite("quality", quality)
-    if worth.min() == worth.max():
-        return np.nan
-    return (areas.model - areas.random) / (areas.oracle - areas.random)
+    worth, ranking = _pair("quality", quality, u)
+    kept = _coverages(max_rejection, len(worth))
+    areas = _areas(worth, np.sort(worth)[::-1], ranking, ties=ties, kept=kept)
+    # at full coverage alone every order has the same mean, so the ratio is 0 / 0
+    return np.nan if kept <= 1 or worth.min() == worth.max() else areas.ratio
 
 
-def _pair(name: str, values: Any, u: Any) -> tuple[Array, Array]:
-    numbers, scores = finite(name, values), finite("u", u)
-    same_length(**{name: numbers, "u": scores})
-    return numbers, scores
+def prr_grid(quality: Any, u: Any, *, steps: int = 20, ties: Ties = "stable") -> float:
+    """PRR as MADE's script computes it: the trapezoid over the coverages i/(steps-1), i = 1..steps-1.
+
+    ceil(coverage n) rows are kept. For comparison with published values; `prr` needs no grid.
+    """
+    worth, ranking = _pair("quality", quality, u)
+    intervals = whole("steps", steps, least=2) - 1
+    n = len(worth)
+    kept = -(-np.arange(1, intervals + 1) * n // intervals)  # ceil, in whole numbers
+
+    def area(prefix_means: Array) -> float:
+        return float(np.trapezoid(prefix_means[kept - 1], dx=1 / intervals))
+
+    areas = Areas(
+        model=area(ranking.prefix_means(worth, ties=ties)),
+        oracle=area(running_means(np.sort(worth)[::-1])),
+        random=float(worth.mean()) * (intervals - 1) / intervals,
+    )
+    return np.nan if intervals == 1 or worth.min() == worth.max() else areas.ratio
+
+
+def _coverages(max_rejection: float, n: int) -> int:
+    """How many of the coverages k/n, counted down from 1, take part."""
+    return snapped_floor(fraction("max_rejection", max_rejection, open_low=True) * n)
+
+
+def _areas(values: Array, perfect: Array, ranking: Ranking, *, ties: Ties, kept: int) -> Areas:
+    """Mean over the last `kept` coverages of the running means, of the ranking and of the values in perfect order."""
+    model = ranking.prefix_means(values, ties=ties)
+    if kept == 0:
+        return Areas(model=np.nan, oracle=np.nan, random=np.nan)
+    return Areas(
+        model=float(model[-kept:].mean()),
+        oracle=float(running_means(perfect)[-kept:].mean()),
+        random=float(values.mean()),  # exact: a random order keeps the mean at every coverage
+    )
+
+
+def _pair(name: str, values: Any, u: Any) -> tuple[Array, Ranking]:
+    numbers, ranking = finite(name, values), Ranking.by("u", u)
+    named: dict[str, Sized] = {name: numbers, "u": ranking}
+    same_length(**named)
+    return numbers, ranking

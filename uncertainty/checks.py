@@ -3,7 +3,7 @@
 Bad input raises; a value that is undefined on good input is NaN. Nothing is dropped or repaired silently.
 """
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -28,7 +28,7 @@ def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
         if array.dtype.kind in "SU":  # which NumPy would read as numbers where it can
             raise ValueError("it holds text")
         array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{name} is not a rectangular array of numbers: {error}") from None
     if array.ndim != ndim:
         raise InvalidInput(f"{name} has {array.ndim} axes, not {ndim}")
@@ -71,13 +71,15 @@ def same_length(**arrays: Sized) -> int:
     return next(iter(lengths.values()))
 
 
-def fraction(name: str, value: float, *, open_low: bool = False, open_high: bool = False) -> float:
+def fraction(name: str, value: Any, *, open_low: bool = False, open_high: bool = False) -> float:
     """Return `value` if it lies in [0, 1], ends excluded where asked."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{name} is {value!r}, not a number")
     above = value > 0 if open_low else value >= 0
     below = value < 1 if open_high else value <= 1
     if not (above and below):
         raise InvalidInput(f"{name} is {value}, outside {'(' if open_low else '['}0, 1{')' if open_high else ']'}")
-    return value
+    return float(value)
 
 
 def snapped_ceil(x: float) -> int:
@@ -112,3 +114,38 @@ def real_number(name: str, value: Any, *, least: float = -inf, above: float = -i
     if not (isfinite(number) and number >= least and number > above):
         raise InvalidInput(f"{name} is {number}, outside its range")
     return number
+
+
+def whole(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+    """Return `value` if it is a whole number (not a float, not true or false) from `least` to `most`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} is {value!r}, not a whole number")
+    if value < least or (most is not None and value > most):
+        raise InvalidInput(f"{name} is {value}; it is at least {least}" + ("" if most is None else f", at most {most}"))
+    return int(value)
+
+
+def one_of(name: str, value: Any, options: Sequence[str]) -> None:
+    """Raise unless `value` is one of the words."""
+    if not isinstance(value, str) or value not in options:
+        raise InvalidInput(f"{name} is {value!r}, not one of: {', '.join(options)}")
+
+
+def indicators(name: str, values: Any, *, ndim: int = 2) -> Mask:
+    """Return 0/1 `values` as booleans, an eighth of the memory of float64; anything else raises."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is not a rectangular array: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"{name} holds something other than 0 and 1")
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} has {array.ndim} axes, not {ndim}")
+    if array.size == 0:
+        raise InvalidInput(f"{name} is empty")
+    if array.dtype == bool:
+        return array
+    ones = array == 1
+    if not (ones | (array == 0)).all():
+        raise InvalidInput(f"{name} holds something other than 0 and 1")
+    return np.asarray(ones)
