@@ -42,6 +42,12 @@ def ece(confidence: Any, outcome: Any, *, n_bins: int = 15, closed: Closed = "le
     return float(np.abs(right - sure).sum() / counts.sum())
 
 
+def share_gap(expected: Array, shares: Array, *, n_bins: int = 15) -> float:
+    """The same for forecasts [n] of a share in [0, 1], such as the Jaccard similarity of label sets."""
+    counts, sure, right = _bin_sums(expected, shares, n_bins, "left")
+    return float(np.abs(right - sure).sum() / counts.sum())
+
+
 def mce(confidence: Any, outcome: Any, *, n_bins: int = 15, closed: Closed = "left") -> float:
     """Maximum calibration error: the largest gap of a bin that is not empty."""
     counts, sure, right = _bin_sums(*_pair(confidence, outcome), n_bins, closed)

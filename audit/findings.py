@@ -1,44 +1,82 @@
 """What can be said about decisions once the truth is known: one number a line, each with its n."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from audit.calibration import brier, ece
-from audit.discrimination import error_roc_auc
-from audit.selective import prr, rc_auc
+from audit import calibration, discrimination, optimal_coverage, selective
+from audit.label_frequency import BucketF1
+from audit.predictive_quality import macro_f1
+from audit.ranking import Ranking
+from audit.top_k import TopK
 from policies.selector import Judgement
 from uncertainty.checks import Array, Mask
 from uncertainty.output import LabelledOutput
+from uncertainty.top_k import top_labels
+
+REJECTED = (0.01, 0.05, 0.10, 0.15)
+K_OF_TOP_K = (1, 3, 5)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Classes:
+    """The predicted and the right class of each row, as numbers."""
+
+    predicted: NDArray[np.intp]
+    true: NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TopLabels:
+    """The most probable labels of each row, where labels do not exclude each other: [n, k] each."""
+
+    probabilities: Array
+    calibrated: Array
+    hits: Mask
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Judged:
     """Decisions on `n` rows whose truth is known."""
 
-    correct: Array
-    """[n], 1 where the prediction was right."""
+    quality: Array
+    """[n], how right the prediction was: 0 or 1, or a share of it for label sets."""
 
     answered: Mask
     confidence: Array
     """[n], calibrated; no NaN."""
 
-    raw_confidence: Array
-    """[n], what the model itself gave to its prediction, before calibration."""
+    raw_confidence: Array | None
+    """[n], what the model itself gave to its prediction, before calibration; None for label sets."""
 
     scores: Mapping[str, Array]
 
+    classes: Classes | None = None
+    top: TopLabels | None = None
+    sets: Array | None = None
+    """[n, 2], where there are prediction sets: their size, and 1 if the truth is in."""
+
+    buckets: Sequence[BucketF1] = ()
+
     def __len__(self) -> int:
-        return len(self.correct)
+        return len(self.quality)
+
+    @property
+    def correct(self) -> Array:
+        """[n], 1 where the prediction was right and nothing but right."""
+        return (self.quality == 1).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One line of an audit. An undefined value is None, and the note says why."""
+    """One line of an audit. An undefined value is None, and the meaning says when that is so."""
 
     name: str
+    """What was measured; of what, if that is a score, after a dot."""
+
     value: float | None
     n: int
     meaning: str
@@ -46,76 +84,174 @@ class Finding:
 
 def findings(rows: Judged) -> list[Finding]:
     """Everything this room can measure on the rows, as they are: no weights, no intervals."""
-    n, held = len(rows), len(rows) - int(rows.answered.sum())
-    if n == 0:
+    if len(rows) == 0:
         return []
-    wrong = 1 - rows.correct
-    lines = [
-        _finding("accuracy", rows.correct.mean(), n, "share of predictions that were right, answered or not"),
-        _finding("coverage", rows.answered.mean(), n, "share that was answered"),
-        _finding("deferral_rate", held / n, n, "share that was held"),
-        _finding(
-            "selective_risk",
-            wrong[rows.answered].mean() if rows.answered.any() else np.nan,
-            n - held,
-            "share of wrong answers among the answered; undefined when nothing was answered",
-        ),
-        _finding(
-            "caught_errors",
-            wrong[~rows.answered].sum() / wrong.sum() if wrong.any() else np.nan,
-            int(wrong.sum()),
-            "share of all errors that were held; undefined without errors",
-        ),
-        _finding("ece", ece(rows.confidence, rows.correct), n, "expected calibration error of the confidence"),
-        _finding(
-            "ece_before",
-            ece(rows.raw_confidence, rows.correct),
-            n,
-            "the same of the model's own top probability",
-        ),
-        _finding("brier", brier(rows.confidence, rows.correct), n, "mean squared gap of confidence and outcome"),
-        _finding(
-            "brier_before",
-            brier(rows.raw_confidence, rows.correct),
-            n,
-            "the same of the model's own top probability",
-        ),
+    return [
+        *_decisions(rows),
+        *_calibration(rows),
+        *(line for name, u in scores_of(rows).items() for line in _score(rows, name, u)),
+        *_sets(rows),
+        *_top_k(rows),
+        *(_finding(f"macro_f1.{b.bucket}", b.macro_f1, b.n_labels, BUCKET_MEANING) for b in rows.buckets),
     ]
-    for name, score in {**rows.scores, "confidence": -rows.confidence}.items():
+
+
+def scores_of(rows: Judged) -> dict[str, Array]:
+    """The recorded scores, and the confidence turned around: each [n], higher when less sure."""
+    return {**rows.scores, "confidence": -rows.confidence}
+
+
+def _decisions(rows: Judged) -> Iterator[Finding]:
+    n, held = len(rows), len(rows) - int(rows.answered.sum())
+    loss, wrong = 1 - rows.quality, 1 - rows.correct
+    yield _finding("accuracy", rows.correct.mean(), n, "share of predictions that were right, answered or not")
+    if (rows.quality != rows.correct).any():
+        yield _finding("jaccard", rows.quality.mean(), n, "mean similarity of the predicted labels and the right ones")
+    yield _finding("coverage", rows.answered.mean(), n, "share that was answered")
+    yield _finding("deferral_rate", held / n, n, "share that was held")
+    yield _finding(
+        "selective_risk",
+        loss[rows.answered].mean() if rows.answered.any() else np.nan,
+        n - held,
+        "share of wrong answers (of label sets: mean loss of similarity) among the answered; undefined if none was",
+    )
+    yield _finding(
+        "caught_errors",
+        wrong[~rows.answered].sum() / wrong.sum() if wrong.any() else np.nan,
+        int(wrong.sum()),
+        "share of all errors that were held; undefined without errors",
+    )
+    if rows.classes:
+        yield _finding(
+            "macro_f1",
+            macro_f1(rows.classes.true, rows.classes.predicted),
+            n,
+            "mean over classes of the F1 of all predictions",
+        )
+
+
+def _calibration(rows: Judged) -> Iterator[Finding]:
+    yield from _calibration_of(rows.confidence, rows.quality, "")
+    if rows.raw_confidence is not None:
+        yield from _calibration_of(rows.raw_confidence, rows.quality, "_before")
+
+
+CALIBRATION = {
+    "ece": (calibration.ece, "gap of confidence and share right, over 15 equal intervals, averaged over rows"),
+    "mce": (calibration.mce, "the largest of these gaps"),
+    "ace": (calibration.ace, "the same as ece over 10 bins of equal mass"),
+    "brier": (calibration.brier, "mean squared gap of confidence and outcome"),
+    "nll": (calibration.nll, "mean of -ln of the probability given to what happened"),
+    "ece_brier_mean": (calibration.ece_brier_mean, "mean of ece over 10 bins and brier"),
+    "citl": (calibration.citl, "mean confidence less share right: above 0 promises too much"),
+    "c_slope": (calibration.c_slope, "slope of outcome on confidence: 1 is ideal, below 1 over-confident"),
+}
+
+
+def _calibration_of(confidence: Array, quality: Array, when: str) -> Iterator[Finding]:
+    n = len(quality)
+    if np.isin(quality, (0.0, 1.0)).all():
+        for name, (metric, meaning) in CALIBRATION.items():
+            yield _finding(name + when, metric(confidence, quality), n, meaning)
+        return
+    yield _finding(f"ece{when}", calibration.share_gap(confidence, quality), n, "gap of expected and mean similarity")
+    yield _finding(f"brier{when}", np.square(confidence - quality).mean(), n, "mean squared gap of the two")
+    yield _finding(f"citl{when}", (confidence - quality).mean(), n, "mean gap: above 0 promises too much")
+
+
+def calibration_report(confidence: Array, quality: Array) -> Mapping[str, Any]:
+    """The calibration lines alone, as JSON."""
+    return _as_json(_calibration_of(confidence, quality, ""))
+
+
+def _score(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
+    """How well one score ranks: sorted once, for all of its lines."""
+    n, ranking, correct = len(rows), Ranking.by(name, u), rows.correct
+    loss = 1 - rows.quality
+    lines: list[tuple[str, float, str]] = [
+        ("auroc", discrimination.error_roc_auc(correct, ranking), "chance that an error ranks above a right answer"),
+        ("au_prc", discrimination.error_au_prc(correct, ranking), "precision-recall area, errors as positives"),
+        ("prr", selective.prr(rows.quality, ranking), "prediction rejection ratio: 1 perfect, 0 chance"),
+        ("prr_50", selective.prr(rows.quality, ranking, max_rejection=0.5), "the same, rejecting half at most"),
+        ("rc_auc", selective.rc_auc(loss, ranking), "area under the risk-coverage curve; lower is better"),
+        ("e_aurc", selective.e_aurc(loss, ranking), "that area less the one of a perfect score; lower is better"),
+    ]
+    if rows.classes:
+        true, predicted = rows.classes.true, rows.classes.predicted
         lines += [
-            _finding(
-                f"auroc.{name}",
-                error_roc_auc(rows.correct, score),
-                n,
-                "chance that an error ranks above a right answer",
-            ),
-            _finding(f"prr.{name}", prr(rows.correct, score), n, "prediction rejection ratio: 1 perfect, 0 chance"),
-            _finding(
-                f"rc_auc.{name}",
-                rc_auc(wrong, score),
-                n,
-                "area under the risk-coverage curve; lower is better",
-            ),
+            ("ti", optimal_coverage.trust_index(true, predicted, ranking), TRUST),
+            ("ti_95", optimal_coverage.trust_index(true, predicted, ranking, coverage=0.95), TRUST),
+            ("e_auopt_rc", optimal_coverage.e_auopt_rc(true, predicted, ranking), "risk-coverage area up to macro F1"),
         ]
-    return lines
+        for r in optimal_coverage.rejection_report(true, predicted, ranking, rates=REJECTED):
+            at = f"{r.rate:.0%}".rstrip("%")
+            lines += [
+                (f"rejected_errors_{at}", r.rejected_error_precision, f"share of errors among the {at}% least sure"),
+                (f"error_recall_{at}", r.error_recall, f"share of all errors that is among the {at}% least sure"),
+                (f"delta_macro_f1_{at}", r.delta_macro_f1, f"macro F1 won by holding the {at}% least sure"),
+            ]
+    for metric, value, meaning in lines:
+        yield _finding(f"{metric}.{name}", value, n, meaning)
 
 
-def held_out_report(judgement: Judgement, rows: LabelledOutput) -> Mapping[str, Any]:
-    """The report of a fit: `findings` on rows that the fit has not seen, and how the label sets did."""
+TRUST = "macro F1 of the surest rows: as many as the macro F1 of all, or 95%"
+BUCKET_MEANING = "mean F1 of the labels that this often held in the data of the fit"
+
+
+def _sets(rows: Judged) -> Iterator[Finding]:
+    if rows.sets is None:
+        return
+    n, size, covered = len(rows), rows.sets[:, 0], rows.sets[:, 1]
+    yield _finding("set_coverage", covered.mean(), n, "share of prediction sets that hold the right label")
+    yield _finding("set_size", size.mean(), n, "mean number of labels in a set")
+    yield _finding("set_single", (size == 1).mean(), n, "share of sets of one label")
+    yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")
+
+
+def _top_k(rows: Judged) -> Iterator[Finding]:
+    if rows.top is None:
+        return
+    n, width = rows.top.hits.shape
+    for k in [k for k in K_OF_TOP_K if k <= width]:
+        hits = rows.top.hits[:, :k]
+        for when, scores in (("", rows.top.calibrated), ("_before", rows.top.probabilities)):
+            top = TopK(scores=scores[:, :k], hits=hits)
+            for name, value in (("ece", top.ece()), ("ace", top.ace()), ("brier", top.brier()), ("nll", top.nll())):
+                yield _finding(f"{name}_at_{k}{when}", value, n * k, f"{name} of the {k} most probable labels")
+        yield _finding(f"precision_at_{k}", hits.mean(), n * k, f"share of the {k} most probable labels that hold")
+
+
+def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
+    """The report of a fit: `findings` on rows that the fit has not seen."""
+    members = judgement.members
     judged = Judged(
-        correct=rows.correct,
+        quality=quality,
         answered=judgement.decisions.answered,
         confidence=judgement.confidence,
-        raw_confidence=rows.output.probabilities.max(axis=1),
+        raw_confidence=rows.output.probabilities.max(axis=1) if rows.exclusive else None,
         scores=judgement.scores,
+        classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
+        top=_top_of(judgement, rows),
+        sets=np.column_stack([members.sum(axis=1), (members & rows.truth).any(axis=1)]).astype(np.float64)
+        if rows.exclusive
+        else None,
     )
-    n = len(rows)
-    covered = judgement.members[np.arange(n), rows.classes]
-    sets = [
-        _finding("set_coverage", covered.mean(), n, "share of label sets that hold the right label"),
-        _finding("set_size", judgement.members.sum(axis=1).mean(), n, "mean number of labels in a set"),
-    ]
-    return {line.name: {"value": line.value, "n": line.n} for line in [*findings(judged), *sets]}
+    return _as_json(findings(judged))
+
+
+def _top_of(judgement: Judgement, rows: LabelledOutput) -> TopLabels | None:
+    if judgement.label_confidence is None:
+        return None
+    labels = top_labels(rows.output.probabilities, judgement.label_confidence.shape[1])
+    return TopLabels(
+        probabilities=np.take_along_axis(rows.output.probabilities, labels, axis=1),
+        calibrated=judgement.label_confidence,
+        hits=np.take_along_axis(rows.truth, labels, axis=1),
+    )
+
+
+def _as_json(lines: Iterator[Finding] | Sequence[Finding]) -> Mapping[str, Any]:
+    return {line.name: {"value": line.value, "n": line.n} for line in lines}
 
 
 def _finding(name: str, value: float | np.floating[Any], n: int, meaning: str) -> Finding:

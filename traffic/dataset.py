@@ -117,6 +117,16 @@ class Traffic:
     """What the model itself gave to its prediction; NaN where it gave nothing."""
 
     scores: dict[str, NDArray[np.float64]]
+    set_size: NDArray[np.float64]
+    """Labels in the prediction set."""
+
+    covered: list[bool | None]
+    """Whether the prediction set holds the outcome; None where that is not known."""
+
+    tops: list[tuple[list[str], list[float], list[float]] | None]
+    """The most probable labels, their probabilities and their calibrated ones; None where labels exclude each
+    other."""
+
     outcomes: list[Answer | None]
     """None where nobody has said what is true."""
 
@@ -132,7 +142,10 @@ def read_traffic(
     """Return the records decided in [since, until), each with the outcome that counts: the latest."""
     rows = connection.execute(
         'select r.id, r.created_at, r.artifact, r."group", r.prediction, r.action, r.confidence,'
-        "       r.top_probabilities[1], r.scores, o.label, o.source"
+        "       r.top_probabilities[1], r.scores, o.label, o.source, cardinality(r.prediction_set),"
+        "       case when json_typeof(o.label) = 'string' then (o.label #>> '{}') = any(r.prediction_set) end,"
+        "       case when r.label_confidence is not null then r.top_labels end,"
+        "       case when r.label_confidence is not null then r.top_probabilities end, r.label_confidence"
         " from records r left join lateral ("
         "   select label, source from outcomes where record_id = r.id order by id desc limit 1"
         " ) o on true"
@@ -142,7 +155,7 @@ def read_traffic(
         " order by r.created_at, r.id",
         {"model": model, "since": since, "until": until},
     ).fetchall()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 11
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 16
     names = dict.fromkeys(name for scores in columns[8] for name in scores)
     return Traffic(
         ids=[str(value) for value in columns[0]],
@@ -156,4 +169,9 @@ def read_traffic(
         scores={name: np.array([scores.get(name) for scores in columns[8]], dtype=np.float64) for name in names},
         outcomes=list(columns[9]),
         sources=list(columns[10]),
+        set_size=np.array(columns[11], dtype=np.float64),
+        covered=list(columns[12]),
+        tops=[
+            None if top[0] is None else top for top in zip(columns[13], columns[14], columns[15], strict=True)
+        ],
     )
