@@ -4,6 +4,7 @@ Bad input raises; a value that is undefined on good input is NaN. Nothing is dro
 """
 
 from collections.abc import Sized
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,29 @@ def snapped_floor(x: float) -> int:
     """floor, except that a product within rounding of a whole number is that number (0.29 * 100 is 29)."""
     nearest = round(x)
     return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.floor(x))
+
+
+def number(name: str, value: Any, *, infinite: bool = False) -> float:
+    """Return `value` as a float; raise if it is no number, NaN, or infinite where that is not asked for."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInput(f"{name} is {value!r}, which is not a number")
+    if np.isnan(float(value)) or (np.isinf(float(value)) and not infinite):
+        raise InvalidInput(f"{name} is {value}")
+    return float(value)
+
+
+def whole(name: str, value: Any, *, at_least: int = 0) -> int:
+    """Return `value` if it is an integer (3.0 is none) and large enough."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInput(f"{name} is {value!r}, which is not a whole number")
+    if value < at_least:
+        raise InvalidInput(f"{name} is {value}, below {at_least}")
+    return int(value)
+
+
+def ascending(name: str, values: Any) -> Array:
+    """Return `values` as float64, none below the one before it."""
+    array = finite(name, values)
+    if (np.diff(array) < 0).any():
+        raise InvalidInput(f"{name} is not in ascending order")
+    return array
