@@ -6,6 +6,7 @@ from typing import Any
 
 from audit import calibration, discrimination, selective
 from policies import conformal, threshold
+from tests.golden import registry_decisions
 from uncertainty import class_probability
 from uncertainty.checks import finite
 from uncertainty.isotonic import fit_isotonic
@@ -55,4 +56,5 @@ REGISTRY: dict[str, Callable[..., Any]] = {
     "metrics.brier": calibration.brier,
     "metrics.roc_auc": discrimination.roc_auc,
     "metrics.error_roc_auc": discrimination.error_roc_auc,
+    **registry_decisions.ENTRIES,
 }
