@@ -30,7 +30,12 @@ def calibration_bins(confidence: Any, outcome: Any, *, n_bins: int = 15, closed:
     Bins are [m/M, (m+1)/M), the last one closed; `closed="right"` gives (m/M, (m+1)/M], with 0 in the first. Edges
     are the quotients m/M themselves: those of numpy.linspace and int(p M) put 0.3 or 0.6 into the wrong bin.
     """
-    counts, sure, right = _bin_sums(*_pair(confidence, outcome), n_bins, closed)
+    return binned(*_pair(confidence, outcome), n_bins=n_bins, closed=closed)
+
+
+def binned(confidence: Array, outcome: Array, *, n_bins: int = 15, closed: Closed = "left") -> list[Bin]:
+    """The same, unchecked, for an `outcome` that may also be a share between 0 and 1."""
+    counts, sure, right = _bin_sums(confidence, outcome, n_bins, closed)
     with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN that is meant
         means = zip(counts.tolist(), (sure / counts).tolist(), (right / counts).tolist(), strict=True)
     return [Bin(count=k, confidence=c, accuracy=a) for k, c, a in means]

@@ -1,6 +1,6 @@
 """What can be said about decisions once the truth is known: one number a line, each with its n."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class Judged:
     @property
     def correct(self) -> Array:
         """[n], 1 where the prediction was right and nothing but right."""
-        return (self.quality == 1).astype(np.float64)
+        return np.asarray(self.quality == 1, dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ def _calibration(rows: Judged) -> Iterator[Finding]:
         yield from _calibration_of(rows.raw_confidence, rows.quality, "_before")
 
 
-CALIBRATION = {
+CALIBRATION: dict[str, tuple[Callable[[Array, Array], float], str]] = {
     "ece": (calibration.ece, "gap of confidence and share right, over 15 equal intervals, averaged over rows"),
     "mce": (calibration.mce, "the largest of these gaps"),
     "ace": (calibration.ace, "the same as ece over 10 bins of equal mass"),

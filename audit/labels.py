@@ -1,12 +1,12 @@
 """Whose truth is known: an audit of labelled rows says little about rows that nobody labelled."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from traffic.dataset import Traffic
-from uncertainty.checks import Mask
+from traffic.record import Answer
+from uncertainty.checks import Array, Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ def answered(traffic: Traffic) -> Mask:
     return np.array([action == "answer" for action in traffic.actions], dtype=bool)
 
 
-def correct(traffic: Traffic) -> Mask:
-    """True where the prediction is the outcome; False where it is not, or there is no outcome."""
+def quality(traffic: Traffic) -> Array:
+    """[n], how right each prediction was: 1 or 0, of label sets their Jaccard similarity; 0 without an outcome."""
     pairs = zip(traffic.predictions, traffic.outcomes, strict=True)
-    return np.array([truth is not None and guess == truth for guess, truth in pairs], dtype=bool)
+    return np.array([0.0 if truth is None else _likeness(guess, truth) for guess, truth in pairs])
 
 
 def missing_labels(traffic: Traffic) -> str:
@@ -65,7 +65,7 @@ def missing_labels(traffic: Traffic) -> str:
 
 
 def _stratum(name: str, traffic: Traffic, rows: Mask) -> Stratum:
-    known, sure, right = labelled(traffic) & rows, answered(traffic) & rows, correct(traffic)
+    known, sure, right = labelled(traffic) & rows, answered(traffic) & rows, quality(traffic)
     return Stratum(
         name=name,
         records=int(rows.sum()),
@@ -78,5 +78,12 @@ def _stratum(name: str, traffic: Traffic, rows: Mask) -> Stratum:
     )
 
 
-def _share(values: Sequence[bool] | Mask) -> float | None:
+def _likeness(guess: Answer | None, truth: Answer) -> float:
+    if isinstance(guess, list) and isinstance(truth, list):
+        either = set(guess) | set(truth)
+        return len(set(guess) & set(truth)) / len(either) if either else 1.0
+    return float(guess == truth)
+
+
+def _share(values: Array) -> float | None:
     return float(np.mean(values)) if len(values) else None

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from audit.calibration import calibration_bins
+from audit.calibration import binned
 from audit.findings import Judged
 from audit.selective import rc_curve, thinned
 
@@ -20,7 +20,7 @@ def risk_coverage(rows: Judged, *, max_points: int = 2000) -> str:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
         axes = figure.subplots()
-        wrong = 1 - rows.correct
+        wrong = 1 - rows.quality
         for u, colour, name in ((-rows.confidence, BLUE, "confidence"), (wrong, GREY, "a perfect score")):
             curve = rc_curve(wrong, u)
             shown = thinned(len(wrong), max_points)
@@ -47,12 +47,11 @@ def reliability(rows: Judged, *, n_bins: int = 10) -> str:
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
         axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1, label="means what it says")
-        shown = (
-            (rows.raw_confidence, ORANGE, "s", "before: the model's own probability"),
-            (rows.confidence, BLUE, "o", "after: calibrated confidence"),
-        )
-        for offset, (values, colour, marker, name) in zip((-0.2, 0.2), shown, strict=True):
-            bins = calibration_bins(values, rows.correct, n_bins=n_bins)
+        shown = [(0.2, rows.confidence, BLUE, "o", "after: calibrated confidence")]
+        if rows.raw_confidence is not None:
+            shown.insert(0, (-0.2, rows.raw_confidence, ORANGE, "s", "before: the model's own probability"))
+        for offset, values, colour, marker, name in shown:
+            bins = binned(values, rows.quality, n_bins=n_bins)
             full = [b for b in bins if b.count]
             axes.plot(
                 [b.confidence for b in full],

@@ -1,9 +1,9 @@
-"""The audit of one model over a range of time: every number as JSON, the same as a page to read and print."""
+"""An audit: what the log says about the promise, as one page to read and one file of numbers."""
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +12,15 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from audit import plots
-from audit.calibration import calibration_bins
-from audit.findings import Finding, Judged, findings
-from audit.labels import Stratum, answered, correct, labelled, missing_labels, strata
+from audit.calibration import binned
+from audit.categories import encode
+from audit.findings import Classes, Finding, Judged, TopLabels, findings
+from audit.label_frequency import f1_by_frequency
+from audit.labels import Stratum, answered, labelled, missing_labels, quality, strata
+from audit.score_choice import ScoreChoice, choose
 from audit.selective import rc_curve, thinned
 from traffic.dataset import Traffic
-from uncertainty.checks import Array
+from uncertainty.checks import Array, Mask
 
 CURVE_POINTS = 500
 """Points of the risk-coverage curve in the JSON file, evenly spaced; the area is that of all of them."""
@@ -25,6 +28,14 @@ CURVE_POINTS = 500
 
 class NothingToAudit(ValueError):
     """There are no records in the range, or none of them has a label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedLabels:
+    """How often each label held in the data that the artifact in force was fitted on."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    n: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,7 @@ class Audit:
     """Labelled records without a confidence; they count as held, and enter no score."""
 
     findings: list[Finding]
+    choice: ScoreChoice
     rows: Judged
 
     def as_json(self) -> str:
@@ -54,17 +66,18 @@ class Audit:
             "labels": self.missing,
             "undefined": self.n_undefined,
             "findings": [asdict(line) for line in self.findings],
+            "scores": self.choice.as_json(),
             "strata": [asdict(stratum) for stratum in self.strata],
             "risk_coverage": self._curve(),
             "reliability": {
-                "before": self._bins(self.rows.raw_confidence),
+                "before": None if self.rows.raw_confidence is None else self._bins(self.rows.raw_confidence),
                 "after": self._bins(self.rows.confidence),
             },
         }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
     def _curve(self) -> dict[str, list[float]]:
-        curve = rc_curve(1 - self.rows.correct, -self.rows.confidence)
+        curve = rc_curve(1 - self.rows.quality, -self.rows.confidence)
         shown = thinned(len(self.rows), CURVE_POINTS)
         return {"coverage": curve.coverage[shown].tolist(), "risk": curve.risk[shown].tolist()}
 
@@ -73,23 +86,28 @@ class Audit:
             {"count": b.count, "confidence": b.confidence, "accuracy": b.accuracy}
             if b.count
             else {"count": 0, "confidence": None, "accuracy": None}
-            for b in calibration_bins(confidence, self.rows.correct)
+            for b in binned(confidence, self.rows.quality)
         ]
 
     def as_html(self) -> str:
         pages = Environment(loader=PackageLoader("audit"), autoescape=select_autoescape())
-        lines = {line.name: line for line in self.findings}
-        scores = [name.removeprefix("prr.") for name in lines if name.startswith("prr.")]
         return pages.get_template("report.html").render(
             audit=self,
-            lines=lines,
-            scores=scores,
+            lines={line.name: line for line in self.findings},
+            choice=self.choice,
             risk_coverage=Markup(plots.risk_coverage(self.rows)),  # noqa: S704 - our own SVG
             reliability=Markup(plots.reliability(self.rows)),  # noqa: S704 - our own SVG
         )
 
 
-def audit(traffic: Traffic, *, model: str, since: datetime | None = None, until: datetime | None = None) -> Audit:
+def audit(
+    traffic: Traffic,
+    *,
+    model: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    fitted: FittedLabels | None = None,
+) -> Audit:
     """Measure the labelled part of the traffic, and say what part that is."""
     if len(traffic) == 0:
         raise NothingToAudit(f"there are no records of {model!r} in this range; widen it, or send traffic first")
@@ -100,19 +118,10 @@ def audit(traffic: Traffic, *, model: str, since: datetime | None = None, until:
             " review held cases at /review/, or post outcomes to /v1/predictions/{id}/outcome"
         )
     defined = known & ~np.isnan(traffic.confidence) & ~np.isnan(traffic.top_probability)
-    rows = Judged(
-        correct=correct(traffic)[defined].astype(np.float64),
-        answered=answered(traffic)[defined],
-        confidence=traffic.confidence[defined],
-        raw_confidence=traffic.top_probability[defined],
-        scores={
-            name: values[defined]
-            for name, values in traffic.scores.items()
-            if not np.isnan(values[defined]).any()  # a score that another artifact did not compute
-        },
-    )
-    if len(rows) == 0:
+    if not defined.any():
         raise NothingToAudit(f"no labelled record of {model!r} in this range has a confidence")
+    rows = judged(traffic, defined, fitted or FittedLabels())
+    lines = findings(rows)
     return Audit(
         model=model,
         since=since or traffic.times[0],
@@ -121,6 +130,56 @@ def audit(traffic: Traffic, *, model: str, since: datetime | None = None, until:
         strata=strata(traffic),
         missing=missing_labels(traffic),
         n_undefined=int((known & ~defined).sum()),
-        findings=findings(rows),
+        findings=lines,
+        choice=choose(rows, lines),
         rows=rows,
+    )
+
+
+def judged(traffic: Traffic, rows: Mask, fitted: FittedLabels) -> Judged:
+    """The rows that are True, each of which has an outcome and a confidence, as arrays."""
+    index = np.flatnonzero(rows).tolist()
+    truth = [traffic.outcomes[i] for i in index]
+    guess = [traffic.predictions[i] for i in index]
+    told = [(t, g) for t, g in zip(truth, guess, strict=True) if t is not None and g is not None]
+    exclusive = all(isinstance(t, str) and isinstance(g, str) for t, g in told)
+    classes = None
+    if exclusive:
+        (true, predicted), _ = encode(y_true=truth, y_pred=guess)
+        classes = Classes(predicted=predicted, true=true)
+    covered = [traffic.covered[i] for i in index]
+    return Judged(
+        quality=quality(traffic)[rows],
+        answered=answered(traffic)[rows],
+        confidence=traffic.confidence[rows],
+        raw_confidence=traffic.top_probability[rows] if exclusive else None,
+        scores={
+            name: values[rows]
+            for name, values in traffic.scores.items()
+            if not np.isnan(values[rows]).any()  # a score that another artifact did not compute
+        },
+        classes=classes,
+        top=_top(traffic, index),
+        sets=np.column_stack([traffic.set_size[rows], np.array(covered, dtype=np.float64)])
+        if exclusive and None not in covered
+        else None,
+        buckets=f1_by_frequency([t for t, _ in told], [g for _, g in told], fitted.counts, fitted.n),
+    )
+
+
+def _top(traffic: Traffic, index: Sequence[int]) -> TopLabels | None:
+    """The most probable labels of these rows, if all of them have as many."""
+    tops = [traffic.tops[i] for i in index]
+    known = [top for top in tops if top is not None]
+    if len(known) < len(tops) or len({len(labels) for labels, _, _ in known}) != 1:
+        return None
+    return TopLabels(
+        probabilities=np.array([probabilities for _, probabilities, _ in known]),
+        calibrated=np.array([calibrated for _, _, calibrated in known]),
+        hits=np.array(
+            [
+                [label in (traffic.outcomes[i] or ()) for label in labels]
+                for i, (labels, _, _) in zip(index, known, strict=True)
+            ]
+        ),
     )

@@ -80,7 +80,8 @@ def parts_of(rows: LabelledOutput, recipe: SelectorRecipe, rng: np.random.Genera
     mixing, calibration = split(rest, 0.5, rng) if recipe.combination_learns else (rest, rest)
     if not recipe.confidence_learns:
         calibration = rows
-    return Parts(statistics=statistics, mixing=mixing, calibration=calibration)
+    calibration, rule = split(calibration, 0.5, rng) if recipe.policy.certifies else (calibration, calibration)
+    return Parts(statistics=statistics, mixing=mixing, calibration=calibration, rule=rule)
 
 
 def split(rows: LabelledOutput, share: float, rng: np.random.Generator) -> tuple[LabelledOutput, LabelledOutput]:

@@ -9,10 +9,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from policies.label_thresholds import LabelThresholds
 
 from policies.conformal import LabelSets
-from policies.prediction import MostProbable
+from policies.prediction import FITTED_PREDICTORS
 from policies.selector import FITTED_POLICIES, Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
 from uncertainty.checks import Array

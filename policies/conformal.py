@@ -1,11 +1,12 @@
 """Prediction sets that hold the right label with a chosen probability (Vovk et al. 2005; Sadinle et al. 2019)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, Mask, finite, fraction, probability_rows, snapped_ceil
+from uncertainty.checks import Array, InvalidInput, Mask, finite, fraction, probability_rows, real_number, snapped_ceil
 
 Method = Literal["finite", "plain"]
 
@@ -43,17 +44,24 @@ def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") 
     An order statistic, not numpy.quantile: its interpolations return a neighbouring one.
     """
     ranked = np.sort(finite("scores", scores))
-    fraction("alpha", alpha, open_low=True, open_high=True)
+    fraction("alpha", real_number("alpha", alpha), open_low=True, open_high=True)
     if method not in ("finite", "plain"):
         raise InvalidInput(f"method is {method!r}; it is 'finite' or 'plain'")
     n = len(ranked)
-    rank = snapped_ceil((n + (method == "finite")) * (1 - alpha))
-    return float(ranked[rank - 1]) if rank <= n else np.inf
+    return order_statistic(ranked, snapped_ceil((n + (method == "finite")) * (1 - alpha)))
+
+
+def order_statistic(ranked: Sequence[float] | Array, rank: int) -> float:
+    """Return the value of this rank, counted from 1, of ascending values; past either end it is infinite."""
+    if rank < 1:
+        return -np.inf
+    return float(ranked[rank - 1]) if rank <= len(ranked) else np.inf
 
 
 def conformal_sets(option_scores: Any, qhat: float) -> list[list[int]]:
-    """Return, for each row of `option_scores` [n, C], the options with score <= `qhat`."""
-    rows = finite("option_scores", option_scores, ndim=2)
-    if np.isnan(qhat):
-        raise InvalidInput("qhat is NaN")
-    return [np.flatnonzero(row <= qhat).tolist() for row in rows]
+    """Return, for each row of `option_scores` [n, C], the options with score <= `qhat`.
+
+    Scores are higher for less likely options. An infinite `qhat` admits every option or none.
+    """
+    rows, limit = finite("option_scores", option_scores, ndim=2), real_number("qhat", qhat, infinite=True)
+    return [np.flatnonzero(row <= limit).tolist() for row in rows]

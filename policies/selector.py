@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.conformal import LabelSets, fit_label_sets
+from policies.cost import ChowRule
 from policies.decision import Action, Decisions
 from policies.prediction import MostProbable, Predictor, PredictorRecipe
+from policies.selective_risk import SelectiveRisk
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from uncertainty.calibrators import Calibrator, CalibratorRecipe, evidence, fit_calibrator
 from uncertainty.checks import Array, InvalidInput, Mask
@@ -35,6 +37,11 @@ class PolicyRecipe(Protocol):
     @property
     def otherwise(self) -> str: ...
 
+    @property
+    def certifies(self) -> bool:
+        """Whether it promises a risk from counted errors: then it must see rows that nothing else was fitted on."""
+        ...
+
     def fit(self, confidence: Array, quality: Array) -> Policy: ...
 
 
@@ -42,10 +49,9 @@ POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
     "threshold": GivenLimit,
     "target_risk": TargetRisk,
     "rejection_rate": RejectionRate,
+    "selective_risk": SelectiveRisk,
+    "cost": ChowRule,
 }
-
-NEEDS_ERRORS: frozenset[str] = frozenset()
-"""Rules that count wrong predictions, and so cannot be fitted on degrees of being right."""
 
 FITTED_POLICIES = (Threshold,)
 """What an artifact may hold in the place of a policy."""
@@ -170,7 +176,10 @@ class Parts:
     """For the combinations of scores."""
 
     calibration: LabelledOutput
-    """For the calibrator and the rule."""
+    """For the calibrator."""
+
+    rule: LabelledOutput
+    """For the rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,10 +222,11 @@ class SelectorRecipe:
     def fit(self, parts: Parts) -> Selector:
         """Fit each thing on its part.
 
-        The calibrator and the limit share rows because a calibrator is monotone in its score: which limit is
-        chosen depends on the order of the rows alone. What the result is worth must be measured on other rows.
+        The calibrator may share rows with a rule that certifies nothing: a calibrator is monotone in its score, so
+        which limit is chosen depends on the order of the rows alone. What the result is worth must be measured on
+        other rows in any case.
         """
-        for rows in (parts.statistics, parts.mixing, parts.calibration):
+        for rows in (parts.statistics, parts.mixing, parts.calibration, parts.rule):
             bad = int((~rows.output.usable()).sum())
             if bad:
                 raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
@@ -230,16 +240,16 @@ class SelectorRecipe:
         mixed = {name: mix.fit(to_mix, quality(parts.mixing)) for name, mix in self.combinations.items()}
 
         rows = parts.calibration
-        right = quality(rows)
         u = all_scores(scores, mixed, rows.output)[self.confidence_score]
-        calibrator = fit_calibrator(self.calibrator, u, right, rows)
-        confidence = calibrator.confidence(evidence(calibrator.reads, u, rows.output))
+        calibrator = fit_calibrator(self.calibrator, u, quality(rows), rows)
+        u = all_scores(scores, mixed, parts.rule.output)[self.confidence_score]
+        confidence = calibrator.confidence(evidence(calibrator.reads, u, parts.rule.output))
         return Selector(
             scores=scores,
             combinations=mixed,
             confidence_score=self.confidence_score,
             calibrator=calibrator,
-            policy=self.policy.fit(confidence, right),
+            policy=self.policy.fit(confidence, quality(parts.rule)),
             predictor=predictor,
             sets=None
             if self.set_alpha is None

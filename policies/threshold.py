@@ -1,7 +1,7 @@
 """Answer while the confidence is at or above a limit, and the ways to come by that limit."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class GivenLimit:
     limit: float
     otherwise: Otherwise = "review"
 
+    certifies: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         fraction("limit", self.limit)
 
@@ -81,6 +83,8 @@ class TargetRisk:
 
     max_risk: float
     otherwise: Otherwise = "review"
+
+    certifies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         fraction("max_risk", self.max_risk, open_high=True)
@@ -100,6 +104,8 @@ class RejectionRate:
 
     rate: float
     otherwise: Otherwise = "review"
+
+    certifies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         fraction("rate", self.rate)

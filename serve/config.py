@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
-from policies.selector import NEEDS_ERRORS, POLICIES, PolicyRecipe, SelectorRecipe
+from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
@@ -182,7 +182,7 @@ class ModelConfig(Section):
         for name, mix in combinations.items():
             if missing := [source for source in mix.sources if source not in scores]:
                 raise ValueError(
-                    f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} among the scores too"
+                    f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} as well"
                 )
         if self.confidence.score not in {**scores, **combinations}:
             raise ValueError(
@@ -192,7 +192,7 @@ class ModelConfig(Section):
         rule = dict(self.policy)
         kind = rule.pop("kind", None)
         policy: PolicyRecipe = _part("policy.kind", POLICIES, kind, rule)
-        self._check_right(kind, [entry for entry in combinations.values() if isinstance(entry, Logistic)])
+        self._check_right(kind, policy, [entry for entry in combinations.values() if isinstance(entry, Logistic)])
         return SelectorRecipe(
             scores=scores,
             combinations=combinations,
@@ -234,13 +234,13 @@ class ModelConfig(Section):
         recipe: LabelCalibratorRecipe = _part("label_confidence", LABEL_CALIBRATORS, name, settings)
         return recipe
 
-    def _check_right(self, policy: str, logistic: Sequence[Logistic]) -> None:
+    def _check_right(self, name: str, policy: PolicyRecipe, logistic: Sequence[Logistic]) -> None:
         if self.right == "jaccard" and self.task.exclusive:
             raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
         if self.right == "exact":
             return
-        if policy in NEEDS_ERRORS:
-            raise ValueError(f"policy: {policy} counts errors; it needs `confidence: {{right: exact}}`")
+        if policy.certifies:
+            raise ValueError(f"policy: {name} counts errors; it needs `confidence: {{right: exact}}`")
         if logistic:
             raise ValueError("scores: logistic learns from right and wrong; it needs `confidence: {right: exact}`")
 

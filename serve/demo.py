@@ -56,7 +56,7 @@ def samples(data: Path, seed: int) -> list[Sample]:
     rng = np.random.default_rng(seed)
     out = []
     for part, corrupt in CORRUPTIONS.items():
-        for value, label in zip(rows.inputs, rows.labels, strict=True):
+        for value, label in zip(rows.inputs, map(str, rows.labels), strict=True):
             try:
                 image = np.asarray(value, dtype=np.float64)
             except (TypeError, ValueError):

@@ -170,7 +170,7 @@ def checked_key(key: str | None) -> str | None:
 
 
 def checked_label(label: Answer, task: TaskConfig) -> Answer:
-    """Return the truth that somebody tells, in the form of the task; raise `InvalidRequest` if it has no such labels."""
+    """Return a truth that somebody tells, in the form of the task; raise `InvalidRequest` where it does not fit."""
     if isinstance(label, str) != task.exclusive:
         wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
         raise InvalidRequest(f"label: this model's {task.kind} task takes {wanted}")

@@ -171,7 +171,5 @@ def read_traffic(
         sources=list(columns[10]),
         set_size=np.array(columns[11], dtype=np.float64),
         covered=list(columns[12]),
-        tops=[
-            None if top[0] is None else top for top in zip(columns[13], columns[14], columns[15], strict=True)
-        ],
+        tops=[None if top[0] is None else top for top in zip(columns[13], columns[14], columns[15], strict=True)],
     )

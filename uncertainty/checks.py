@@ -4,7 +4,7 @@ Bad input raises; a value that is undefined on good input is NaN. Nothing is dro
 """
 
 from collections.abc import Sequence, Sized
-from math import inf, isfinite
+from math import inf, isinf, isnan
 from numbers import Integral, Real
 from typing import Any
 
@@ -103,15 +103,16 @@ def whole_number(name: str, value: Any, *, least: int = 0) -> int:
     return int(value)
 
 
-def real_number(name: str, value: Any, *, least: float = -inf, above: float = -inf) -> float:
-    """Return `value` as float if it is one finite number, at least `least` and above `above`."""
+def real_number(name: str, value: Any, *, least: float = -inf, above: float = -inf, infinite: bool = False) -> float:
+    """Return `value` as float if it is one number, not NaN, at least `least` and, unless `infinite`, above `above` and
+    finite."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidInput(f"{name} is {value!r}, not a number")
     try:
         number = float(value)
     except OverflowError:  # a whole number of more than 308 digits
         number = inf
-    if not (isfinite(number) and number >= least and number > above):
+    if isnan(number) or (isinf(number) and not infinite) or number < least or (number <= above and not infinite):
         raise InvalidInput(f"{name} is {number}, outside its range")
     return number
 
@@ -149,3 +150,11 @@ def indicators(name: str, values: Any, *, ndim: int = 2) -> Mask:
     if not (ones | (array == 0)).all():
         raise InvalidInput(f"{name} holds something other than 0 and 1")
     return np.asarray(ones)
+
+
+def ascending(name: str, values: Any) -> Array:
+    """Return `values` as float64, none below the one before it."""
+    array = finite(name, values)
+    if (np.diff(array) < 0).any():
+        raise InvalidInput(f"{name} is not in ascending order")
+    return array

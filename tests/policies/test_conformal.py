@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conformal import conformal_quantile, fit_label_sets
+from policies.conformal import conformal_quantile, conformal_sets, fit_label_sets, order_statistic
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.floats(0.01, 0.99))
@@ -43,7 +43,41 @@ def test_too_few_rows_give_full_sets():
     assert sets.of(np.array([[0.99, 0.01]])).all()
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -1])
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=10),
+    st.floats(0, 1) | st.sampled_from([-np.inf, np.inf]),
+    st.floats(0, 1) | st.sampled_from([-np.inf, np.inf]),
+)
+def test_sets_grow_with_the_quantile(scores, a, b):
+    smaller, larger = (conformal_sets(scores, qhat) for qhat in sorted([a, b]))
+    assert all(set(one) <= set(other) for one, other in zip(smaller, larger, strict=True))
+
+
+@pytest.mark.parametrize(("alpha", "n"), [(0.1, 9), (0.1, 37), (0.25, 40), (0.5, 3)])
+def test_the_coverage_is_the_rank_over_n_plus_1(alpha, n):
+    """Uniform scores: the coverage of a draw is its quantile itself."""
+    rng = np.random.default_rng(0)
+    covered = [conformal_quantile(rng.random(n), alpha) for _ in range(4000)]
+    slack = 4 * np.std(covered) / np.sqrt(4000)
+    assert 1 - alpha - slack <= np.mean(covered) <= 1 - alpha + 1 / (n + 1) + slack
+
+
+@pytest.mark.parametrize(("rank", "value"), [(-1, -np.inf), (0, -np.inf), (1, 3.0), (2, 5.0), (3, np.inf)])
+def test_beyond_the_ends_there_is_only_infinity(rank, value):
+    assert order_statistic([3.0, 5.0], rank) == value
+
+
+def test_a_rank_that_rounds_to_nothing_is_not_the_last():
+    assert conformal_quantile([0.1, 0.2], 1 - 1e-12) == -np.inf
+
+
+@pytest.mark.parametrize("qhat", [float("nan"), None, "0.5"])
+def test_a_quantile_is_a_number(qhat):
+    with pytest.raises(ValueError, match="qhat"):
+        conformal_sets([[0.1]], qhat)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -1, "0.1", None])
 def test_alpha_lies_strictly_between_0_and_1(alpha):
     with pytest.raises(ValueError, match="alpha"):
         conformal_quantile([0.1], alpha)

@@ -1,0 +1,108 @@
+"""Answer where labelled data promise that few answers are wrong, and say how few labels are too few."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from policies.guaranteed_risk import bisection_steps, guaranteed_risk
+from policies.learn_then_test import learn_then_test
+from policies.risk_bound import binomial_upper_bound, labels_without_error
+from policies.threshold import Otherwise, Threshold
+from uncertainty.checks import Array, InvalidInput, ascending, fraction, real_number, unit_interval
+
+LIMITS = (*(percent / 100 for percent in range(100)), 0.995, 0.999)
+"""The limits that are tested unless others are configured. They may not depend on the labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectiveRisk:
+    """`selective_risk`: the lowest limit found that promises a share of wrong answers.
+
+    If later rows are drawn like the fitted ones, at most `max_risk` of the answers is wrong, except with probability
+    `delta` over the draw of the fitted rows. That needs a confidence that was not itself fitted on these rows: a
+    calibrator that has seen their labels moves them across the limits, and the promise no longer holds.
+
+    `sgr` bisects the confidences (`policies/guaranteed_risk.py`); `ltt` and `ltt_fixed_sequence` test `limits`
+    (`policies/learn_then_test.py`), the latter from the highest down until one fails: its highest must be one that
+    enough rows reach.
+    """
+
+    max_risk: float
+    delta: float = 0.05
+    method: Literal["sgr", "ltt", "ltt_fixed_sequence"] = "sgr"
+    limits: tuple[float, ...] = LIMITS
+    """For the two that test; ascending."""
+
+    otherwise: Otherwise = "review"
+
+    certifies: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        fraction("max_risk", real_number("max_risk", self.max_risk), open_low=True, open_high=True)
+        fraction("delta", real_number("delta", self.delta), open_low=True, open_high=True)
+        unit_interval("limits", ascending("limits", self.limits))
+        if self.method not in ("sgr", "ltt", "ltt_fixed_sequence"):
+            raise InvalidInput(f"method is {self.method!r}; it is 'sgr', 'ltt' or 'ltt_fixed_sequence'")
+
+    def fit(self, confidence: Array, correct: Array) -> Threshold:
+        limit = self._search(confidence, 1 - correct)
+        if np.isinf(limit):
+            meaning = self._missing(confidence, n_errors=int((1 - correct).sum()))
+        else:
+            meaning = (
+                f"the limit for at most {self.max_risk:.2%} wrong answers, except with probability"
+                f" {100 * self.delta:g}%, on traffic like the calibration data"
+            )
+        return Threshold(limit=limit, meaning=meaning, otherwise=self.otherwise)
+
+    def labels_needed(self) -> int:
+        """Return the smallest number of labels that is enough if none shows an error and no confidences are tied.
+
+        For `ltt_fixed_sequence` that many must reach its highest limit.
+        """
+        if self.method == "ltt":
+            return labels_without_error(self.max_risk, self.delta / len(self.limits))
+        if self.method == "ltt_fixed_sequence":
+            return labels_without_error(self.max_risk, self.delta)
+        # the first step accepts half of the labels, later ones fewer unless it succeeds; more labels take more steps
+        steps = 1
+        while True:
+            accepted = labels_without_error(self.max_risk, self.delta / steps)
+            accepted += binomial_upper_bound(0, accepted, self.delta / steps) >= self.max_risk  # it must be below
+            if bisection_steps(2 * accepted - 1) <= steps:
+                return 2 * accepted - 1
+            steps += 1
+
+    def _search(self, confidence: Array, errors: Array) -> float:
+        if self.method == "sgr":
+            return guaranteed_risk(confidence, errors, self.max_risk, delta=self.delta).threshold
+        tested = learn_then_test(
+            -confidence,
+            errors,
+            [-limit for limit in reversed(self.limits)],
+            self.max_risk,
+            delta=self.delta,
+            method="bonferroni" if self.method == "ltt" else "fixed_sequence",
+        )
+        return -tested.threshold
+
+    def _missing(self, confidence: Array, *, n_errors: int) -> str:
+        n, needed = len(confidence), self.labels_needed()
+        promise = f"at most {self.max_risk:.2%} wrong answers at {100 * (1 - self.delta):g}% confidence"
+        if self.method == "ltt_fixed_sequence":
+            highest = self.limits[-1]
+            reached = int((confidence >= highest).sum())
+            if reached < needed:
+                return (
+                    f"only {reached:,} of {n:,} labels reach {highest:g}, the limit to be tried first;"
+                    f" {needed:,} without an error there would allow to promise {promise}"
+                )
+        elif n < needed:
+            return (
+                f"with {n:,} labels no limit can promise {promise}; {needed:,} labels without an error would allow it"
+            )
+        return (
+            f"no limit tried on {n:,} labels, {n_errors:,} of them wrong, can promise {promise};"
+            " fewer errors among the most confident, or more labels, would allow it"
+        )
