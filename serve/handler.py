@@ -115,7 +115,7 @@ class Handler:
                 record = log.find_one(connection, record_id)
                 road = self._roads.get(record.model)
                 # a model no longer served is not argued with
-                label = wire.checked_label(told.label, road.config.task) if road else told.label
+                label = wire.checked_label(told.label, record.model, road.config.task) if road else told.label
                 return log.add_outcome(connection, record_id, label=label, source=told.source, author=told.author)
 
         return await asyncio.to_thread(write)

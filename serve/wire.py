@@ -169,16 +169,16 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
-def checked_label(label: Answer, task: TaskConfig) -> Answer:
+def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
     """Return a truth that somebody tells, in the form of the task; raise `InvalidRequest` where it does not fit."""
     if isinstance(label, str) != task.exclusive:
         wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
-        raise InvalidRequest(f"label: this model's {task.kind} task takes {wanted}")
+        raise InvalidRequest(f"label: the {task.kind} task of {model!r} takes {wanted}")
     told = [label] if isinstance(label, str) else label
     known = set(task.labels)
     if unknown := [one for one in told if one not in known]:
         raise InvalidRequest(
-            f"label: {', '.join(map(repr, unknown[:5]))} is not a label of this model;"
+            f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r};"
             f" it has: {', '.join(task.labels[:50])}"
         )
     return label if isinstance(label, str) else [one for one in task.labels if one in set(label)]

@@ -24,7 +24,7 @@ class Record:
     prediction: Answer | None
     top_labels: list[str]
     top_probabilities: list[float]
-    label_confidence: list[float] | None
+    label_confidence: list[float] | None = None
     """Calibrated probability of each of `top_labels`; None where labels exclude each other."""
 
     prediction_set: list[str]

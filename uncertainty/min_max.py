@@ -21,7 +21,8 @@ class MinMaxMap:
         values = np.asarray(evidence, dtype=np.float64)
         if self.low == self.high:
             return np.full(values.shape, np.nan)
-        return np.clip((values - self.low) / (self.high - self.low), 0, 1)
+        inside = np.clip(values, self.low, self.high)  # first, so that no quotient overflows
+        return np.asarray((inside - self.low) / (self.high - self.low))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,7 +172,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
                 id,
                 name,
                 token=token,
-                label=checked_label(told[0] if model.task.exclusive else told, model.task),
+                label=checked_label(told[0] if model.task.exclusive else told, record.model, model.task),
             )
         return take_next(request) if then == "next" else to(request, "/")
 

@@ -29,6 +29,9 @@ def traffic(n=200, labelled=1.0, seed=0, groups=("left", "right", None)):
         scores={"entropy": 1 - confidence**2},
         outcomes=[("a" if r else "b") if k else None for r, k in zip(right, known, strict=True)],
         sources=["api"] * n,
+        set_size=np.ones(n),
+        covered=[bool(r) if k else None for r, k in zip(right, known, strict=True)],
+        tops=[None] * n,
     )
 
 
@@ -128,6 +131,9 @@ def test_without_records_or_labels_it_says_what_to_do():
         scores={},
         outcomes=[],
         sources=[],
+        set_size=np.empty(0),
+        covered=[],
+        tops=[],
     )
     with pytest.raises(NothingToAudit, match="there are no records of 'toy'"):
         audit(empty, model="toy")

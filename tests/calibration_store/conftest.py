@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calibration_store.artifact import ModelIdentity, pack
-from policies.selector import SelectorRecipe
+from policies.selector import Parts, SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.output import LabelledOutput, Output
@@ -19,7 +19,7 @@ def rows():
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=200)
     logits = rng.normal(size=(200, 3)) + 2 * np.eye(3)[truth]
-    return LabelledOutput(output=Output.from_logits(logits, embedding=rng.normal(size=(200, 4))), classes=truth)
+    return LabelledOutput.of_classes(Output.from_logits(logits, embedding=rng.normal(size=(200, 4))), truth)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def recipe():
 
 @pytest.fixture(scope="session")
 def selector(recipe, rows):
-    return recipe.fit(rows, statistics=rows)
+    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 @pytest.fixture

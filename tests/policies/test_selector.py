@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from policies.decision import Action
-from policies.selector import UNUSABLE, SelectorRecipe
+from policies.selector import UNUSABLE, Parts, SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.checks import InvalidInput
@@ -14,7 +14,11 @@ def labelled(rng, n=300, classes=3):
     truth = rng.integers(classes, size=n)
     logits = rng.normal(size=(n, classes)) * 1.5
     logits[np.arange(n), truth] += 2
-    return LabelledOutput(output=Output.from_logits(logits, embedding=rng.normal(size=(n, 4))), classes=truth)
+    return LabelledOutput.of_classes(Output.from_logits(logits, embedding=rng.normal(size=(n, 4))), truth)
+
+
+def shared(rows):
+    return Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows)
 
 
 def recipe(score="softmax_response", scores=("softmax_response", "entropy", "mahalanobis")):
@@ -30,7 +34,7 @@ def recipe(score="softmax_response", scores=("softmax_response", "entropy", "mah
 @pytest.fixture
 def selector():
     rows = labelled(np.random.default_rng(0))
-    return recipe().fit(rows, statistics=rows)
+    return recipe().fit(shared(rows))
 
 
 def test_one_row_is_judged_alike_alone_and_in_company(selector):
@@ -53,7 +57,8 @@ def test_an_unusable_row_is_held_and_its_neighbours_are_not_touched(selector):
     for i in (2, 4):
         assert after.decisions.actions[i] is Action.REVIEW
         assert after.decisions.reasons[i] == UNUSABLE
-        assert after.predicted[i] == -1
+        assert not after.usable[i]
+        assert not after.predicted[i].any()
         assert np.isnan(after.confidence[i])
         assert np.isnan(after.scores["entropy"][i])
     for i in (0, 1, 3, 5):
@@ -70,7 +75,7 @@ def test_a_model_that_gives_no_numbers_cannot_be_fitted():
     rows = labelled(np.random.default_rng(0))
     rows.output.logits[7] = np.nan
     with pytest.raises(InvalidInput, match="1 of 300 rows"):
-        recipe().fit(rows, statistics=rows)
+        recipe().fit(shared(rows))
 
 
 def test_it_asks_the_model_for_what_its_scores_need_and_no_more():
@@ -80,5 +85,5 @@ def test_it_asks_the_model_for_what_its_scores_need_and_no_more():
 
 
 def test_only_a_fitted_score_behind_the_confidence_needs_rows_of_its_own():
-    assert not recipe().learns
-    assert recipe(score="mahalanobis").learns
+    assert not recipe().scores_learn
+    assert recipe(score="mahalanobis").scores_learn

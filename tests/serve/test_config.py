@@ -60,7 +60,7 @@ def digits(**changes):
         (digits(policy={"kind": "target_risk", "max_risk": 0.1, "delta": 0.05}), "has no setting 'delta'"),
         (digits(policy={"kind": "threshold", "limit": 0.5, "otherwise": "guess"}), "'review' or 'abstain'"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
-        (digits(task={"kind": "multiclass", "labels": ["a"]}), "at least 2 items"),
+        (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
     ],
 )

@@ -87,16 +87,18 @@ def test_images_of_another_size_are_resized(tiny_convnext):
 
 
 def test_labels_must_be_those_of_the_checkpoint(tiny_bert):
-    check_labels(tiny_bert, ["bad", "fair", "good"])
-    check_labels(tiny_bert, ["rot", "mittel", "gut"])  # other names for the same classes are a matter of taste
+    check_labels(tiny_bert, "multiclass", ["bad", "fair", "good"])
+    check_labels(
+        tiny_bert, "multiclass", ["rot", "mittel", "gut"]
+    )  # other names for the same classes are a matter of taste
     with pytest.raises(BadCheckpoint, match=r"lists 2 labels, and .* has 3 classes"):
-        check_labels(tiny_bert, ["bad", "good"])
+        check_labels(tiny_bert, "multiclass", ["bad", "good"])
     with pytest.raises(BadCheckpoint, match="in another order"):
-        check_labels(tiny_bert, ["good", "fair", "bad"])
+        check_labels(tiny_bert, "multiclass", ["good", "fair", "bad"])
 
 
 def load(checkpoint):
-    check_labels(checkpoint, ["bad", "fair", "good"])
+    check_labels(checkpoint, "multiclass", ["bad", "fair", "good"])
     Classifier(checkpoint)
 
 
@@ -118,10 +120,10 @@ def test_other_checkpoints_are_refused(tiny_bert, tmp_path, change, why):
 
 def test_a_config_that_is_not_json_is_refused(tmp_path):
     with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
-        check_labels(str(tmp_path), ["a", "b"])
+        check_labels(str(tmp_path), "multiclass", ["a", "b"])
     (tmp_path / "config.json").write_text('{"id2label": [')
     with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
-        check_labels(str(tmp_path), ["a", "b"])
+        check_labels(str(tmp_path), "multiclass", ["a", "b"])
 
 
 def test_weights_that_are_missing_are_not_made_up(tiny_bert, tmp_path):

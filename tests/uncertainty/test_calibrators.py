@@ -23,8 +23,11 @@ def test_isotonic_never_falls_and_keeps_the_mean(rows):
 
 @pytest.mark.parametrize("kind", CALIBRATORS)
 def test_unknown_evidence_gives_an_unknown_confidence(kind):
-    fitted = CALIBRATORS[kind]().fit(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.0, 1.0]))
-    confidence = fitted.confidence(np.array([1.0, np.nan]))
+    recipe, evidence, target = CALIBRATORS[kind](), np.array([0.1, 0.4, 0.6, 0.9]), np.array([0.0, 1.0, 0.0, 1.0])
+    unknown = np.array([0.4, np.nan])
+    if recipe.reads == "logits":
+        evidence, unknown = np.column_stack([np.zeros(4), evidence]), np.column_stack([np.zeros(2), unknown])
+    confidence = recipe.fit(evidence, target).confidence(unknown)
     assert 0 <= confidence[0] <= 1
     assert np.isnan(confidence[1])
 

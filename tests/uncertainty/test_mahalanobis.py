@@ -40,9 +40,9 @@ def test_a_singular_covariance_asks_for_shrinkage():
 
 
 def test_it_says_what_is_missing():
-    rows = LabelledOutput(output=Output.from_logits(np.zeros((4, 2))), classes=np.arange(4) % 2)
-    with pytest.raises(InvalidInput, match="needs embeddings"):
-        Mahalanobis().fit(rows)
+    rows = LabelledOutput.of_classes(Output.from_logits(np.zeros((4, 2))), np.arange(4) % 2)
+    with pytest.raises(InvalidInput, match="needs the embedding"):
+        Mahalanobis().fit(rows, np.ones(4))
 
 
 @pytest.mark.parametrize("shrinkage", [-0.1, 1.1, float("nan")])

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uncertainty.checks import InvalidInput
-from uncertainty.score_confidence import MinMax, entropy_confidence, minmax_confidence
+from uncertainty.min_max import MinMax
+from uncertainty.score_confidence import entropy_confidence, minmax_confidence
 
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 
