@@ -1,0 +1,273 @@
+"""Every score, calibrator and rule by its name in the configuration, for every kind of task, up to a served answer."""
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from starlette.testclient import TestClient
+from transformers import BertConfig, BertForSequenceClassification
+
+from audit.findings import calibration_report, held_out_report
+from audit.report import FittedLabels, audit
+from calibration_store.artifact import ModelIdentity, pack, unpack
+from calibration_store.fitting import fit_selector
+from calibration_store.store import ArtifactStore
+from policies.selector import POLICIES
+from serve.config import Config
+from serve.console.pages import console_app
+from serve.fit import fit_model
+from serve.host import ModelHost
+from serve.http import gateway_app
+from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
+from traffic.dataset import read_traffic
+from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
+from uncertainty.combination import COMBINATIONS
+from uncertainty.label_confidence import LABEL_CALIBRATORS
+from uncertainty.output import LabelledOutput, Output
+from uncertainty.scores import ONLY_FOR, SCORES
+
+SETTINGS = {
+    "mahalanobis": {"shrinkage": 0.1},
+    "relative_mahalanobis": {"shrinkage": 0.1},
+    "isolation_forest": {"trees": 10},
+    "logistic": {"of": ["softmax_response", "mahalanobis"]},
+}
+RULES = {
+    "threshold": {"limit": 0.5},
+    "target_risk": {"max_risk": 0.2},
+    "rejection_rate": {"rate": 0.1},
+    "selective_risk": {"max_risk": 0.4, "delta": 0.2},
+    "cost": {"reject_cost": 0.3},
+}
+FOR_CLASSES = [name for name in SCORES if ONLY_FOR.get(name, "softmax") == "softmax"]
+FOR_LABELS = [name for name in SCORES if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
+KINDS = {"binary": ["no", "yes"], "multiclass": ["bad", "fair", "good"], "multilabel": ["cat", "dog", "red", "fast"]}
+
+
+def clock():
+    return datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def listed(*names):
+    return [{name: SETTINGS[name]} if name in SETTINGS else name for name in names]
+
+
+def everything(kind):
+    if kind == "multilabel":
+        return [*listed(*FOR_LABELS), {"binary_entropy": {"reduce": "max", "as": "largest_entropy"}}]
+    return [*listed(*FOR_CLASSES, *COMBINATIONS), {"hybrid": {"variant": "step", "as": "hybrid_step"}}]
+
+
+def model_config(kind, checkpoint="unused", **changes):
+    score = "binary_entropy" if kind == "multilabel" else "softmax_response"
+    model = {
+        "task": {"kind": kind, "labels": KINDS[kind]},
+        "host": {"kind": "classifier", "checkpoint": checkpoint, "mc_passes": 3},
+        "scores": everything(kind),
+        "confidence": {"score": score, "calibrator": "isotonic"},
+        "policy": {"kind": "rejection_rate", "rate": 0.2},
+        **changes,
+    }
+    return Config.model_validate({"models": {"words": model}}).models["words"]
+
+
+def outputs(kind, n=240, seed=0):
+    """Labelled output of a made-up model that is right more often than not."""
+    rng = np.random.default_rng(seed)
+    wide = len(KINDS[kind])
+    if kind == "multilabel":
+        truth = rng.random((n, wide)) < 0.4
+        logits, link = 2.5 * (truth - 0.5) + rng.normal(size=(n, wide)), "sigmoid"
+    else:
+        truth = rng.integers(wide, size=n)[:, None] == np.arange(wide)
+        logits, link = 1.5 * truth + rng.normal(size=(n, wide)), "softmax"
+    embedding = logits @ rng.normal(size=(wide, 5)) + rng.normal(size=(n, 5))
+    mc_logits = logits[:, None] + rng.normal(size=(n, 4, wide)) / 2
+    output = Output.from_logits(logits, link=link, embedding=embedding, mc_logits=mc_logits)
+    return LabelledOutput(output=output, truth=truth, exclusive=kind != "multilabel")
+
+
+def fitted_and_stored(recipe, rows):
+    """Fit, write as an artifact, read it again: what a host decides by."""
+    fit = fit_selector(
+        recipe,
+        rows,
+        report=held_out_report,
+        cross_report=calibration_report,
+        report_share=0.4,
+        rng=np.random.default_rng(0),
+    )
+    identity = ModelIdentity(checkpoint="a", fingerprint="f" * 64, labels=("a",))
+    return fit, unpack(pack(fit.selector, model="toy", identity=identity, facts={"report": fit.report})).selector
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["score", "calibrator", "policy"])
+def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
+    rows, fresh = outputs(kind), outputs(kind, n=50, seed=1)
+    right = {} if kind != "multilabel" else {"right": "exact"}
+    base = {"score": "binary_entropy" if kind == "multilabel" else "softmax_response", "calibrator": "isotonic"}
+    if place == "score":
+        names = [*FOR_LABELS, "largest_entropy"] if kind == "multilabel" else [*FOR_CLASSES, *COMBINATIONS]
+        configured = [model_config(kind, confidence={**base, "score": name, **right}) for name in names]
+    elif place == "calibrator":
+        names = [name for name in CALIBRATORS if kind != "multilabel" or name in FOR_SHARES | {"platt"}]
+        configured = [model_config(kind, confidence={**base, "calibrator": name, **right}) for name in names]
+    else:
+        names = list(POLICIES)
+        configured = [
+            model_config(kind, confidence={**base, **right}, policy={"kind": name, **RULES[name]}) for name in names
+        ]
+    for name, config in zip(names, configured, strict=True):
+        fit, selector = fitted_and_stored(config.recipe, rows)
+        judged = selector.decide(fresh.output)
+        assert set(judged.scores) == {*config.recipe.scores, *config.recipe.combinations}, name
+        assert np.isfinite(judged.confidence).all(), name
+        assert judged.confidence.min() >= 0, name
+        assert judged.confidence.max() <= 1, name
+        again = fit.selector.decide(fresh.output)
+        np.testing.assert_array_equal(again.confidence, judged.confidence, err_msg=name)
+        assert again.decisions == judged.decisions, name
+        assert fit.crossfit["ece"]["n"] <= fit.n_fitted
+
+
+@pytest.mark.parametrize("mode", ["joint", "separate", "per_label"])
+def test_label_confidences_are_calibrated_and_keep_the_order_of_precision(mode):
+    config = model_config(
+        "multilabel", label_confidence={"isotonic": {"mode": mode, "k": 3, "least": 20}}, confidence=JACCARD
+    )
+    fit, selector = fitted_and_stored(config.recipe, outputs("multilabel", n=1500))
+    assert set(LABEL_CALIBRATORS) == {"isotonic"}
+    judged = selector.decide(outputs("multilabel", n=40, seed=2).output)
+    assert judged.label_confidence.shape == (40, 3)
+    assert {"ece_at_1", "ece_at_3_before", "precision_at_3", "jaccard"} <= set(fit.report)
+    assert fit.report["ece_at_3"]["value"] < 0.08
+
+
+JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "why"),
+    [
+        ("multilabel", {"scores": ["entropy"]}, "entropy is not defined for a multilabel task"),
+        ("multiclass", {"scores": ["binary_entropy"]}, "binary_entropy is not defined for a multiclass task"),
+        ("multiclass", {"scores": ["hybrid"]}, "list mahalanobis, softmax_response as well"),
+        ("multiclass", {"scores": ["entropy", {"entropy": {"as": "entropy"}}]}, "listed twice; give one of them"),
+        ("multiclass", {"label_confidence": "isotonic"}, "label_confidence is for multilabel tasks"),
+        ("multiclass", {"task": {"kind": "binary", "labels": ["a", "b", "c"]}}, "a binary task has 2 labels"),
+        ("multiclass", {"confidence": {"score": "entropy", "right": "jaccard"}}, "jaccard is for multilabel tasks"),
+        (
+            "multilabel",
+            {"confidence": {**JACCARD, "calibrator": "platt"}},
+            "use isotonic or min_max, or `right: exact`",
+        ),
+        ("multilabel", {"confidence": {**JACCARD, "calibrator": "temperature", "right": "exact"}}, "reads the logits"),
+        (
+            "multilabel",
+            {"policy": {"kind": "selective_risk", "max_risk": 0.1}},
+            "it needs `confidence: {right: exact}`",
+        ),
+        ("multiclass", {"task": {"kind": "multiclass", "labels": ["a", "b"], "thresholds": "max_f1"}}, "multilabel"),
+    ],
+)
+def test_what_does_not_go_together_is_said_at_the_start(kind, changes, why):
+    with pytest.raises(ValidationError, match=why):
+        model_config(kind, **changes)
+
+
+def saved_bert(folder, outputs_, **config):
+    torch.manual_seed(0)
+    BertForSequenceClassification(
+        BertConfig(
+            vocab_size=len(WORDS),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=32,
+            num_labels=outputs_,
+            **config,
+        )
+    ).save_pretrained(folder)
+    save_tokenizer(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory, tiny_bert):
+    folder = tmp_path_factory.mktemp("tasks")
+    return {
+        "binary": saved_bert(folder / "one", 1),  # a single output, as binary classifiers often have
+        "multiclass": tiny_bert,
+        "multilabel": saved_bert(folder / "many", 4, problem_type="multi_label_classification"),
+    }
+
+
+def texts(path, kind, n=120):
+    def label(i):
+        if kind == "multilabel":
+            return [one for j, one in enumerate(KINDS[kind]) if (i >> j) % 2]
+        return KINDS[kind][i % len(KINDS[kind])]
+
+    rows = [{"input": f"{WORDS[2 + i % 9]} {WORDS[3 + i % 7]} {WORDS[4 + i % 5]}", "label": label(i)} for i in range(n)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audited(
+    kind, checkpoints, tmp_path, database
+):
+    model = model_config(kind, checkpoints[kind], policy={"kind": "threshold", "limit": 1.0})
+    config = Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump()}})
+    done = fit_model(config, "words", texts(tmp_path / "rows.jsonl", kind), clock=clock, progress=lambda *_: None)
+    store = ArtifactStore(config.artifacts)
+    store.promote("words", done.name, by="tests", why="", clock=clock)
+    handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
+    with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
+        told = http.post("/v1/predict", json={"model": "words", "input": "the cat sat"}).json()
+        assert set(told["scores"]) == {*model.recipe.scores, *model.recipe.combinations}
+        assert None not in told["scores"].values()
+        address = f"/v1/predictions/{told['id']}/outcome"
+        if kind == "multilabel":
+            assert isinstance(told["prediction"], list)
+            assert set(told["label_confidence"]) == set(KINDS[kind])
+            assert list(told["label_confidence"].values()) == sorted(told["label_confidence"].values(), reverse=True)
+            assert "takes a list of labels" in http.post(address, json={"label": "cat"}).text
+            assert http.post(address, json={"label": ["red", "cat"]}).json()["label"] == ["cat", "red"]  # in task order
+            assert "'eel' is not a label" in http.post(address, json={"label": ["eel"]}).text
+        else:
+            assert told["prediction"] in KINDS[kind]
+            assert told["label_confidence"] is None
+            assert "takes one label" in http.post(address, json={"label": ["yes"]}).text
+            assert http.post(address, json={"label": KINDS[kind][0]}).status_code == 201
+        for i in range(30):  # traffic to audit
+            answer = http.post("/v1/predict", json={"model": "words", "input": f"{WORDS[2 + i % 10]} ran"}).json()
+            label = KINDS[kind][: i % 3] if kind == "multilabel" else KINDS[kind][i % 2]
+            http.post(f"/v1/predictions/{answer['id']}/outcome", json={"label": label})
+
+    pages = TestClient(console_app(config, database), cookies={"demur-reviewer": "ada"})
+    case = pages.post("/next").text
+    assert case.count('name="label"') == len(KINDS[kind])
+    ticked = KINDS[kind][:2] if kind == "multilabel" else KINDS[kind][0]
+    form = {"token": 1, "label": ticked}
+    assert pages.post(f"/cases/{told['id']}/answer", data=form, follow_redirects=False).status_code == 303
+    with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
+        view = http.get(f"/v1/predictions/{UUID(told['id'])}").json()
+    assert view["outcome"]["label"] == ticked
+    assert view["outcome"]["author"] == "ada"
+
+    with database.transaction() as connection:
+        traffic = read_traffic(connection, "words")
+    data = store.in_force("words").manifest["data"]
+    report = audit(traffic, model="words", fitted=FittedLabels(counts=data["label_counts"], n=data["n"]))
+    names = {line["name"] for line in json.loads(report.as_json())["findings"]}
+    assert {"ece", "macro_f1.head", "prr.local_outlier_factor", "auroc.confidence"} <= names
+    assert ("precision_at_3" in names) == (kind == "multilabel")
+    assert ("ti_95.hybrid_step" in names) == (kind != "multilabel")
+    assert "isolation_forest" in report.as_html()
