@@ -5,7 +5,7 @@ import getpass
 import logging
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
-from calibration_store.store import ArtifactStore
+from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config import BadConfig, Config, load_config
 
 out = Console(soft_wrap=True, highlight=False)
@@ -83,6 +83,7 @@ def fit(
     if path is None:
         raise BadConfig(f"no data to fit on: give --data, or set models.{model}.calibration.data")
     from serve.fit import fit_model
+    from serve.fit_report import tables
 
     with progress_bar() as bar:
         task = bar.add_task(f"running {model} over {path.name}", total=None)
@@ -93,12 +94,8 @@ def fit(
             clock=now,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    report = Table(title=f"{done.name}: on {done.fit.n_reported} rows that the fit of {done.fit.n_fitted} has not seen")
-    for column in ("what", "value", "n"):
-        report.add_column(column, justify="left" if column == "what" else "right")
-    for name, line in done.fit.report.items():
-        report.add_row(name, "undefined" if line["value"] is None else f"{line['value']:.4f}", str(line["n"]))
-    out.print(report)
+    for table in tables(done.name, done.fit):
+        out.print(table)
     if promote:
         _promote(settings, model, done.name, why)
     else:
@@ -226,6 +223,7 @@ def audit(
     config: ConfigOption = None,
 ) -> None:
     """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
+    from audit.report import FittedLabels
     from audit.report import audit as measure
     from serve.journal import open_database
     from serve.postgres import EmbeddedPostgres
@@ -245,8 +243,12 @@ def audit(
         opened.callback(database.close)
         with out.status("reading records"), database.transaction() as connection:
             traffic = read_traffic(connection, name, since=start, until=end)
+    fitted = FittedLabels()
+    with suppress(ArtifactNotFound, ArtifactRefused):  # an audit needs no artifact; one tells which labels are rare
+        data = ArtifactStore(settings.artifacts).in_force(name).manifest["data"]
+        fitted = FittedLabels(counts=data.get("label_counts", {}), n=data["n"])
     with out.status("measuring"):
-        report = measure(traffic, model=name, since=start, until=end)
+        report = measure(traffic, model=name, since=start, until=end, fitted=fitted)
         to.mkdir(parents=True, exist_ok=True)
         (to / f"{name}.json").write_text(report.as_json(), encoding="utf-8")
         (to / f"{name}.html").write_text(report.as_html(), encoding="utf-8")

@@ -1,7 +1,6 @@
 """Classifiers of the transformers library: any image or text classifier, from a folder or by its name on a hub."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,11 @@ from transformers.utils import logging as transformers_logging
 
 from serve.checkpoint import BadCheckpoint, first_line, local_folder, read_facts
 from serve.inputs import InputSpec, ModelInput
+from serve.mc_dropout import DropoutPasses
 from uncertainty.checks import Array
 from uncertainty.output import Link, Need, Output
 
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
-
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-ROWS_AT_A_TIME = 256
-"""Monte-Carlo passes of a batch are run together, this many rows in one forward pass."""
 
 
 class NoEmbedding(RuntimeError):
@@ -56,6 +52,7 @@ class Classifier:
                 self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512)
             )
         self._head = _last_linear(self._model, len(facts.labels))
+        self._passes = DropoutPasses(self._model, lambda features: self._model(**features).logits)
         self._head_is_right = False  # until a first batch has shown it
 
     @property
@@ -86,7 +83,7 @@ class Classifier:
                 logits, embedding = self._forward_with_embedding(features)
             else:
                 logits, embedding = self._forward(features), None
-            mc_logits = self._dropout_passes(features, mc_passes) if "mc_probabilities" in needs else None
+            mc_logits = _numbers(self._passes.run(features, mc_passes)) if "mc_probabilities" in needs else None
         return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits)
 
     def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:
@@ -131,35 +128,6 @@ class Classifier:
                 )
             self._head_is_right = True
         return _numbers(logits), _numbers(embedding)
-
-    def _dropout_passes(self, features: dict[str, torch.Tensor], passes: int) -> Array:
-        """[n, passes, C]: every row of every pass has dropout masks of its own."""
-        n = len(next(iter(features.values())))
-        together = max(1, min(passes, ROWS_AT_A_TIME // n))
-        parts = []
-        with only_dropout_training(self._model):
-            for start in range(0, passes, together):
-                times = min(together, passes - start)
-                repeated = {name: tensor.repeat(times, *[1] * (tensor.ndim - 1)) for name, tensor in features.items()}
-                parts.append(self._forward(repeated).reshape(times, n, -1))
-        return np.concatenate(parts).swapaxes(0, 1)
-
-
-@contextmanager
-def only_dropout_training(model: nn.Module) -> Iterator[None]:
-    """Dropout as in training, everything else (batch norm above all) as in use.
-
-    Attention layers count as dropout: they drop attention weights by a function that asks for their own mode, and
-    nothing else in them does.
-    """
-    dropping = [m for m in model.modules() if isinstance(m, DROPOUTS) or "Attention" in type(m).__name__]
-    try:
-        for module in dropping:
-            module.training = True  # not .train(), which would reach the children
-        yield
-    finally:
-        for module in dropping:
-            module.training = False
 
 
 def _load(folder: Path, *, is_image: bool) -> Any:

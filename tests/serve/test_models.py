@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from serve.checkpoint import BadCheckpoint, check_labels, fingerprint
 from serve.inputs import InputSpec
-from serve.models import Classifier, only_dropout_training
+from serve.models import Classifier
 from tests.conftest import ROOT, digit_rows
 
 DIGITS = str(ROOT / "deploy/models/digits")
@@ -64,19 +63,6 @@ def test_dropout_passes_differ_and_the_plain_pass_does_not(tiny_bert):
     assert first.mc_probabilities.std(axis=1).min() > 0
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
     assert not np.array_equal(first.mc_probabilities[0], first.mc_probabilities[3])  # the same text, other masks
-
-
-def test_only_dropout_is_in_training():
-    class SomeAttention(nn.Module):
-        def forward(self, x):
-            return nn.functional.dropout(x, 0.5, training=self.training)
-
-    model = nn.Sequential(nn.BatchNorm1d(3), SomeAttention(), nn.Dropout(0.5), nn.Linear(3, 3)).eval()
-    with only_dropout_training(model):
-        assert [module.training for module in model] == [False, True, True, False]
-        model(torch.rand(4, 3))
-    assert not any(module.training for module in model.modules())
-    assert model[0].num_batches_tracked == 0
 
 
 def test_images_of_another_size_are_resized(tiny_convnext):
