@@ -15,8 +15,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-ROWS_AT_A_TIME = 256
+MOST_TOGETHER = 256
 """Rows in one forward pass, repeated ones counted."""
+
+LARGE = 10_000_000
+"""Parameters from which on a model is held up by the size of its tensors rather than by the number of its calls."""
 
 Features = Mapping[str, torch.Tensor]
 Forward = Callable[[Features], torch.Tensor]
@@ -30,6 +33,7 @@ class DropoutPasses:
         self._model = model
         self._forward = forward
         self._shares: bool | None = None
+        self._is_large = sum(parameter.numel() for parameter in model.parameters()) > LARGE
 
     def run(self, features: Features, passes: int) -> torch.Tensor:
         """Return logits [n, passes, C]: every row of every pass has dropout masks of its own."""
@@ -37,13 +41,14 @@ class DropoutPasses:
             self._shares = self._can_share(features)
         n = len(next(iter(features.values())))
         seed = int(torch.randint(2**62, ()))  # so that torch.manual_seed decides here too
-        rows = max(1, ROWS_AT_A_TIME // passes)
-        parts = []
+        together = n if self._is_large else MOST_TOGETHER
+        rows, counts = max(1, together // passes), _parts_of(passes, MOST_TOGETHER)
+        done = []
         with only_dropout_training(self._model), Masks(seed) as masks:
             for start in range(0, n, rows):
                 part = {name: tensor[start : start + rows] for name, tensor in features.items()}
-                parts.append(self._repeated(part, passes, masks))
-        return torch.cat(parts)
+                done.append(torch.cat([self._repeated(part, count, masks) for count in counts], dim=1))
+        return torch.cat(done)
 
     def _repeated(self, features: Features, passes: int, masks: "Masks") -> torch.Tensor:
         n = len(next(iter(features.values())))
@@ -160,6 +165,10 @@ def only_dropout_training(model: nn.Module) -> Iterator[None]:
     finally:
         for module in dropping:
             module.training = False
+
+
+def _parts_of(total: int, most: int) -> list[int]:
+    return [min(most, total - start) for start in range(0, total, most)]
 
 
 def _tiled(tensor: torch.Tensor, times: int) -> torch.Tensor:
