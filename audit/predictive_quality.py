@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.categories import Codes, encode
+from audit.tally import Counts, per_column, per_row
 from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole
 
 Absent = Literal["zero", "exclude"]
@@ -19,17 +19,36 @@ BUCKETS = ("head", "medium", "tail", "extreme_tail")
 def macro_f1(y_true: Any, y_pred: Any) -> float:
     """Mean F1 over the classes that occur in `y_true` [n] or `y_pred` [n], one class a row."""
     (true, predicted), n_classes = encode(y_true=y_true, y_pred=y_pred)
-    return macro_f1_of_codes(true, predicted, n_classes)
+    return class_counts(true, predicted, n_classes).macro_f1()
 
 
-def macro_f1_of_codes(true: Codes, predicted: Codes, n_classes: int) -> float:
-    """`macro_f1` of classes that are numbered already; NaN without rows."""
-    if len(true) == 0:
-        return np.nan
-    hits = np.bincount(true[true == predicted], minlength=n_classes)
-    named = np.bincount(true, minlength=n_classes) + np.bincount(predicted, minlength=n_classes)
-    present = named > 0
-    return float((2 * hits[present] / named[present]).mean())
+@dataclass(frozen=True, kw_only=True)
+class ClassCounts:
+    """Per class [C]: how many rows have it rightly, and how often it is named, as true or as predicted."""
+
+    hits: Counts
+    named: Counts
+
+    def __sub__(self, other: "ClassCounts") -> "ClassCounts":
+        return ClassCounts(hits=self.hits - other.hits, named=self.named - other.named)
+
+    @property
+    def n_present(self) -> int:
+        """Classes that are named at all."""
+        return int(np.count_nonzero(self.named))
+
+    def macro_f1(self) -> float:
+        """NaN when no class is named, that is, without rows."""
+        present = self.named > 0
+        return float((2 * self.hits[present] / self.named[present]).mean()) if present.any() else np.nan
+
+
+def class_counts(true: Codes, predicted: Codes, n_classes: int) -> ClassCounts:
+    """Count rows [n] whose classes are numbered from 0 to `n_classes` - 1."""
+    return ClassCounts(
+        hits=np.bincount(true[true == predicted], minlength=n_classes),
+        named=np.bincount(true, minlength=n_classes) + np.bincount(predicted, minlength=n_classes),
+    )
 
 
 def macro_f1_prefixes(true: Codes, predicted: Codes, n_classes: int) -> Array:
@@ -106,7 +125,7 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
     """
     if isinstance(y_true, np.ndarray) and isinstance(y_pred, np.ndarray) and y_true.ndim == y_pred.ndim == 2:
         true, predicted = _label_pair(y_true, y_pred)
-        shared, either = _row_counts(true & predicted), _row_counts(true | predicted)
+        shared, either = per_row(true & predicted), per_row(true | predicted)
     else:
         true_sets, predicted_sets = _sets("y_true", y_true), _sets("y_pred", y_pred)
         if same_length(y_true=true_sets, y_pred=predicted_sets) == 0:
@@ -127,8 +146,8 @@ def _mean_f1(f1: Array, absent: Absent) -> float:
 def _label_f1(y_true: Any, y_pred: Any) -> Array:
     """[L], NaN for a label that is neither true nor predicted."""
     true, predicted = _label_pair(y_true, y_pred)
-    hits = _column_counts(true & predicted)
-    named = _column_counts(true) + _column_counts(predicted)
+    hits = per_column(true & predicted)
+    named = per_column(true) + per_column(predicted)
     return np.where(named == 0, np.nan, 2 * hits / np.maximum(named, 1))
 
 
@@ -137,14 +156,6 @@ def _label_pair(y_true: Any, y_pred: Any) -> tuple[Mask, Mask]:
     if true.shape != predicted.shape:
         raise InvalidInput(f"y_true has shape {true.shape}, y_pred {predicted.shape}")
     return true, predicted
-
-
-def _column_counts(array: Mask) -> NDArray[np.intp]:
-    return np.asarray(np.count_nonzero(array, axis=0))
-
-
-def _row_counts(array: Mask) -> NDArray[np.intp]:
-    return np.asarray(np.count_nonzero(array, axis=1))
 
 
 def _sets(name: str, rows: Any) -> list[frozenset[Any]]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import calibration
+from audit.tally import per_row
 from uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole
 
 CHUNK = 1 << 22
@@ -138,12 +139,12 @@ def _highest_columns(scores: Array, k: int) -> NDArray[np.intp]:
     n, width = scores.shape
     last = np.partition(scores, width - k, axis=1)[:, width - k, None]
     chosen = scores >= last
-    crowded = np.flatnonzero(chosen.sum(axis=1) > k)  # more labels tie at rank k than there is room for
+    crowded = np.flatnonzero(per_row(chosen) > k)  # more labels tie at rank k than there is room for
     if len(crowded):
         tied = scores[crowded] == last[crowded]
         room = k - (scores[crowded] > last[crowded]).sum(axis=1, keepdims=True)
         chosen[crowded] &= ~tied | (np.cumsum(tied, axis=1) <= room)
-    return np.nonzero(chosen)[1].reshape(n, k)
+    return np.asarray(np.flatnonzero(chosen) % width).reshape(n, k)
 
 
 def _chunks(scores: Array) -> Iterator[Array]:

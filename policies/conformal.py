@@ -42,13 +42,13 @@ def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") 
     `method="plain"` takes k = ceil(n (1 - alpha)) and falls short of that; it is there to reproduce papers.
     An order statistic, not numpy.quantile: its interpolations return a neighbouring one.
     """
-    ranked = np.sort(finite("scores", scores))
+    values = finite("scores", scores)
     fraction("alpha", alpha, open_low=True, open_high=True)
     if method not in ("finite", "plain"):
         raise InvalidInput(f"method is {method!r}; it is 'finite' or 'plain'")
-    n = len(ranked)
+    n = len(values)
     rank = snapped_ceil((n + (method == "finite")) * (1 - alpha))
-    return float(ranked[rank - 1]) if rank <= n else np.inf
+    return float(np.partition(values, rank - 1)[rank - 1]) if rank <= n else np.inf
 
 
 def conformal_sets(option_scores: Any, qhat: float) -> list[list[int]]:

@@ -15,7 +15,7 @@ def test_the_order_is_the_stable_one(u):
     ranking = Ranking.by("u", u)
     assert ranking.order.tolist() == np.argsort(u, kind="stable").tolist()
     assert u[ranking.order[ranking.starts]].tolist() == np.unique(u).tolist()
-    assert ranking.sizes.tolist() == np.unique(u, return_counts=True)[1].tolist()
+    assert (ranking.ends - ranking.starts).tolist() == np.unique(u, return_counts=True)[1].tolist()
 
 
 def test_many_ties_keep_the_order_of_rows():
