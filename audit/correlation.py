@@ -94,9 +94,10 @@ def benefit_z(values: Mapping[str, Any], directions: Mapping[str, str]) -> dict[
 def _benefit_z(values: Array, direction: str) -> Array:
     one_of("directions", direction, ("higher", "lower", "zero"))
     benefit = {"higher": values, "lower": -values, "zero": -np.abs(values)}[direction]
-    if benefit.min() == benefit.max():
+    spread = benefit.std()
+    if benefit.min() == benefit.max() or spread == 0:  # equal numbers may have a mean that rounds to another
         return np.zeros(len(benefit))
-    return np.asarray((benefit - benefit.mean()) / benefit.std())
+    return np.asarray((benefit - benefit.mean()) / spread)
 
 
 def _spearman(a: Ranking, b: Ranking) -> float:

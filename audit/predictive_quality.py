@@ -103,6 +103,8 @@ def macro_f1_by_bucket(
 ) -> dict[str, float]:
     """`macro_f1_multilabel` over the labels of each bucket; NaN for a bucket without labels."""
     f1 = _label_f1(y_true, y_pred)
+    if not isinstance(buckets, Sequence | np.ndarray):
+        raise InvalidInput("buckets is not a list of words")
     for name in buckets:
         one_of("buckets", name, BUCKETS)
     same_length(labels=f1, buckets=buckets)

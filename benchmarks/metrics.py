@@ -78,6 +78,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
     c, y, u, t = a.confidence, a.outcome, a.u, p.t
     edges = "its edges are linspace's"
     one = "its confidence 1 has a bin of its own"
+    single = "it works in float32"
     clip = "clips at 2.2e-16, ours at 1e-15"
     return [
         Line(
@@ -114,8 +115,8 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             name="ACE, 10 bins",
             ours=lambda: calibration.ace(c, y),
             peer_name="netcal",
-            peer=lambda: _call(p.netcal.ACE(10, detection=True).measure, c, y),
-            remark="its bins count alike, ours by size; it interpolates edges",
+            peer=lambda: _call(p.netcal.ACE(10, equal_intervals=False, detection=True).measure, c, y),
+            remark="bins of equal mass as well, counted alike; ours by size",
         ),
         Line(
             name="Brier",
@@ -148,7 +149,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: selective.prr(y, u),
             peer_name="lm-polygraph",
             peer=p.prr,
-            remark="its area code for score and oracle",
+            remark="its area code for score and oracle; ties in the order of its sort",
         ),
         Line(name="RC-AUC", ours=lambda: selective.rc_auc(a.error, u), peer_name="lm-polygraph", peer=p.rc_auc),
         Line(
@@ -162,6 +163,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: discrimination.error_roc_auc(y, u),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torch_classes.binary_auroc, t.u, t.error),
+            remark=single,
         ),
         Line(
             name="error AU-PRC",
@@ -174,6 +176,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: discrimination.error_au_prc(y, u),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torch_classes.binary_average_precision, t.u, t.error),
+            remark=single,
         ),
         Line(
             name="Spearman",
@@ -186,6 +189,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: correlation.spearman(u, a.second),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torchmetrics.spearman_corrcoef, t.u, t.second),
+            remark=single,
         ),
         Line(
             name="Kendall tau-b",
@@ -211,6 +215,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: predictive_quality.macro_f1(a.y_true, a.y_pred),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torch_classes.multiclass_f1_score, t.y_pred, t.y_true, num_classes=CLASSES),
+            remark=single,
         ),
         Line(
             name=f"macro F1, {LABELS} labels",
@@ -223,6 +228,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: predictive_quality.macro_f1_multilabel(a.present, a.predicted),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torch_classes.multilabel_f1_score, t.predicted, t.present, num_labels=LABELS),
+            remark=single,
         ),
         Line(
             name=f"Jaccard, {LABELS} labels",

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -34,6 +34,7 @@ def by_hand(a, b):
     return tau, math.erfc(abs(total) / math.sqrt(variance) / math.sqrt(2))
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_spearman_is_that_of_scipy(rows):
     a, b = np.array(rows).T
@@ -43,6 +44,7 @@ def test_spearman_is_that_of_scipy(rows):
         assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(pairs | flags)
 def test_kendall_agrees_with_the_definition(rows):
     a, b = np.array(rows).T

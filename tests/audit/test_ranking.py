@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.ranking import Ranking
@@ -9,6 +9,7 @@ from uncertainty.checks import InvalidInput
 scores = st.lists(st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]) | st.floats(-3, 3), min_size=1, max_size=60)
 
 
+@settings(deadline=None)
 @given(scores)
 def test_the_order_is_the_stable_one(u):
     u = np.array(u)
