@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from audit.ranking import Ranking
+from audit.ranking import Ranking, inner
 from uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
 
 
@@ -104,20 +104,22 @@ def _spearman(a: Ranking, b: Ranking) -> float:
     x, y = a.ranks(), b.ranks()
     by_row = np.empty(len(b))
     by_row[b.order] = y
-    return _pearson(float(x @ by_row[a.order]), x, y)
+    return _pearson(inner(x, by_row[a.order]), x, y)
 
 
 def _point_biserial(a: Ranking, marked: Mask) -> float:
     """Spearman with 0/1 values, whose ranks are a straight line of the values: no need to rank them."""
     x, y = a.ranks(), marked[a.order] - np.count_nonzero(marked) / len(marked)
-    return _pearson(float(x @ y), x, y)
+    return _pearson(inner(x, y), x, y)
 
 
 def _pearson(product: float, x: Array, y: Array) -> float:
     """Of centred values; NaN when one is constant."""
     if x[0] == x[-1] or y.min() == y.max():
         return np.nan
-    return float(np.clip(product / np.sqrt(x @ x) / np.sqrt(y @ y), -1, 1))  # rounding may lead a little beyond
+    return float(
+        np.clip(product / np.sqrt(inner(x, x)) / np.sqrt(inner(y, y)), -1, 1)
+    )  # rounding may lead a little beyond
 
 
 def _kendall_of_flags(ranking: Ranking, marked: Mask) -> Kendall:

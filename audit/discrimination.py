@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.ranking import Ranking
+from audit.ranking import Ranking, inner
 from uncertainty.checks import Mask, indicators, one_of, same_length
 
 
@@ -66,7 +66,7 @@ def _au_prc(positive: Mask, ranking: Ranking, rule: Literal["step", "trapezoid"]
     precision = found / (len(positive) - ranking.starts)
     if rule == "trapezoid":
         precision = (precision + np.append(precision[1:], 1.0)) / 2
-    return float(np.diff(before, append=positives) @ precision) / positives
+    return inner(np.diff(before, append=positives), precision) / positives
 
 
 def _pair(name: str, values: Any, scores: Any, scores_name: str) -> tuple[Mask, Ranking]:

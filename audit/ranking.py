@@ -84,6 +84,11 @@ class Ranking:
         return np.repeat(middle, self.ends - self.starts) if self.has_ties else middle
 
 
+def inner(a: NDArray[Any], b: Array) -> float:
+    """Return the sum of products of two arrays [n], on one thread: BLAS would wait for cores that others use."""
+    return float(np.einsum("i,i", a, b))
+
+
 def running_means(values: Array) -> Array:
     """Return [n]: the mean of the first k values, k = 1..n."""
     means = np.cumsum(values)
