@@ -64,6 +64,13 @@ def test_two_rows(b, tau):
     assert result.p_value == pytest.approx(math.erfc(1 / math.sqrt(2)))
 
 
+def test_a_third_value_may_come_late():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(200), np.append(rng.integers(0, 2, 199), 0.5)
+    result = kendall_tau_b(a, b)
+    assert (result.tau, result.p_value) == pytest.approx(by_hand(a, b))
+
+
 def test_one_row_has_no_correlation():
     assert np.isnan(spearman([1], [2]))
     assert np.isnan(kendall_tau_b([1], [2]).tau)
