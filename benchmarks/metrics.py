@@ -129,7 +129,7 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             ours=lambda: calibration.brier(c, y),
             peer_name="torchmetrics",
             peer=lambda: _call(p.torchmetrics.mean_squared_error, t.confidence, t.floats("outcome")),
-            remark="mean squared error; checks neither range nor NaN",
+            remark="mean squared error on all cores, unchecked; ours looks at range, NaN and 0/1 first",
         ),
         Line(
             name="NLL",

@@ -21,6 +21,13 @@ class InvalidInput(ValueError):
 
 def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
+    array = _numbers(name, values, ndim)
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} holds NaN or infinity")
+    return array
+
+
+def _numbers(name: str, values: Any, ndim: int) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -29,16 +36,14 @@ def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
         raise InvalidInput(f"{name} has {array.ndim} axes, not {ndim}")
     if array.size == 0:
         raise InvalidInput(f"{name} is empty")
-    if not np.isfinite(array).all():
-        raise InvalidInput(f"{name} holds NaN or infinity")
     return array
 
 
 def unit_interval(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64, each in [0, 1]."""
-    array = finite(name, values, ndim=ndim)
-    if array.min() < 0 or array.max() > 1:
-        raise InvalidInput(f"{name} has a value outside [0, 1]")
+    array = _numbers(name, values, ndim)
+    if not (array.min() >= 0 and array.max() <= 1):  # also NaN, which both hand on
+        raise InvalidInput(f"{name} has a value outside [0, 1], or NaN")
     return array
 
 
@@ -52,8 +57,8 @@ def probability_rows(name: str, values: Any, *, ndim: int = 2) -> Array:
 
 def outcomes(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return 0/1 outcomes as float64; anything else raises."""
-    array = finite(name, values, ndim=ndim)
-    if not np.isin(array, (0.0, 1.0)).all():
+    array = _numbers(name, values, ndim)
+    if not ((array == 0) | (array == 1)).all():
         raise InvalidInput(f"{name} holds something other than 0 and 1")
     return array
 
