@@ -6,7 +6,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test bench model clean
+.PHONY: help run setup setup-dev check format test bench bench-load model clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
 	@$(BIN)/python -m pytest
 
-bench: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
+bench: $(VENV)/bench ## time the metrics beside those of other libraries (three minutes)
+	@$(BIN)/python -m benchmarks.metrics
+
+bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py
 
 model: $(VENV)/dev ## train the quickstart's model again (two minutes)
@@ -54,3 +57,8 @@ $(VENV)/run: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing demur, its tests and tools into $(VENV) (some minutes the first time)"
 	@$(PIP) --editable '.[dev]' && touch $@ $(VENV)/run
+
+# lm-polygraph without what it depends on: of its metrics, which are plain numpy, nothing else is imported
+$(VENV)/bench: $(VENV)/run
+	@echo "installing the libraries to compare with into $(VENV)"
+	@$(PIP) --editable '.[bench]' && $(PIP) --no-deps lm-polygraph && touch $@

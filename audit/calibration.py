@@ -3,6 +3,7 @@
 `confidence` [n] lies in [0, 1], `outcome` [n] is 1 where the prediction was right (or the label present), else 0.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,9 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.ranking import Ranking
-from uncertainty.checks import Array, fraction, one_of, outcomes, same_length, unit_interval, whole
+from audit.tally import per_column
+from uncertainty.checks import Array, fraction, indicators, one_of, outcomes, same_length, unit_interval, whole_number
 
 Closed = Literal["left", "right"]
+
+BLOCK = 1 << 13
+"""Rows that are worked on together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +73,7 @@ def ace(confidence: Any, outcome: Any, *, n_bins: int = 10, ranking: Ranking | N
     `confidence`, when it is there already.
     """
     c, y = _pair(confidence, outcome)
-    n, m = len(c), whole("n_bins", n_bins)
+    n, m = len(c), whole_number("n_bins", n_bins, least=1)
     ranking = Ranking.by("confidence", c) if ranking is None else ranking
     same_length(confidence=c, ranking=ranking)
     gaps = ranking.ranked(y - c)  # inside a tie group all confidences are equal, so only outcomes are averaged
@@ -79,8 +84,7 @@ def ace(confidence: Any, outcome: Any, *, n_bins: int = 10, ranking: Ranking | N
 def brier(confidence: Any, outcome: Any) -> float:
     """Mean squared gap between confidence and outcome (Brier 1950). 0 is best."""
     c, y = _pair(confidence, outcome)
-    gap = c - y
-    return float(gap @ gap / len(gap))
+    return sum(float((gap := p - q) @ gap) for p, q in _blocks(c, y)) / len(c)
 
 
 def nll(confidence: Any, outcome: Any, *, eps: float = 1e-15) -> float:
@@ -90,11 +94,13 @@ def nll(confidence: Any, outcome: Any, *, eps: float = 1e-15) -> float:
     """
     c, y = _pair(confidence, outcome)
     floor = np.log(fraction("eps", eps, open_low=True))
-    happened = y == 1
-    yes, no = c[happened], c[~happened]
+    total = 0.0
     with np.errstate(divide="ignore"):  # ln 0 is -inf, which the floor replaces
-        logs = np.log(yes, out=yes), np.log1p(np.negative(no, out=no), out=no)
-    return -float(sum(np.maximum(part, floor, out=part).sum() for part in logs)) / len(c)
+        for p, q in _blocks(c, y):
+            happened = q == 1
+            for logs in (np.log(p[happened]), np.log1p(-p[~happened])):
+                total -= float(np.maximum(logs, floor).sum())
+    return total / len(c)
 
 
 def ece_brier_mean(confidence: Any, outcome: Any, *, n_bins: int = 10) -> float:
@@ -120,8 +126,12 @@ def c_slope(confidence: Any, outcome: Any) -> float:
     span = c.max() - c.min()
     if span == 0:
         return np.nan
-    spread = (c - c.mean()) / span  # of order 1, so that squares of tiny differences do not vanish
-    return float(spread @ y / (spread @ spread) / span)
+    middle, product, square = c.mean(), 0.0, 0.0
+    for p, q in _blocks(c, y):
+        spread = (p - middle) / span  # of order 1, so that squares of tiny differences do not vanish
+        product += float(spread @ q)
+        square += float(spread @ spread)
+    return float(product / square / span)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +150,10 @@ def ece_plus(probs: Any, targets: Any) -> EcePlus:
 
     Labels that are never present are left out (MADE). A label that the model did not score has probability 0.
     """
-    p, present = unit_interval("probs", probs, ndim=2), outcomes("targets", targets, ndim=2)
+    p, present = unit_interval("probs", probs, ndim=2), indicators("targets", targets)
     same_length(probs=p, targets=present)
     same_length(labels_of_probs=p.T, labels_of_targets=present.T)
-    counts = present.sum(axis=0)
+    counts = per_column(present)
     used = counts > 0
     per_label = np.full(len(counts), np.nan)
     per_label[used] = 1 - np.einsum("ij,ij->j", p, present)[used] / counts[used]
@@ -176,14 +186,20 @@ def bin_numbers(confidence: Array, n_bins: int, closed: Closed) -> NDArray[np.in
 
 def _bin_sums(c: Array, y: Array, n_bins: int, closed: Closed) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
     """Per bin: how many rows, the sum of their confidences, the sum of their outcomes."""
-    m = whole("n_bins", n_bins)
+    m = whole_number("n_bins", n_bins, least=1)
     one_of("closed", closed, ("left", "right"))
-    number = bin_numbers(c, m, closed)
-    return (
-        np.bincount(number, minlength=m),
-        np.bincount(number, weights=c, minlength=m),
-        np.bincount(number, weights=y, minlength=m),
-    )
+    counts, sure, right = np.zeros(m, dtype=np.intp), np.zeros(m), np.zeros(m)
+    for p, q in _blocks(c, y):
+        number = bin_numbers(p, m, closed)
+        counts += np.bincount(number, minlength=m)
+        sure += np.bincount(number, weights=p, minlength=m)
+        right += np.bincount(number, weights=q, minlength=m)
+    return counts, sure, right
+
+
+def _blocks(c: Array, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Parts of both that fit into the processor's cache with what is computed from them."""
+    return ((c[start : start + BLOCK], y[start : start + BLOCK]) for start in range(0, len(c), BLOCK))
 
 
 def _pair(confidence: Any, outcome: Any) -> tuple[Array, Array]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from audit.ranking import Ranking
-from uncertainty.checks import Array, InvalidInput, finite, one_of, outcomes, same_length
+from audit.ranking import Ranking, inner
+from uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
 
 
 def spearman(a: Any, b: Any) -> float:
@@ -26,9 +26,9 @@ def spearman_pooled(u: Any, correct: Any) -> float:
 
     What MADE's script computes; below 0 is good, since a score is high where errors are.
     """
-    ranking, right = Ranking.by("u", u), outcomes("correct", correct)
+    ranking, right = Ranking.by("u", u), indicators("correct", correct, ndim=1)
     same_length(u=ranking, correct=right)
-    return _spearman(ranking, Ranking.by("correct", right))
+    return _point_biserial(ranking, right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,11 @@ class LabelCorrelations:
 
 def spearman_per_label(u: Any, correct: Any) -> LabelCorrelations:
     """Correlation of `u` [n, L] with 0/1 `correct` [n, L] within each label (MADE A.5); below 0 is good."""
-    scores, right = finite("u", u, ndim=2), outcomes("correct", correct, ndim=2)
+    scores, right = finite("u", u, ndim=2), indicators("correct", correct)
     if scores.shape != right.shape:
         raise InvalidInput(f"u has shape {scores.shape}, correct {right.shape}")
     columns = zip(scores.T, right.T, strict=True)
-    per_label = np.array([_spearman(Ranking.by("u", s), Ranking.by("correct", r)) for s, r in columns])
+    per_label = np.array([_point_biserial(Ranking.by("u", s), r) for s, r in columns])
     used = per_label[~np.isnan(per_label)]
     return LabelCorrelations(
         mean=float(used.mean()) if len(used) else np.nan, per_label=per_label, n_labels_used=len(used)
@@ -64,11 +64,17 @@ class Kendall:
 def kendall_tau_b(a: Any, b: Any) -> Kendall:
     """Kendall's tau-b of `a` [n] and `b` [n], with the two-sided p-value of the normal limit corrected for ties."""
     x, y = finite("a", a), finite("b", b)
-    n = same_length(a=x, b=y)
+    same_length(a=x, b=y)
     if x.min() == x.max() or y.min() == y.max():
         return Kendall(tau=np.nan, p_value=np.nan)
-    if n == 2:  # scipy's correction for ties divides by n - 2; two different pairs are one standard deviation away
-        return Kendall(tau=1.0 if (x[0] < x[1]) == (y[0] < y[1]) else -1.0, p_value=2 * float(special.ndtr(-1.0)))
+    for first, second in ((x, y), (y, x)):
+        low, high = second.min(), second.max()
+        if not np.isin(second[:100], (low, high)).all():  # a glance, so that most scores are not read through
+            continue
+        marked = second == high
+        if (marked | (second == low)).all():
+            return _kendall_of_flags(Ranking.by("a", first), marked)
+    # more than two rows from here on: scipy's p-value divides by zero for two
     result = stats.kendalltau(x, y, method="asymptotic")
     return Kendall(tau=float(result.statistic), p_value=float(result.pvalue))
 
@@ -91,13 +97,48 @@ def benefit_z(values: Mapping[str, Any], directions: Mapping[str, str]) -> dict[
 def _benefit_z(values: Array, direction: str) -> Array:
     one_of("directions", direction, ("higher", "lower", "zero"))
     benefit = {"higher": values, "lower": -values, "zero": -np.abs(values)}[direction]
-    if benefit.min() == benefit.max():
+    spread = benefit.std()
+    if benefit.min() == benefit.max() or spread == 0:  # equal numbers may have a mean that rounds to another
         return np.zeros(len(benefit))
-    return np.asarray((benefit - benefit.mean()) / benefit.std())
+    return np.asarray((benefit - benefit.mean()) / spread)
 
 
 def _spearman(a: Ranking, b: Ranking) -> float:
-    if len(a.starts) == 1 or len(b.starts) == 1:
+    x, y = a.ranks(), b.ranks()
+    by_row = np.empty(len(b))
+    by_row[b.order] = y
+    return _pearson(inner(x, by_row[a.order]), x, y)
+
+
+def _point_biserial(a: Ranking, marked: Mask) -> float:
+    """Spearman with 0/1 values, whose ranks are a straight line of the values: no need to rank them."""
+    x, y = a.ranks(), marked[a.order] - np.count_nonzero(marked) / len(marked)
+    return _pearson(inner(x, y), x, y)
+
+
+def _pearson(product: float, x: Array, y: Array) -> float:
+    """Of centred values; NaN when one is constant."""
+    if x[0] == x[-1] or y.min() == y.max():
         return np.nan
-    x, y = a.centred_ranks(), b.centred_ranks()
-    return float(np.clip(x @ y / np.sqrt(x @ x) / np.sqrt(y @ y), -1, 1))  # rounding may lead a little beyond
+    return float(
+        np.clip(product / np.sqrt(inner(x, x)) / np.sqrt(inner(y, y)), -1, 1)
+    )  # rounding may lead a little beyond
+
+
+def _kendall_of_flags(ranking: Ranking, marked: Mask) -> Kendall:
+    """Kendall with 0/1 values: concordant less discordant pairs is a count of marked rows, in one pass.
+
+    The variance is that of Kendall (1970) with both corrections for ties, as in scipy.stats.kendalltau.
+    """
+    n, k = len(marked), int(np.count_nonzero(marked))
+    inside = np.diff(ranking.running_counts(marked), prepend=0)
+    surplus = int(inside @ (ranking.starts + ranking.ends - n))  # per marked row, rows below less rows above
+    sizes = (ranking.ends - ranking.starts).astype(np.float64), np.array([k, n - k], dtype=np.float64)
+    pairs = [float(np.sum(t * (t - 1))) for t in sizes]
+    triples = [float(np.sum(t * (t - 1) * (t - 2))) for t in sizes]
+    spread = [float(np.sum(t * (t - 1) * (2 * t + 5))) for t in sizes]
+    every = float(n) * (n - 1)
+    variance = (every * (2 * n + 5) - sum(spread)) / 18 + pairs[0] * pairs[1] / (2 * every)
+    variance += triples[0] * triples[1] / (9 * every * max(n - 2, 1))  # no triples where n is 2
+    tau = surplus / np.sqrt(every - pairs[0]) / np.sqrt(every - pairs[1]) * 2
+    return Kendall(tau=float(tau), p_value=2 * float(special.ndtr(-abs(surplus) / np.sqrt(variance))))

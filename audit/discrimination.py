@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.ranking import Ranking
-from uncertainty.checks import Array, one_of, outcomes, same_length
+from audit.ranking import Ranking, inner
+from uncertainty.checks import Mask, indicators, one_of, same_length
 
 
 def roc_auc(labels: Any, scores: Any) -> float:
@@ -18,14 +18,14 @@ def roc_auc(labels: Any, scores: Any) -> float:
 
     `labels` [n] are 0/1, `scores` [n] higher for positives (Mann & Whitney 1947).
     """
-    y, ranking = _pair("labels", labels, scores, "scores")
-    return _roc_auc(y, ranking)
+    positive, ranking = _pair("labels", labels, scores, "scores")
+    return _roc_auc(positive, ranking)
 
 
 def error_roc_auc(correct: Any, u: Any) -> float:
     """ROC-AUC of the score `u` [n] for finding errors among 0/1 `correct` [n]; 1/2 is chance."""
     right, ranking = _pair("correct", correct, u, "u")
-    return _roc_auc(1 - right, ranking)
+    return _roc_auc(~right, ranking)
 
 
 def au_prc(labels: Any, scores: Any, *, rule: Literal["step", "trapezoid"] = "step") -> float:
@@ -34,41 +34,43 @@ def au_prc(labels: Any, scores: Any, *, rule: Literal["step", "trapezoid"] = "st
     `step` is average precision, sum (R_i - R_{i-1}) P_i over the distinct scores from the highest down; `trapezoid`
     joins the points by lines, from (0, 1) on, and is optimistic.
     """
-    y, ranking = _pair("labels", labels, scores, "scores")
-    return _au_prc(y, ranking, rule)
+    positive, ranking = _pair("labels", labels, scores, "scores")
+    return _au_prc(positive, ranking, rule)
 
 
 def error_au_prc(correct: Any, u: Any, *, rule: Literal["step", "trapezoid"] = "step") -> float:
     """Area under the precision-recall curve of `u` [n] with the errors as positives; NaN without errors."""
     right, ranking = _pair("correct", correct, u, "u")
-    return _au_prc(1 - right, ranking, rule)
+    return _au_prc(~right, ranking, rule)
 
 
-def _roc_auc(y: Array, ranking: Ranking) -> float:
-    positives = float(y.sum())
-    negatives = len(y) - positives
-    if positives == 0 or negatives == 0:
+def _roc_auc(positive: Mask, ranking: Ranking) -> float:
+    n, positives = len(positive), int(np.count_nonzero(positive))
+    if positives in (0, n):
         return np.nan
-    totals = ranking.totals(y)
-    # a positive of a group outscores the negatives below the group and ties with those in it; all exact halves
-    twice_rank = ranking.starts + ranking.ends + 1
-    return (float(totals @ twice_rank) - positives * (positives + 1)) / (2 * positives * negatives)
+    if ranking.has_ties:
+        inside = np.diff(ranking.running_counts(positive), prepend=0)
+        twice_ranks = int(inside @ (ranking.starts + ranking.ends + 1))  # a tied row has the mean rank of its group
+    else:
+        twice_ranks = 2 * int(np.flatnonzero(positive[ranking.order]).sum() + positives)
+    return (twice_ranks - positives * (positives + 1)) / (2 * positives * (n - positives))
 
 
-def _au_prc(y: Array, ranking: Ranking, rule: Literal["step", "trapezoid"]) -> float:
+def _au_prc(positive: Mask, ranking: Ranking, rule: Literal["step", "trapezoid"]) -> float:
     one_of("rule", rule, ("step", "trapezoid"))
-    totals = ranking.totals(y)[::-1]
-    found = np.cumsum(totals)
-    if found[-1] == 0:
+    positives = int(np.count_nonzero(positive))
+    if positives == 0:
         return np.nan
-    precision = found / (len(y) - ranking.starts[::-1])
+    before = np.append(0, ranking.running_counts(positive))[:-1]  # positives with a lower score than each group's
+    found = positives - before
+    precision = found / (len(positive) - ranking.starts)
     if rule == "trapezoid":
-        precision = (precision + np.append(1.0, precision[:-1])) / 2
-    return float(totals @ precision / found[-1])
+        precision = (precision + np.append(precision[1:], 1.0)) / 2
+    return inner(np.diff(before, append=positives), precision) / positives
 
 
-def _pair(name: str, values: Any, scores: Any, scores_name: str) -> tuple[Array, Ranking]:
-    y, ranking = outcomes(name, values), Ranking.by(scores_name, scores)
-    named: dict[str, Sized] = {name: y, scores_name: ranking}
+def _pair(name: str, values: Any, scores: Any, scores_name: str) -> tuple[Mask, Ranking]:
+    marked, ranking = indicators(name, values, ndim=1), Ranking.by(scores_name, scores)
+    named: dict[str, Sized] = {name: marked, scores_name: ranking}
     same_length(**named)
-    return y, ranking
+    return marked, ranking

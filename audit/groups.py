@@ -13,7 +13,7 @@ from audit.categories import from_list, grouped
 from audit.discrimination import error_roc_auc, roc_auc
 from audit.predictive_quality import macro_f1
 from audit.selective import n_rc_auc, prr, rc_auc
-from uncertainty.checks import InvalidInput, one_of, whole
+from uncertainty.checks import InvalidInput, one_of, whole_number
 
 METRICS: dict[str, Callable[..., float]] = {
     "ece": ece,
@@ -44,7 +44,7 @@ def groupwise(metric: str, groups: Any, inputs: Mapping[str, Any], *, min_n: int
     of fewer than `min_n` rows gets NaN; its rows are checked all the same.
     """
     one_of("metric", metric, tuple(METRICS))
-    function, least = METRICS[metric], whole("min_n", min_n)
+    function, least = METRICS[metric], whole_number("min_n", min_n, least=1)
     codes, names = grouped("groups", groups)
     columns, options = _split(function, inputs, len(codes))
     order = np.argsort(codes, kind="stable")

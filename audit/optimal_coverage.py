@@ -6,12 +6,13 @@ sure, or a `Ranking` of it. What is kept is kept in stable order: of two tied ro
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from audit.categories import Codes, encode
-from audit.predictive_quality import macro_f1_of_codes, macro_f1_prefixes
+from audit.predictive_quality import ClassCounts, class_counts, macro_f1_prefixes
 from audit.ranking import Ranking, Ties
 from uncertainty.checks import Array, Mask, finite, fraction, one_of, same_length, snapped_ceil, snapped_floor
 
@@ -62,7 +63,7 @@ def excess_auopt_rc(y_true: Any, y_pred: Any, u: Any, *, ties: Ties = "mean") ->
 def trust_index(y_true: Any, y_pred: Any, u: Any, *, coverage: Coverage = "macro_f1") -> float:
     """Macro F1 of the floor(coverage n) surest rows (TI; TI@95 at 0.95); NaN when nothing is kept."""
     rows = _Rows.of(y_true, y_pred, u)
-    return rows.macro_f1(rows.kept("coverage", coverage))
+    return rows.counts_of(rows.kept("coverage", coverage)).macro_f1()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +94,10 @@ def rejection_report(
     """Reject the ceil(rate n) least sure rows, for each of `rates` in [0, 1]."""
     shares = [fraction("rates", rate) for rate in finite("rates", rates).tolist()]
     rows = _Rows.of(y_true, y_pred, u)
-    full = rows.macro_f1(len(rows))
-    return [rows.reject(rate, full) for rate in shares]
+    return [rows.reject(rate) for rate in shares]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:
     true: Codes
     predicted: Codes
@@ -123,32 +123,28 @@ class _Rows:
         """How many rows a coverage is: floor(coverage n)."""
         if isinstance(coverage, str):
             one_of(name, coverage, ("macro_f1", "accuracy"))
-            coverage = self.macro_f1(len(self)) if coverage == "macro_f1" else 1 - float(self.wrong.mean())
+            coverage = self.counts.macro_f1() if coverage == "macro_f1" else 1 - float(self.wrong.mean())
         return snapped_floor(fraction(name, coverage) * len(self))
 
-    def macro_f1(self, k: int) -> float:
-        """Of the k surest rows."""
-        if k == len(self):
-            return macro_f1_of_codes(self.true, self.predicted, self.n_classes)
-        first = self.ranking.order[:k]
-        return macro_f1_of_codes(self.true[first], self.predicted[first], self.n_classes)
+    @cached_property
+    def counts(self) -> ClassCounts:
+        return class_counts(self.true, self.predicted, self.n_classes)
 
-    def reject(self, rate: float, full: float) -> Rejection:
-        n, m = len(self), snapped_ceil(rate * len(self))
-        rejected, kept = self.ranking.order[n - m :], self.ranking.order[: n - m]
-        caught, errors = int(self.wrong[rejected].sum()), int(self.wrong.sum())
-        value = self.macro_f1(n - m)
+    def counts_of(self, k: int) -> ClassCounts:
+        """Of the k surest rows: all of them less the others, which are the fewer."""
+        others = self.ranking.order[k:]
+        return self.counts - class_counts(self.true[others], self.predicted[others], self.n_classes)
+
+    def reject(self, rate: float) -> Rejection:
+        m, n_errors = snapped_ceil(rate * len(self)), int(np.count_nonzero(self.wrong))
+        kept, rejected = self.counts_of(len(self) - m), self.ranking.order[len(self) - m :]
+        caught = int(np.count_nonzero(self.wrong[rejected]))
         return Rejection(
             rate=rate,
             n_rejected=m,
-            macro_f1=value,
-            delta_macro_f1=value - full,
+            macro_f1=kept.macro_f1(),
+            delta_macro_f1=kept.macro_f1() - self.counts.macro_f1(),
             rejected_error_precision=caught / m if m else np.nan,
-            error_recall=caught / errors if errors else np.nan,
-            n_classes_lost=self._classes(self.ranking.order) - self._classes(kept),
+            error_recall=caught / n_errors if n_errors else np.nan,
+            n_classes_lost=self.counts.n_present - kept.n_present,
         )
-
-    def _classes(self, rows: Codes) -> int:
-        """How many classes occur, true or predicted."""
-        named = np.bincount(self.true[rows], minlength=self.n_classes)
-        return int(np.count_nonzero(named + np.bincount(self.predicted[rows], minlength=self.n_classes)))

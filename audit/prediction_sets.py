@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.categories import grouped
+from audit.tally import per_row
 from uncertainty.checks import Array, InvalidInput, Mask, finite, same_length
 
 
@@ -84,7 +85,7 @@ def _membership(sets: Any, truth: Any, n_options: int | None) -> tuple[NDArray[n
             raise InvalidInput(f"sets has {sets.shape[1]} options, counts {n_options}")
         right = _indices("truth", truth, sets.shape[1])
         same_length(sets=sets, truth=right)
-        return np.count_nonzero(sets, axis=1), sets[np.arange(len(right)), right]
+        return per_row(sets), sets[np.arange(len(right)), right]
     if isinstance(sets, str | bytes | Mapping) or isinstance(truth, str | bytes | Mapping):
         raise InvalidInput("sets and truth are not lists")
     try:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.categories import Codes, encode
-from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole
+from audit.tally import Counts, per_column, per_row
+from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole_number
 
 Absent = Literal["zero", "exclude"]
 """What a label that is neither true nor predicted anywhere does to a mean: counts as 0, or stays out."""
@@ -19,17 +19,36 @@ BUCKETS = ("head", "medium", "tail", "extreme_tail")
 def macro_f1(y_true: Any, y_pred: Any) -> float:
     """Mean F1 over the classes that occur in `y_true` [n] or `y_pred` [n], one class a row."""
     (true, predicted), n_classes = encode(y_true=y_true, y_pred=y_pred)
-    return macro_f1_of_codes(true, predicted, n_classes)
+    return class_counts(true, predicted, n_classes).macro_f1()
 
 
-def macro_f1_of_codes(true: Codes, predicted: Codes, n_classes: int) -> float:
-    """`macro_f1` of classes that are numbered already; NaN without rows."""
-    if len(true) == 0:
-        return np.nan
-    hits = np.bincount(true[true == predicted], minlength=n_classes)
-    named = np.bincount(true, minlength=n_classes) + np.bincount(predicted, minlength=n_classes)
-    present = named > 0
-    return float((2 * hits[present] / named[present]).mean())
+@dataclass(frozen=True, kw_only=True)
+class ClassCounts:
+    """Per class [C]: how many rows have it rightly, and how often it is named, as true or as predicted."""
+
+    hits: Counts
+    named: Counts
+
+    def __sub__(self, other: "ClassCounts") -> "ClassCounts":
+        return ClassCounts(hits=self.hits - other.hits, named=self.named - other.named)
+
+    @property
+    def n_present(self) -> int:
+        """Classes that are named at all."""
+        return int(np.count_nonzero(self.named))
+
+    def macro_f1(self) -> float:
+        """NaN when no class is named, that is, without rows."""
+        present = self.named > 0
+        return float((2 * self.hits[present] / self.named[present]).mean()) if present.any() else np.nan
+
+
+def class_counts(true: Codes, predicted: Codes, n_classes: int) -> ClassCounts:
+    """Count rows [n] whose classes are numbered from 0 to `n_classes` - 1."""
+    return ClassCounts(
+        hits=np.bincount(true[true == predicted], minlength=n_classes),
+        named=np.bincount(true, minlength=n_classes) + np.bincount(predicted, minlength=n_classes),
+    )
 
 
 def macro_f1_prefixes(true: Codes, predicted: Codes, n_classes: int) -> Array:
@@ -72,7 +91,7 @@ def label_buckets(counts: Any, n_train: int) -> list[str]:
     numbers = np.asarray(counts)
     if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
         raise InvalidInput("counts is not a list of whole numbers")
-    n = whole("n_train", n_train)
+    n = whole_number("n_train", n_train, least=1)
     if numbers.min() < 0 or numbers.max() > n:
         raise InvalidInput("counts has a number below 0 or above n_train")
     limits = ((100, "head"), (1000, "medium"), (10000, "tail"))
@@ -84,6 +103,8 @@ def macro_f1_by_bucket(
 ) -> dict[str, float]:
     """`macro_f1_multilabel` over the labels of each bucket; NaN for a bucket without labels."""
     f1 = _label_f1(y_true, y_pred)
+    if not isinstance(buckets, Sequence | np.ndarray):
+        raise InvalidInput("buckets is not a list of words")
     for name in buckets:
         one_of("buckets", name, BUCKETS)
     same_length(labels=f1, buckets=buckets)
@@ -106,7 +127,7 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
     """
     if isinstance(y_true, np.ndarray) and isinstance(y_pred, np.ndarray) and y_true.ndim == y_pred.ndim == 2:
         true, predicted = _label_pair(y_true, y_pred)
-        shared, either = _row_counts(true & predicted), _row_counts(true | predicted)
+        shared, either = per_row(true & predicted), per_row(true | predicted)
     else:
         true_sets, predicted_sets = _sets("y_true", y_true), _sets("y_pred", y_pred)
         if same_length(y_true=true_sets, y_pred=predicted_sets) == 0:
@@ -127,8 +148,8 @@ def _mean_f1(f1: Array, absent: Absent) -> float:
 def _label_f1(y_true: Any, y_pred: Any) -> Array:
     """[L], NaN for a label that is neither true nor predicted."""
     true, predicted = _label_pair(y_true, y_pred)
-    hits = _column_counts(true & predicted)
-    named = _column_counts(true) + _column_counts(predicted)
+    hits = per_column(true & predicted)
+    named = per_column(true) + per_column(predicted)
     return np.where(named == 0, np.nan, 2 * hits / np.maximum(named, 1))
 
 
@@ -137,14 +158,6 @@ def _label_pair(y_true: Any, y_pred: Any) -> tuple[Mask, Mask]:
     if true.shape != predicted.shape:
         raise InvalidInput(f"y_true has shape {true.shape}, y_pred {predicted.shape}")
     return true, predicted
-
-
-def _column_counts(array: Mask) -> NDArray[np.intp]:
-    return np.asarray(np.count_nonzero(array, axis=0))
-
-
-def _row_counts(array: Mask) -> NDArray[np.intp]:
-    return np.asarray(np.count_nonzero(array, axis=1))
 
 
 def _sets(name: str, rows: Any) -> list[frozenset[Any]]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, finite, one_of
+from uncertainty.checks import Array, Mask, finite, one_of
 
 Ties = Literal["mean", "stable"]
 """What a tied row carries: the mean of its tie group, or its own value in order of row."""
@@ -20,8 +20,8 @@ class Ranking:
     order: NDArray[np.intp]
     """[n], rows; those that tie stay in the order in which they came."""
 
-    starts: NDArray[np.intp]
-    """[g], places in `order`."""
+    first: Mask
+    """[n], by place in `order`: True where a row does not tie with the one before."""
 
     @classmethod
     def by(cls, name: str, scores: "Any | Ranking") -> "Ranking":
@@ -32,30 +32,33 @@ class Ranking:
     def _sorted(cls, scores: Array) -> "Ranking":
         n = len(scores)
         order = np.argsort(scores)  # not stable, and several times faster than the stable kind
-        starts, group = _groups(scores[order])
-        if len(starts) < n:  # inside each tie group, sort the rows: whole numbers sort faster than pairs
-            keys = group * n
-            order += keys
+        ranked = scores[order]
+        first = np.ones(n, dtype=bool)
+        np.not_equal(ranked[1:], ranked[:-1], out=first[1:])
+        if not first.all():  # inside each tie group, sort the rows: whole numbers sort faster than pairs
+            group = np.cumsum(first, dtype=np.intp)
+            group *= n
+            order += group
             order.sort()
-            order -= keys
-        return cls(order=order, starts=starts)
+            order -= group
+        return cls(order=order, first=first)
 
     def __len__(self) -> int:
         return len(self.order)
 
-    @property
+    @cached_property
     def has_ties(self) -> bool:
-        return len(self.starts) < len(self.order)
+        return not self.first.all()
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """[g], the place in `order` where each group begins."""
+        return np.flatnonzero(self.first)
 
     @cached_property
     def ends(self) -> NDArray[np.intp]:
         """[g], the place after the last row of each group."""
         return np.append(self.starts[1:], len(self))
-
-    @property
-    def sizes(self) -> NDArray[np.intp]:
-        """[g], rows in each group."""
-        return self.ends - self.starts
 
     def ranked(self, values: Array, *, ties: Ties = "mean") -> Array:
         """Return [n]: `values` in this order, each tied row with the mean of its group or its own."""
@@ -63,23 +66,27 @@ class Ranking:
         ranked = values[self.order]
         if ties == "stable" or not self.has_ties:
             return ranked
-        return np.repeat(np.add.reduceat(ranked, self.starts) / self.sizes, self.sizes)
+        sizes = self.ends - self.starts
+        return np.repeat(np.add.reduceat(ranked, self.starts) / sizes, sizes)
 
-    def totals(self, values: Array) -> Array:
-        """Return [g]: the sum of `values` over each group."""
-        ranked = values[self.order]
-        return np.add.reduceat(ranked, self.starts) if self.has_ties else ranked
+    def running_counts(self, marked: Mask) -> NDArray[np.intp]:
+        """Return [g]: how many rows are marked, of those up to the end of each group."""
+        counts = np.cumsum(marked[self.order], dtype=np.intp)
+        return counts[self.ends - 1] if self.has_ties else counts
 
     def prefix_means(self, values: Array, *, ties: Ties = "mean") -> Array:
         """Return [n]: the mean of `values` over the first k rows, k = 1..n."""
         return running_means(self.ranked(values, ties=ties))
 
-    def centred_ranks(self) -> Array:
-        """Return [n], by row: the average rank less the mean of all ranks, (n+1)/2."""
-        ranks = np.empty(len(self))
+    def ranks(self) -> Array:
+        """Return [n], by place in `order`: the average rank less the mean of all ranks, (n+1)/2."""
         middle = (self.starts + self.ends - len(self)) / 2
-        ranks[self.order] = np.repeat(middle, self.sizes) if self.has_ties else middle
-        return ranks
+        return np.repeat(middle, self.ends - self.starts) if self.has_ties else middle
+
+
+def inner(a: NDArray[Any], b: Array) -> float:
+    """Return the sum of products of two arrays [n], on one thread: BLAS would wait for cores that others use."""
+    return float(np.einsum("i,i", a, b))
 
 
 def running_means(values: Array) -> Array:
@@ -87,11 +94,3 @@ def running_means(values: Array) -> Array:
     means = np.cumsum(values)
     means /= np.arange(1, len(values) + 1)
     return means
-
-
-def _groups(ascending: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each run of equal values begins, and [n] the number of the run."""
-    first = np.empty(len(ascending), dtype=bool)
-    first[0] = True
-    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    return np.flatnonzero(first), np.cumsum(first, dtype=np.intp)

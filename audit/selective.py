@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ranking import Ranking, Ties, running_means
-from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole
+from audit.ranking import Ranking, Ties, inner, running_means
+from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole_number
 
 Rule = Literal["mean", "sum", "trapezoid"]
 
@@ -71,14 +71,14 @@ def rc_auc(risks: Any, u: Any, *, ties: Ties = "mean", rule: Rule = "mean") -> f
 def n_rc_auc(risks: Any, u: Any, *, ties: Ties = "mean") -> float:
     """RC-AUC between chance (0) and a perfect ranking (1); NaN when all risks are equal. Equals PRR of 1 - risk."""
     loss, ranking = _pair("risks", risks, u)
-    areas = _areas(loss, np.sort(loss), ranking, ties=ties, kept=len(loss))
+    areas = _areas(loss, ranking, ties=ties, kept=len(loss))
     return np.nan if loss.min() == loss.max() else areas.ratio
 
 
 def e_aurc(risks: Any, u: Any, *, ties: Ties = "mean") -> float:
     """Excess area: RC-AUC less that of a perfect ranking (Geifman et al. 2019). 0 is best."""
     loss, ranking = _pair("risks", risks, u)
-    areas = _areas(loss, np.sort(loss), ranking, ties=ties, kept=len(loss))
+    areas = _areas(loss, ranking, ties=ties, kept=len(loss))
     return areas.model - areas.oracle
 
 
@@ -86,7 +86,8 @@ def prr_areas(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float
     """The three areas behind PRR, over the coverages left by rejecting at most `max_rejection` of the rows."""
     worth, ranking = _pair("quality", quality, u)
     kept = _coverages(max_rejection, len(worth))
-    return _areas(worth, np.sort(worth)[::-1], ranking, ties=ties, kept=kept)
+    areas = _areas(-worth, ranking, ties=ties, kept=kept)
+    return Areas(model=-areas.model, oracle=-areas.oracle, random=-areas.random)
 
 
 def prr(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0) -> float:
@@ -98,7 +99,7 @@ def prr(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0
     """
     worth, ranking = _pair("quality", quality, u)
     kept = _coverages(max_rejection, len(worth))
-    areas = _areas(worth, np.sort(worth)[::-1], ranking, ties=ties, kept=kept)
+    areas = _areas(-worth, ranking, ties=ties, kept=kept)
     # at full coverage alone every order has the same mean, so the ratio is 0 / 0
     return np.nan if kept <= 1 or worth.min() == worth.max() else areas.ratio
 
@@ -109,7 +110,7 @@ def prr_grid(quality: Any, u: Any, *, steps: int = 20, ties: Ties = "stable") ->
     ceil(coverage n) rows are kept. For comparison with published values; `prr` needs no grid.
     """
     worth, ranking = _pair("quality", quality, u)
-    intervals = whole("steps", steps, least=2) - 1
+    intervals = whole_number("steps", steps, least=2) - 1
     n = len(worth)
     kept = -(-np.arange(1, intervals + 1) * n // intervals)  # ceil, in whole numbers
 
@@ -129,16 +130,31 @@ def _coverages(max_rejection: float, n: int) -> int:
     return snapped_floor(fraction("max_rejection", max_rejection, open_low=True) * n)
 
 
-def _areas(values: Array, perfect: Array, ranking: Ranking, *, ties: Ties, kept: int) -> Areas:
-    """Mean over the last `kept` coverages of the running means, of the ranking and of the values in perfect order."""
-    model = ranking.prefix_means(values, ties=ties)
+def _areas(risks: Array, ranking: Ranking, *, ties: Ties, kept: int) -> Areas:
+    """Mean over the last `kept` coverages of the running mean risk, in this order and from the lowest risk on."""
+    ranked = ranking.ranked(risks, ties=ties)
     if kept == 0:
         return Areas(model=np.nan, oracle=np.nan, random=np.nan)
+    weights = _place_weights(len(risks), kept)
     return Areas(
-        model=float(model[-kept:].mean()),
-        oracle=float(running_means(perfect)[-kept:].mean()),
-        random=float(values.mean()),  # exact: a random order keeps the mean at every coverage
+        model=inner(weights, ranked) / kept,
+        oracle=inner(weights, np.sort(risks)) / kept,
+        random=float(risks.mean()),  # exact: a random order keeps the mean at every coverage
     )
+
+
+def _place_weights(n: int, kept: int) -> Array:
+    """Return [n]: what the value at place i adds to the last `kept` running means, the sum of 1/k over k >= i.
+
+    Areas are linear in the values (Zhou et al. 2025), so several areas can share these weights.
+    """
+    weights = np.empty(n)
+    from_the_end = weights[::-1]
+    inverse = np.arange(n, n - kept, -1, dtype=np.float64)
+    np.reciprocal(inverse, out=inverse)
+    np.cumsum(inverse, out=from_the_end[:kept])
+    from_the_end[kept:] = from_the_end[kept - 1]
+    return weights
 
 
 def _pair(name: str, values: Any, u: Any) -> tuple[Array, Ranking]:

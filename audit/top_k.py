@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import calibration
-from uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole
+from audit.tally import per_row
+from uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole_number
 
 CHUNK = 1 << 22
 """Cells of a dense matrix that are looked at together, to keep what is copied small."""
@@ -42,7 +43,7 @@ class TopK:
         """From `probs` [n, L] and 0/1 `targets` [n, L]; of tied labels the one with the lowest index goes first."""
         p, present = unit_interval("probs", probs, ndim=2), indicators("targets", targets)
         _same_shape("targets", present, p)
-        labels = highest(p, whole("k", k, most=p.shape[1]))
+        labels = highest(p, whole_number("k", k, most=p.shape[1], least=1))
         return cls(
             scores=np.take_along_axis(p, labels, axis=1),
             hits=np.take_along_axis(present, labels, axis=1),
@@ -68,7 +69,7 @@ class TopK:
             raise InvalidInput("labels names a label twice in one row")
         by_label = np.argsort(index, axis=1)
         ranked = np.take_along_axis(p, by_label, axis=1)
-        first = np.take_along_axis(by_label, highest(ranked, whole("k", k, most=p.shape[1])), axis=1)
+        first = np.take_along_axis(by_label, highest(ranked, whole_number("k", k, most=p.shape[1], least=1)), axis=1)
         chosen = np.take_along_axis(index, first, axis=1)
         width = 1 + max(
             int(index.max()), int(names.max()) if len(names) else 0
@@ -138,12 +139,12 @@ def _highest_columns(scores: Array, k: int) -> NDArray[np.intp]:
     n, width = scores.shape
     last = np.partition(scores, width - k, axis=1)[:, width - k, None]
     chosen = scores >= last
-    crowded = np.flatnonzero(chosen.sum(axis=1) > k)  # more labels tie at rank k than there is room for
+    crowded = np.flatnonzero(per_row(chosen) > k)  # more labels tie at rank k than there is room for
     if len(crowded):
         tied = scores[crowded] == last[crowded]
         room = k - (scores[crowded] > last[crowded]).sum(axis=1, keepdims=True)
         chosen[crowded] &= ~tied | (np.cumsum(tied, axis=1) <= room)
-    return np.nonzero(chosen)[1].reshape(n, k)
+    return np.asarray(np.flatnonzero(chosen) % width).reshape(n, k)
 
 
 def _chunks(scores: Array) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""How fast a running service answers: `make run` in one terminal, `make bench` in another.
+"""How fast a running service answers: `make run` in one terminal, `make bench-load` in another.
 
 Single requests at several concurrencies and batches of 64, through HTTP, with every prediction committed. The client
 runs on the same machine and takes its share of it; read the figures as what two noisy neighbours leave.

@@ -43,16 +43,18 @@ def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") 
     `method="plain"` takes k = ceil(n (1 - alpha)) and falls short of that; it is there to reproduce papers.
     An order statistic, not numpy.quantile: its interpolations return a neighbouring one.
     """
-    ranked = np.sort(finite("scores", scores))
+    values = finite("scores", scores)
     fraction("alpha", real_number("alpha", alpha), open_low=True, open_high=True)
     if method not in ("finite", "plain"):
         raise InvalidInput(f"method is {method!r}; it is 'finite' or 'plain'")
-    n = len(ranked)
-    return order_statistic(ranked, snapped_ceil((n + (method == "finite")) * (1 - alpha)))
+    rank = snapped_ceil((len(values) + (method == "finite")) * (1 - alpha))
+    if 1 <= rank <= len(values):
+        values = np.partition(values, rank - 1)  # as good as sorted for this rank
+    return order_statistic(values, rank)
 
 
 def order_statistic(ranked: Sequence[float] | Array, rank: int) -> float:
-    """Return the value of this rank, counted from 1, of ascending values; past either end it is infinite."""
+    """Return the value of this rank, counted from 1, of values in order; past either end it is infinite."""
     if rank < 1:
         return -np.inf
     return float(ranked[rank - 1]) if rank <= len(ranked) else np.inf

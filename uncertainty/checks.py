@@ -23,6 +23,13 @@ class InvalidInput(ValueError):
 
 def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
+    array = _numbers(name, values, ndim)
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} holds NaN or infinity")
+    return array
+
+
+def _numbers(name: str, values: Any, ndim: int) -> Array:
     try:
         array = np.asarray(values)
         if array.dtype.kind in "SU":  # which NumPy would read as numbers where it can
@@ -34,16 +41,14 @@ def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
         raise InvalidInput(f"{name} has {array.ndim} axes, not {ndim}")
     if array.size == 0:
         raise InvalidInput(f"{name} is empty")
-    if not np.isfinite(array).all():
-        raise InvalidInput(f"{name} holds NaN or infinity")
     return array
 
 
 def unit_interval(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64, each in [0, 1]."""
-    array = finite(name, values, ndim=ndim)
-    if array.min() < 0 or array.max() > 1:
-        raise InvalidInput(f"{name} has a value outside [0, 1]")
+    array = _numbers(name, values, ndim)
+    if not (array.min() >= 0 and array.max() <= 1):  # also NaN, which both hand on
+        raise InvalidInput(f"{name} has a value outside [0, 1], or NaN")
     return array
 
 
@@ -57,8 +62,8 @@ def probability_rows(name: str, values: Any, *, ndim: int = 2) -> Array:
 
 def outcomes(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return 0/1 outcomes as float64; anything else raises."""
-    array = finite(name, values, ndim=ndim)
-    if not np.isin(array, (0.0, 1.0)).all():
+    array = _numbers(name, values, ndim)
+    if not ((array == 0) | (array == 1)).all():
         raise InvalidInput(f"{name} holds something other than 0 and 1")
     return array
 
@@ -94,12 +99,12 @@ def snapped_floor(x: float) -> int:
     return nearest if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)) else int(np.floor(x))
 
 
-def whole_number(name: str, value: Any, *, least: int = 0) -> int:
-    """Return `value` as int if it is a whole number of at least `least`; 3.0 and true are not."""
+def whole_number(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
+    """Return `value` as int if it is a whole number from `least` to `most`; 3.0 and true are not."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidInput(f"{name} is {value!r}, not a whole number")
-    if value < least:
-        raise InvalidInput(f"{name} is {value}, below {least}")
+    if value < least or (most is not None and value > most):
+        raise InvalidInput(f"{name} is {value}; it is at least {least}" + ("" if most is None else f", at most {most}"))
     return int(value)
 
 
@@ -115,15 +120,6 @@ def real_number(name: str, value: Any, *, least: float = -inf, above: float = -i
     if isnan(number) or (isinf(number) and not infinite) or number < least or (number <= above and not infinite):
         raise InvalidInput(f"{name} is {number}, outside its range")
     return number
-
-
-def whole(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
-    """Return `value` if it is a whole number (not a float, not true or false) from `least` to `most`."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} is {value!r}, not a whole number")
-    if value < least or (most is not None and value > most):
-        raise InvalidInput(f"{name} is {value}; it is at least {least}" + ("" if most is None else f", at most {most}"))
-    return int(value)
 
 
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.calibration import (
@@ -30,6 +30,7 @@ def columns(rows):
     return confidence, outcome
 
 
+@settings(deadline=None)
 @given(pairs, st.integers(1, 20))
 def test_every_row_is_in_exactly_one_bin(rows, n_bins):
     for closed in ("left", "right"):
@@ -37,6 +38,7 @@ def test_every_row_is_in_exactly_one_bin(rows, n_bins):
         assert sum(b.count for b in bins) == len(rows)
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_one_bin_measures_the_gap_of_the_means_and_more_bins_find_more(rows):
     confidence, outcome = columns(rows)
@@ -48,6 +50,7 @@ def test_one_bin_measures_the_gap_of_the_means_and_more_bins_find_more(rows):
     assert ace(confidence, outcome) >= gap - 1e-12
 
 
+@settings(deadline=None)
 @given(pairs, st.randoms(use_true_random=False), st.integers(1, 12))
 def test_row_order_does_not_matter(rows, random, n_bins):
     shuffled = random.sample(rows, len(rows))
@@ -77,6 +80,7 @@ def test_tenths_fall_into_the_bin_that_they_close(k):
     assert counts.index(1) == max(k - 1, 0)
 
 
+@settings(deadline=None)
 @given(pairs, st.integers(1, 12))
 def test_adaptive_bins_are_runs_of_equal_size(rows, m):
     c, y = columns(rows)
@@ -123,6 +127,7 @@ def test_the_index_is_the_mean_in_ten_bins():
     assert ece_brier_mean(c, y) == pytest.approx((ece(c, y, n_bins=10) + brier(c, y)) / 2)
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_the_slope_is_that_of_a_straight_line(rows):
     confidence, outcome = columns(rows)

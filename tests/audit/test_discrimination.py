@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_auc_score
 
@@ -13,6 +13,7 @@ rows = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(rows)
 def test_the_areas_are_those_of_scikit_learn(pairs):
     y, s = np.array(pairs, dtype=np.float64).T
@@ -29,6 +30,7 @@ def test_the_areas_are_those_of_scikit_learn(pairs):
         assert np.isnan(au_prc(y, s))
 
 
+@settings(deadline=None)
 @given(rows)
 def test_errors_are_the_positives(pairs):
     y, s = np.array(pairs, dtype=np.float64).T

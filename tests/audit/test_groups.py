@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.groups import METRICS, groupwise
@@ -9,6 +9,7 @@ from uncertainty.checks import InvalidInput
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(rows)
 def test_each_group_has_the_metric_of_its_rows(triples):
     groups, values, flags = (list(column) for column in zip(*triples, strict=True))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
@@ -22,6 +22,7 @@ def columns(triples):
     return np.array(true), np.array(predicted), np.array(u, dtype=np.float64)
 
 
+@settings(deadline=None)
 @given(rows)
 def test_an_oracle_reaches_the_best_value(triples):
     true, predicted, _ = columns(triples)
@@ -33,6 +34,7 @@ def test_an_oracle_reaches_the_best_value(triples):
         assert trust_index(true, predicted, wrong, coverage="accuracy") == 1
 
 
+@settings(deadline=None)
 @given(rows, st.floats(0, 1))
 def test_areas_agree_with_the_definition(triples, coverage):
     true, predicted, u = columns(triples)
@@ -50,6 +52,7 @@ def test_areas_agree_with_the_definition(triples, coverage):
     assert excess_auopt_rc(true, predicted, u) == pytest.approx((curve - perfect)[right:].sum() / n)
 
 
+@settings(deadline=None)
 @given(rows, st.floats(0, 1))
 def test_rejection_agrees_with_the_definition(triples, rate):
     true, predicted, u = columns(triples)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.prediction_sets import set_metrics
@@ -30,6 +30,7 @@ def test_options_may_have_names():
     assert {name: group.coverage for name, group in result.groups.items()} == {"g": 0, "h": 1}
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=12), st.data())
 def test_a_boolean_array_says_the_same(members, data):
     n = len(members)

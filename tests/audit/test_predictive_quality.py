@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
@@ -17,6 +17,7 @@ from uncertainty.checks import InvalidInput
 classes = st.lists(st.tuples(st.integers(-2, 4), st.integers(-2, 4)), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(classes)
 def test_macro_f1_is_that_of_scikit_learn_whatever_the_names_are(rows):
     true, predicted = zip(*rows, strict=True)
@@ -27,6 +28,7 @@ def test_macro_f1_is_that_of_scikit_learn_whatever_the_names_are(rows):
     assert macro_f1(np.array(true).astype(str), np.array(predicted).astype(str)) == expected
 
 
+@settings(deadline=None)
 @given(classes)
 def test_each_prefix_has_the_macro_f1_of_its_rows(rows):
     true, predicted = np.array(rows).T + 2
@@ -38,6 +40,7 @@ def test_a_number_is_not_its_digits():
     assert macro_f1([1, "1"], ["1", 1]) == 0
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(
         lambda n: st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=n, max_size=n)
@@ -84,6 +87,7 @@ def test_sets_overlap():
     assert result.mean == 0.625
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=10))
 def test_arrays_and_lists_overlap_alike(cells):
     table = np.array(cells)
@@ -114,6 +118,7 @@ def test_arrays_and_lists_overlap_alike(cells):
         lambda: macro_f1_by_bucket([[0, 1]], [[0, 1]], ["head"]),
         lambda: macro_f1_by_bucket([[0, 1]], [[0, 1]], ["head", "body"]),
         lambda: macro_f1_by_bucket([[0, 1]], [[0, 1]], ["head", "head"], absent="one"),
+        lambda: macro_f1_by_bucket([[0, 1]], [[0, 1]], None),
         lambda: label_buckets([], 10),
         lambda: label_buckets([1.0], 10),
         lambda: label_buckets([-1], 10),

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.discrimination import au_prc, error_roc_auc
@@ -29,6 +29,7 @@ def mean_over_tie_orders(risk, u, draws=4000):
     return np.mean([rc_auc(risk, np.lexsort((rng.random(len(u)), u)).argsort()) for _ in range(draws)])
 
 
+@settings(deadline=None)
 @given(ranked_outcomes, st.randoms(use_true_random=False))
 def test_row_order_does_not_matter(rows, random):
     shuffled = random.sample(rows, len(rows))
@@ -37,6 +38,7 @@ def test_row_order_does_not_matter(rows, random):
         np.testing.assert_allclose(*values, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(ranked_outcomes)
 def test_an_increasing_map_of_the_score_changes_nothing(rows):
     u, risk = columns(rows)
@@ -55,6 +57,7 @@ def test_an_increasing_map_of_the_score_changes_nothing(rows):
         np.testing.assert_allclose(metric(risk, u), metric(risk, np.exp(u) * 7), atol=1e-12)
 
 
+@settings(deadline=None)
 @given(ranked_risks)
 def test_a_constant_score_is_worth_nothing(rows):
     _, risk = columns(rows)
@@ -67,12 +70,14 @@ def test_a_constant_score_is_worth_nothing(rows):
         assert error_roc_auc(1 - risk, constant) == 0.5
 
 
+@settings(deadline=None)
 @given(ranked_risks)
 def test_the_normalised_area_of_the_risk_is_the_ratio_of_the_quality(rows):
     u, risk = columns(rows)
     np.testing.assert_allclose(n_rc_auc(risk, u), prr(1 - risk, u), atol=1e-9)
 
 
+@settings(deadline=None)
 @given(ranked_risks)
 def test_a_shared_ranking_gives_the_same_numbers(rows):
     u, risk = columns(rows)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import calibration
@@ -20,12 +20,14 @@ def tables(draw):
     return np.array(probs).reshape(n, width), np.array(targets).reshape(n, width), draw(st.integers(1, width))
 
 
+@settings(deadline=None)
 @given(tables())
 def test_the_highest_labels_ties_to_the_lowest_index(table):
     probs, _, k = table
     assert highest(probs, k).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :k].tolist()
 
 
+@settings(deadline=None)
 @given(tables())
 def test_the_metrics_are_those_of_the_pooled_pairs(table):
     probs, targets, k = table
@@ -39,6 +41,7 @@ def test_the_metrics_are_those_of_the_pooled_pairs(table):
     assert precision_at_k(probs, targets, k) == pytest.approx(hits.mean())
 
 
+@settings(deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_candidates_and_true_pairs_say_the_same_as_the_matrix(table, random):
     probs, targets, k = table
