@@ -75,10 +75,11 @@ def fit_selector(
 
 def parts_of(rows: LabelledOutput, recipe: SelectorRecipe, rng: np.random.Generator) -> Parts:
     """Split only where something that is fitted builds on something else that was; where nothing does, share."""
-    n_parts = 1 + recipe.scores_learn + recipe.combination_learns
-    statistics, rest = split(rows, 1 / n_parts, rng) if recipe.scores_learn else (rows, rows)
+    builds_on_statistics = recipe.scores_learn or recipe.predictor_learns
+    n_parts = 1 + builds_on_statistics + recipe.combination_learns
+    statistics, rest = split(rows, 1 / n_parts, rng) if builds_on_statistics else (rows, rows)
     mixing, calibration = split(rest, 0.5, rng) if recipe.combination_learns else (rest, rest)
-    if not recipe.confidence_learns:
+    if not (recipe.confidence_learns or recipe.predictor_learns):
         calibration = rows
     calibration, rule = split(calibration, 0.5, rng) if recipe.policy.certifies else (calibration, calibration)
     return Parts(statistics=statistics, mixing=mixing, calibration=calibration, rule=rule)

@@ -36,5 +36,11 @@ class MostProbable:
 LABEL_LIMITS: dict[str, Callable[..., PredictorRecipe]] = {"fixed": GivenLabelLimit, "max_f1": MaxF1LabelLimits}
 """Ways to come by the limits of labels that do not exclude each other."""
 
+
+def learns(recipe: PredictorRecipe) -> bool:
+    """Whether there is something to fit: fitted limits make the rows that they were fitted on look righter."""
+    return not isinstance(recipe, MostProbable | GivenLabelLimit)
+
+
 FITTED_PREDICTORS = (MostProbable, LabelThresholds)
 """What an artifact may hold in the place of a predictor."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from policies import prediction
 from policies.conformal import LabelSets, fit_label_sets
 from policies.cost import ChowRule
 from policies.decision import Action, Decisions
@@ -170,7 +171,7 @@ class Parts:
     """Labelled rows, apart as far as what is fitted later must not be fitted on what was fitted on before."""
 
     statistics: LabelledOutput
-    """For the scores."""
+    """For the scores and the predictor."""
 
     mixing: LabelledOutput
     """For the combinations of scores."""
@@ -208,6 +209,12 @@ class SelectorRecipe:
         strange than new ones, so nothing must be fitted on its values there."""
         sources = {source for mix in self.combinations.values() for source in mix.sources}
         return any(learns(score) for name, score in self.scores.items() if name in sources | {self.confidence_score})
+
+    @property
+    def predictor_learns(self) -> bool:
+        """Whether the predicted labels hang on limits that are fitted: everything after is fitted to how right they
+        are."""
+        return prediction.learns(self.predictor)
 
     @property
     def combination_learns(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval
+from uncertainty.checks import Array, InvalidInput, outcomes, real_number, same_length, unit_interval
 from uncertainty.logistic import fit_logistic
 
 EPS = 1e-12
@@ -69,6 +69,6 @@ def fit_beta(probs: Any, targets: Any, *, eps: float = EPS) -> BetaMap:
     return BetaMap(a=float(a), b=float(b), c=float(c), eps=eps)
 
 
-def _check_eps(eps: float) -> None:
-    if not 0 < eps < 0.5:
+def _check_eps(eps: Any) -> None:
+    if not 0 < real_number("eps", eps) < 0.5:
         raise InvalidInput(f"eps is {eps}; it lies between 0 and 1/2")

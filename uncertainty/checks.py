@@ -3,7 +3,7 @@
 Bad input raises; a value that is undefined on good input is NaN. Nothing is dropped or repaired silently.
 """
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from math import inf, isinf, isnan
 from numbers import Integral, Real
 from typing import Any
@@ -32,8 +32,10 @@ def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
 def _numbers(name: str, values: Any, ndim: int) -> Array:
     try:
         array = np.asarray(values)
-        if array.dtype.kind in "SU":  # which NumPy would read as numbers where it can
-            raise ValueError("it holds text")
+        if array.dtype.kind not in "biufO" or (
+            array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.flat)
+        ):  # text, of which NumPy would make numbers where it can, or complex numbers, of which it would take a part
+            raise ValueError("it holds something else")
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{name} is not a rectangular array of numbers: {error}") from None
@@ -78,7 +80,7 @@ def same_length(**arrays: Sized) -> int:
 
 def fraction(name: str, value: Any, *, open_low: bool = False, open_high: bool = False) -> float:
     """Return `value` if it lies in [0, 1], ends excluded where asked."""
-    if not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{name} is {value!r}, not a number")
     above = value > 0 if open_low else value >= 0
     below = value < 1 if open_high else value <= 1
@@ -154,3 +156,20 @@ def ascending(name: str, values: Any) -> Array:
     if (np.diff(array) < 0).any():
         raise InvalidInput(f"{name} is not in ascending order")
     return array
+
+
+def memberships(name: str, values: Any) -> NDArray[np.intp]:
+    """Return the number of each row's group, groups being counted in the order in which they first occur.
+
+    A group may have any hashable name but NaN, which is no name: it differs from itself.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} is {values!r}, not a list")
+    names = list(values)
+    try:
+        order = {value: index for index, value in enumerate(dict.fromkeys(names))}
+    except TypeError:
+        raise InvalidInput(f"{name} holds something that cannot be a name") from None
+    if any(value != value for value in order):
+        raise InvalidInput(f"{name} holds NaN")
+    return np.array([order[value] for value in names], dtype=np.intp)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import entr
 
-from uncertainty.checks import Array, InvalidInput, probability_rows
+from uncertainty.checks import Array, one_of, probability_rows
 
 
 def softmax_response(probs: Any) -> Array:
@@ -44,8 +44,7 @@ def mc_entropy(mc_probs: Any) -> Array:
 def probability_variance(mc_probs: Any, *, reduce: Literal["mean", "sum"] = "mean") -> Array:
     """Population variance over passes, averaged (or summed) over classes; the mean lies in [0, 1/4]."""
     variance = _passes(mc_probs).var(axis=1)
-    if reduce not in ("mean", "sum"):
-        raise InvalidInput(f"reduce is {reduce!r}; it is 'mean' or 'sum'")
+    one_of("reduce", reduce, ("mean", "sum"))
     return np.asarray(variance.mean(axis=1) if reduce == "mean" else variance.sum(axis=1))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, fraction
+from uncertainty.checks import Array, fraction, one_of
 from uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
 from uncertainty.trace_scores import TraceLogistic, TraceLogisticScore
 
@@ -56,6 +56,7 @@ class Hybrid:
     def __post_init__(self) -> None:
         for name in ("alpha", "delta_min", "delta_max"):
             fraction(name, getattr(self, name))
+        one_of("variant", self.variant, ("linear", "step"))
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, outcomes, same_length, unit_interval, whole_number
+from uncertainty.checks import Array, one_of, outcomes, same_length, unit_interval, whole_number
 
 Strategy = Literal["uniform", "quantile"]
 
@@ -43,6 +43,7 @@ class HistogramBinning:
 
     def __post_init__(self) -> None:
         whole_number("n_bins", self.n_bins, least=1)
+        one_of("strategy", self.strategy, ("uniform", "quantile"))
 
     def fit(self, evidence: Array, target: Array) -> HistogramMap:
         return fit_histogram(evidence, target, n_bins=self.n_bins, strategy=self.strategy)
@@ -57,6 +58,7 @@ def fit_histogram(probs: Any, targets: Any, *, n_bins: int = 10, strategy: Strat
     p, y = unit_interval("fit_probs", probs), outcomes("fit_targets", targets)
     n = same_length(fit_probs=p, fit_targets=y)
     whole_number("n_bins", n_bins, least=1)
+    one_of("strategy", strategy, ("uniform", "quantile"))
     if strategy == "uniform":
         upper = np.arange(1, n_bins) / n_bins
         bins = np.searchsorted(upper, p, side="right")
@@ -64,8 +66,6 @@ def fit_histogram(probs: Any, targets: Any, *, n_bins: int = 10, strategy: Strat
         middles = (np.arange(n_bins) + 0.5) / n_bins
         values = np.where(counts > 0, np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(counts, 1), middles)
         return HistogramMap(upper=upper, values=values, closed="left")
-    if strategy != "quantile":
-        raise InvalidInput(f"strategy is {strategy!r}; it is 'uniform' or 'quantile'")
     order = np.argsort(p, kind="stable")
     ranked, right = p[order], y[order]
     first_of_tie = np.searchsorted(ranked, ranked, side="left")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite, fraction, same_length, snapped_floor
+from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor
 
 Variant = Literal["linear", "step"]
 
@@ -60,8 +60,7 @@ def fit_hybrid(
     """Keep the two scores [N] of the reference set, row by row the same inputs."""
     strange, torn = finite("reference_epistemic", epistemic), finite("reference_aleatoric", aleatoric)
     n = same_length(reference_epistemic=strange, reference_aleatoric=torn)
-    if variant not in ("linear", "step"):
-        raise InvalidInput(f"variant is {variant!r}; it is 'linear' or 'step'")
+    one_of("variant", variant, ("linear", "step"))
     for name, value in (("alpha", alpha), ("delta_min", delta_min), ("delta_max", delta_max)):
         fraction(name, value)
     ordinary = _ranks(strange, np.sort(strange)) <= snapped_floor(n * delta_min)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, finite, whole_number
+from uncertainty.checks import Array, InvalidInput, finite, real_number, whole_number
 from uncertainty.output import LabelledOutput, Need, Output
 
 EULER = 0.5772156649015329
@@ -88,6 +88,7 @@ class IsolationForest:
     def __post_init__(self) -> None:
         whole_number("trees", self.trees, least=1)
         whole_number("subsample_size", self.subsample_size, least=2)
+        whole_number("seed", self.seed, least=0)
 
     def fit(self, rows: LabelledOutput, quality: Array) -> IsolationTrees:  # noqa: ARG002 - labels play no part
         return fit_isolation_forest(
@@ -102,6 +103,8 @@ def fit_isolation_forest(
     from sklearn.ensemble import IsolationForest as Forest  # here, because only a fit needs it, and it loads slowly
 
     points = finite("train_features", features, ndim=2)
+    whole_number("trees", trees, least=1)
+    whole_number("subsample_size", subsample_size, least=2)
     if len(points) < 2:
         raise InvalidInput("an isolation forest needs at least 2 fitted rows")
     psi = min(subsample_size, len(points))
@@ -125,11 +128,13 @@ def fit_isolation_forest(
 
 def trees_from(nested: Sequence[Mapping[str, Any]], subsample_size: int) -> IsolationTrees:
     """Take trees that are given as nested nodes: {feature, threshold, left, right}, or {size} at a leaf."""
-    if not nested:
-        raise InvalidInput("trees is empty")
+    if isinstance(nested, str | bytes | Mapping) or not isinstance(nested, Sequence) or not nested:
+        raise InvalidInput("trees is no list of trees, or an empty one")
     rows: list[list[float]] = []
 
     def add(node: Mapping[str, Any]) -> int:
+        if not isinstance(node, Mapping):
+            raise InvalidInput(f"a node of a tree is {node!r}")
         place = len(rows)
         if "size" in node:
             rows.append([LEAF, 0, place, place, whole_number("size of a leaf", node["size"], least=0)])
@@ -139,7 +144,7 @@ def trees_from(nested: Sequence[Mapping[str, Any]], subsample_size: int) -> Isol
         except KeyError as missing:
             raise InvalidInput(f"a node of a tree lacks {missing}") from None
         rows.append([])
-        cut = finite("threshold", [threshold])[0]
+        cut = real_number("threshold", threshold)
         rows[place] = [whole_number("feature", feature, least=0), cut, add(left), add(right), 0]
         return place
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from uncertainty.checks import Array, InvalidInput, finite, same_length, unit_interval
+from uncertainty.checks import Array, InvalidInput, finite, one_of, same_length, unit_interval
 
 Interpolation = Literal["linear", "step"]
 
@@ -27,10 +27,15 @@ class IsotonicMap:
 
     def confidence(self, evidence: Array) -> Array:
         """Probability of being right for each value of `evidence`; NaN stays NaN."""
-        if self.interpolation == "linear":
-            return np.interp(evidence, self.knots, self.values)
-        at = np.searchsorted(self.knots, evidence, side="right") - 1  # the largest knot <= evidence
-        return np.where(np.isnan(evidence), np.nan, self.values[np.maximum(at, 0)])
+        x = np.clip(np.asarray(evidence, dtype=np.float64), self.knots[0], self.knots[-1])
+        at = np.searchsorted(self.knots, x, side="right") - 1  # the largest knot <= evidence
+        if self.interpolation == "step" or len(self.knots) == 1:
+            return np.where(np.isnan(x), np.nan, self.values[at])
+        # numpy.interp goes by slopes, which overflow between knots as close as small probabilities are
+        low = np.minimum(at, len(self.knots) - 2)
+        start, end = self.values[low], self.values[low + 1]
+        share = (x - self.knots[low]) / (self.knots[low + 1] - self.knots[low])
+        return np.asarray(np.minimum(start + share * (end - start), end))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,9 @@ class Isotonic:
     reads: ClassVar[str] = "score"
 
     interpolation: Interpolation = "linear"
+
+    def __post_init__(self) -> None:
+        one_of("interpolation", self.interpolation, ("linear", "step"))
 
     def fit(self, evidence: Array, target: Array) -> IsotonicMap:
         return fit_isotonic(evidence, target, interpolation=self.interpolation)
@@ -59,8 +67,8 @@ def fit_isotonic(
     same_length(evidence=x, targets=y, weights=w)
     if w.min() < 0 or w.max() == 0:
         raise InvalidInput("weights must be 0 or more, and not all 0")
-    if interpolation not in ("linear", "step"):
-        raise InvalidInput(f"interpolation is {interpolation!r}; it is 'linear' or 'step'")
+    one_of("interpolation", interpolation, ("linear", "step"))
+    w = w / w.max()
     x, y, w = x[w > 0], y[w > 0], w[w > 0]
     order = np.argsort(x, kind="stable")
     x, y, w = x[order], y[order], w[order]

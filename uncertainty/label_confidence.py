@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, whole_number
+from uncertainty.checks import Array, one_of, whole_number
 from uncertainty.isotonic import Interpolation
 from uncertainty.output import LabelledOutput
 from uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
@@ -43,6 +43,8 @@ class TopKIsotonic:
     def __post_init__(self) -> None:
         whole_number("k", self.k, least=1)
         whole_number("least", self.least, least=1)
+        one_of("mode", self.mode, ("joint", "separate", "per_label"))
+        one_of("interpolation", self.interpolation, ("linear", "step"))
 
     def fit(self, rows: LabelledOutput) -> LabelCalibrator:
         probabilities = rows.output.probabilities

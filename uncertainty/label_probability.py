@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import entr
 
-from uncertainty.checks import Array, InvalidInput, unit_interval
+from uncertainty.checks import Array, one_of, unit_interval
 from uncertainty.output import LabelledOutput, Need, Output
 
 Reduce = Literal["sum", "mean", "max"]
@@ -26,8 +26,7 @@ def binary_entropy(probs: Any) -> Array:
 
 def binary_entropy_sample(probs: Any, *, reduce: Reduce = "sum") -> Array:
     """One number [n] for each row: the sum over its labels, which is in [0, L ln 2], their mean, or the largest."""
-    if reduce not in REDUCTIONS:
-        raise InvalidInput(f"reduce is {reduce!r}; it is one of: {', '.join(REDUCTIONS)}")
+    one_of("reduce", reduce, list(REDUCTIONS))
     return np.asarray(REDUCTIONS[reduce](binary_entropy(probs), axis=1))
 
 
@@ -38,6 +37,9 @@ class BinaryEntropy:
     needs: ClassVar[frozenset[Need]] = frozenset({"probabilities"})
 
     reduce: Reduce = "sum"
+
+    def __post_init__(self) -> None:
+        one_of("reduce", self.reduce, list(REDUCTIONS))
 
     def fit(self, rows: LabelledOutput, quality: Array) -> "BinaryEntropy":  # noqa: ARG002 - nothing to learn
         return self

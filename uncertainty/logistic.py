@@ -1,5 +1,7 @@
 """Logistic regression without a penalty, to the last digits."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
@@ -14,9 +16,11 @@ def fit_logistic(features: Array, targets: Array) -> tuple[Array, float]:
     be separated there is no optimum, and what comes back is very steep. scikit-learn takes 0/1 targets only, and
     stops some digits short of what is asked for here.
     """
-    mean, spread = features.mean(axis=0), features.std(axis=0)
-    spread = np.where(spread > 1e-15 * np.maximum(1, np.abs(mean)), spread, np.inf)
-    z = np.column_stack([(features - mean) / spread, np.ones(len(features))])
+    low = features.min(axis=0)
+    width = features.max(axis=0) - low
+    inside = (features - low) / np.where(width > 0, width, np.inf)  # of any scale and offset: now in [0, 1]
+    mean, spread = inside.mean(axis=0), np.where(width > 0, inside.std(axis=0), np.inf)
+    z = np.column_stack([(inside - mean) / spread, np.ones(len(features))])
 
     def loss(w: Array) -> tuple[float, Array]:
         eta = z @ w
@@ -32,9 +36,22 @@ def fit_logistic(features: Array, targets: Array) -> tuple[Array, float]:
         w = minimize(
             loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-12, "maxiter": 1000}
         ).x
+        w = _polished(w, lambda at: loss(at)[1], curvature)
     else:
         w = start
         with np.errstate(divide="ignore"):
             w[-1] = logit(targets.mean())
     slopes = w[:-1] / spread
-    return slopes, float(w[-1] - slopes @ mean)
+    return slopes / np.where(width > 0, width, 1), float(w[-1] - slopes @ (mean + low / np.where(width > 0, width, 1)))
+
+
+def _polished(w: Array, gradient: Callable[[Array], Array], curvature: Callable[[Array], Array]) -> Array:
+    """Newton's last steps: the optimiser stops where the loss no longer changes, which is after half of the digits."""
+    rest = gradient(w)
+    for _ in range(20):
+        trial = w - np.linalg.solve(curvature(w), rest)
+        left = gradient(trial)
+        if not np.abs(left).max() < np.abs(rest).max() / 2:
+            break
+        w, rest = trial, left
+    return w

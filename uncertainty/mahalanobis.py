@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from uncertainty.checks import Array, InvalidInput, finite, fraction, same_length
+from uncertainty.checks import Array, InvalidInput, finite, fraction, memberships, same_length
 from uncertainty.output import LabelledOutput, Need, Output
 
 WORST_CONDITION = 1e12
@@ -92,29 +92,30 @@ def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> Ma
     """
     rows = finite("features", features, ndim=2)
     fraction("shrinkage", shrinkage)
-    names = list(labels)
-    same_length(features=rows, labels=names)
-    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    member = np.array([order[name] for name in names])
+    member = memberships("labels", labels)
+    same_length(features=rows, labels=member)
 
-    counts = np.bincount(member)
-    means = np.zeros((len(order), rows.shape[1]))
-    np.add.at(means, member, rows)
-    means /= counts[:, None]
+    # from the first row of each class, so that a feature that is constant in it deviates by exactly 0
+    firsts = rows[np.unique(member, return_index=True)[1]]
+    deviations = rows - firsts[member]
+    shifts = np.zeros_like(firsts)
+    np.add.at(shifts, member, deviations)
+    shifts /= np.bincount(member)[:, None]
+    centred = deviations - shifts[member]
 
-    centred = rows - means[member]
-    covariance = centred.T @ centred / len(rows)
-    dimensions = len(covariance)
-    covariance = (1 - shrinkage) * covariance
+    scale = np.abs(centred).max() or 1.0  # so that no square overflows or vanishes
+    centred /= scale
+    dimensions = rows.shape[1]
+    covariance = (1 - shrinkage) * (centred.T @ centred / len(rows))
     covariance[np.diag_indices(dimensions)] += shrinkage * np.square(centred).sum() / len(rows) / dimensions
 
     eigenvalues, directions = np.linalg.eigh(covariance)
-    if eigenvalues[0] <= 0 or eigenvalues[-1] / eigenvalues[0] > WORST_CONDITION:
+    if eigenvalues[0] <= 0 or eigenvalues[-1] > WORST_CONDITION * eigenvalues[0]:
         raise InvalidInput(
             f"the covariance of {len(rows)} embeddings in {dimensions} dimensions is singular or nearly so; "
             "set a shrinkage for mahalanobis, 0.05 say, or fit on more rows"
         )
-    return MahalanobisDistance(means=means, whitening=directions / np.sqrt(eigenvalues))
+    return MahalanobisDistance(means=firsts + shifts, whitening=directions / np.sqrt(eigenvalues) / scale)
 
 
 def fit_relative_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> RelativeDistance:

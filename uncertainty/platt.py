@@ -33,6 +33,9 @@ class Platt:
     smoothing: bool = True
     """Use Platt's targets instead of 0 and 1, which keeps a handful of errors from giving certainty."""
 
+    def __post_init__(self) -> None:
+        _check_smoothing(self.smoothing)
+
     def fit(self, evidence: Array, target: Array) -> PlattMap:
         return fit_platt(evidence, target, smoothing=self.smoothing)
 
@@ -45,6 +48,7 @@ def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMa
     """
     s, y = finite("evidence", evidence), outcomes("targets", targets)
     same_length(evidence=s, targets=y)
+    _check_smoothing(smoothing)
     right = y.sum()
     if smoothing:
         y = np.where(y == 1, (right + 1) / (right + 2), 1 / (len(y) - right + 2))
@@ -55,3 +59,8 @@ def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMa
         return PlattMap(a=0.0, b=float(-logit(y.mean())))
     (slope,), intercept = fit_logistic(s[:, None], y)
     return PlattMap(a=float(-slope), b=-intercept)
+
+
+def _check_smoothing(smoothing: Any) -> None:
+    if not isinstance(smoothing, bool):
+        raise InvalidInput(f"smoothing is {smoothing!r}, not true or false")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length
+from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, same_length
 
 COLDEST, HOTTEST = 0.01, 100.0
 
@@ -58,13 +58,12 @@ def fit_temperature(logits: Any, labels: Any, *, t_min: float = COLDEST, t_max: 
     right = _indices("fit_labels", labels, classes=z.shape[1])
     same_length(fit_logits=z, fit_labels=right)
     _check_range(t_min, t_max)
-    z = z - z.max(axis=1, keepdims=True)
-    of_right = z[np.arange(len(z)), right].mean()
+    lead = z - z[np.arange(len(z)), right][:, None]  # over the right label, and small losses stay small numbers
 
     def slope(inverse: float) -> float:  # of the mean loss, in the inverse temperature, in which it is convex
-        return float((softmax(z * inverse, axis=1) * z).sum(axis=1).mean() - of_right)
+        return float((softmax(lead * inverse, axis=1) * lead).sum(axis=1).mean())
 
-    return TemperatureMap(temperature=1 / _root(slope, 1 / t_max, 1 / t_min))
+    return _best(lead, slope, t_min, t_max)
 
 
 def fit_binary_temperature(
@@ -75,20 +74,30 @@ def fit_binary_temperature(
     same_length(fit_logits=z, fit_targets=y)
     _check_range(t_min, t_max)
 
+    lead = np.where(y == 1, -z, z)
+
     def slope(inverse: float) -> float:
-        return float(np.mean((expit(z * inverse) - y) * z))
+        return float(np.mean(expit(lead * inverse) * lead))
 
-    return TemperatureMap(temperature=1 / _root(slope, 1 / t_max, 1 / t_min))
+    return _best(lead, slope, t_min, t_max)
 
 
-def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Where a non-decreasing slope passes 0, or the end towards which the loss falls."""
-    if slope(low) >= 0:
-        # flat all the way (logits that are all equal): every temperature is as good, and 1 changes nothing
-        return float(np.clip(1.0, low, high)) if slope(high) <= 0 else low
-    if slope(high) <= 0:
-        return high
-    return float(brentq(slope, low, high, xtol=1e-14, rtol=1e-13, maxiter=500))
+def _best(lead: Array, slope: Callable[[float], float], t_min: float, t_max: float) -> TemperatureMap:
+    """Where the slope passes 0, which never falls in the inverse temperature, or the end towards which it points.
+
+    `lead` is what labels have over the right one.
+    """
+    if not lead.any():  # every temperature is as good, and 1 changes nothing
+        return TemperatureMap(temperature=float(np.clip(1.0, t_min, t_max)))
+    if lead.max() <= 0:  # the colder, the better, even where the slope is too small for a number
+        return TemperatureMap(temperature=float(t_min))
+    if slope(1 / t_max) >= 0:
+        return TemperatureMap(temperature=float(t_max))
+    if slope(1 / t_min) <= 0:
+        return TemperatureMap(temperature=float(t_min))
+    return TemperatureMap(
+        temperature=1 / float(brentq(slope, 1 / t_max, 1 / t_min, xtol=1e-14, rtol=1e-13, maxiter=500))
+    )
 
 
 def _divided(logits: Array, temperature: float) -> Array:
@@ -102,6 +111,6 @@ def _indices(name: str, values: Any, *, classes: int) -> NDArray[np.intp]:
     return index.astype(np.intp)
 
 
-def _check_range(t_min: float, t_max: float) -> None:
-    if not 0 < t_min <= t_max < np.inf:
+def _check_range(t_min: Any, t_max: Any) -> None:
+    if not 0 < real_number("t_min", t_min) <= real_number("t_max", t_max):
         raise InvalidInput(f"t_min {t_min} and t_max {t_max}: 0 < t_min <= t_max is needed")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, Mask, outcomes, same_length, unit_interval
+from uncertainty.checks import Array, InvalidInput, Mask, memberships, one_of, outcomes, same_length, unit_interval
 from uncertainty.isotonic import Interpolation, IsotonicMap, fit_isotonic
 
 Mode = Literal["joint", "separate"]
@@ -114,10 +114,9 @@ def fit_top_k(
     Joint maps keep the order of a row's labels but for ties, which their plateaus make: see `in_calibrated_order`.
     """
     p, y = _pairs("fit_probs", probs, "fit_hits", hits)
+    one_of("mode", mode, ("joint", "separate"))
     if mode == "joint":
         return JointTopK(map=fit_isotonic(p.ravel(), y.ravel(), interpolation=interpolation))
-    if mode != "separate":
-        raise InvalidInput(f"mode is {mode!r}; it is 'joint' or 'separate'")
     maps = [fit_isotonic(p[:, rank], y[:, rank], interpolation=interpolation) for rank in range(p.shape[1])]
     return SeparateTopK(maps=IsotonicMaps.of(maps, interpolation))
 
@@ -136,7 +135,9 @@ def fit_per_label(
     """
     top = top_labels(probabilities, k)
     joint = fit_isotonic(
-        np.take_along_axis(probabilities, top, axis=1).ravel(), np.take_along_axis(truth, top, axis=1).ravel()
+        np.take_along_axis(probabilities, top, axis=1).ravel(),
+        np.take_along_axis(truth, top, axis=1).ravel(),
+        interpolation=interpolation,
     )
     held = truth.sum(axis=0)
     enough = (held >= least) & (len(truth) - held >= least)
@@ -160,22 +161,24 @@ def crossfit_isotonic(probs: Any, hits: Any, folds: Any, *, interpolation: Inter
 
     `probs` and `hits` are [n], or [n, k], whose k pairs of a row share its fold; `folds` [n] may be any names.
     """
-    ndim = np.ndim(probs)
-    if ndim not in (1, 2):
-        raise InvalidInput(f"probs has {ndim} axes, not 1 or 2")
-    p, y = _pairs("probs", probs, "hits", hits, ndim=ndim)
-    names = list(folds)
-    same_length(probs=p, folds=names)
-    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    if len(order) < 2:
+    p, y = _pairs("probs", probs, "hits", hits, ndim=2 if _axes(probs) > 1 else 1)
+    member = memberships("folds", folds)
+    same_length(probs=p, folds=member)
+    if member.max() == 0:
         raise InvalidInput("folds are all the same; at least 2 are needed")
-    member = np.array([order[name] for name in names])
     calibrated = np.empty_like(p)
-    for fold in range(len(order)):
+    for fold in range(member.max() + 1):
         here = member == fold
         fitted = fit_isotonic(p[~here].ravel(), y[~here].ravel(), interpolation=interpolation)
         calibrated[here] = fitted.confidence(p[here])
     return calibrated
+
+
+def _axes(values: Any) -> int:
+    try:
+        return np.ndim(values)
+    except ValueError:  # ragged
+        return 2
 
 
 def _pairs(probs_name: str, probs: Any, hits_name: str, hits: Any, *, ndim: int = 2) -> tuple[Array, Array]:

@@ -1,11 +1,26 @@
 import json
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from calibration_store.artifact import ArtifactRefused, pack, unpack
-from policies.threshold import Threshold
+from calibration_store.parts import PARTS, take_apart
+from policies.cost import ChowRule
+from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from policies.prediction import MostProbable
+from policies.selective_risk import SelectiveRisk
+from policies.selector import Parts, SelectorRecipe
+from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from uncertainty.calibrators import CALIBRATORS
+from uncertainty.combination import Hybrid, Logistic
+from uncertainty.histogram_binning import HistogramBinning
+from uncertainty.isotonic import Isotonic
+from uncertainty.label_confidence import TopKIsotonic
+from uncertainty.output import LabelledOutput, Output
+from uncertainty.scores import ONLY_FOR, SCORES
 
 
 def test_what_is_read_decides_exactly_as_what_was_written(files, selector, rows):
@@ -75,3 +90,100 @@ def test_it_fits_the_model_that_it_was_fitted_for_and_no_other(files, identity):
         artifact.check_fits(replace(identity, fingerprint="0" * 64))
     with pytest.raises(ArtifactRefused, match="another label set"):
         artifact.check_fits(replace(identity, labels=("yes", "no", "maybe")))  # the order counts
+
+
+@cache
+def labelled_rows():
+    """Rows of labels that exclude each other, and of labels that do not."""
+    rng = np.random.default_rng(3)
+    n = 240
+    truth = rng.integers(3, size=n)
+    logits = rng.normal(size=(n, 3)) + 2 * np.eye(3)[truth]
+    classes = LabelledOutput.of_classes(
+        Output.from_logits(
+            logits,
+            embedding=rng.normal(size=(n, 4)) + truth[:, None],
+            mc_logits=logits[:, None] + rng.normal(size=(n, 5, 3)),
+        ),
+        truth,
+    )
+    probabilities = expit(rng.normal(size=(n, 6)) * 2)
+    labels = LabelledOutput(
+        output=Output.from_logits(logit(probabilities), link="sigmoid"),
+        truth=rng.random(probabilities.shape) < probabilities,
+        exclusive=False,
+    )
+    return classes, labels
+
+
+SETS = {"exclusive": False, "score": "binary_entropy", "right": "jaccard"}
+CASES = {
+    **{f"score {name}": {"score": name} for name in SCORES if ONLY_FOR.get(name) != "sigmoid"},
+    **{f"calibrator {name}": {"calibrator": CALIBRATORS[name]()} for name in CALIBRATORS},
+    "step": {"calibrator": Isotonic(interpolation="step")},
+    "equal mass": {"calibrator": HistogramBinning(strategy="quantile")},
+    **{f"hybrid {variant}": {"combination": Hybrid(variant=variant)} for variant in ("linear", "step")},
+    "hybrid with nothing ordinary": {"combination": Hybrid(variant="step", delta_min=0)},
+    "logistic": {"combination": Logistic(of=("entropy", "mahalanobis"))},
+    "policy threshold": {"policy": GivenLimit(limit=0.8)},
+    "policy rejection_rate": {"policy": RejectionRate(rate=0.2, otherwise="abstain")},
+    "policy selective_risk": {"policy": SelectiveRisk(max_risk=0.3)},
+    "policy selective_risk, infeasible": {"policy": SelectiveRisk(max_risk=0.001)},
+    "policy cost": {"policy": ChowRule(reject_cost=0.3)},
+    "prediction sets": {"set_alpha": 0.1},
+    "prediction sets of all labels": {"set_alpha": 0.001},
+    **{
+        f"labels {mode}": {**SETS, "label_calibrator": TopKIsotonic(mode=mode, k=3, least=60)}
+        for mode in ("joint", "separate", "per_label")
+    },
+    "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
+    "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
+}
+
+
+@cache
+def fitted(case):
+    """A fitted selector and rows to judge."""
+    settings = dict(CASES[case])
+    rows = labelled_rows()[0 if settings.pop("exclusive", True) else 1]
+    score, combination = settings.pop("score", "softmax_response"), settings.pop("combination", None)
+    names = (score,) if combination is None else (score, "entropy", "mahalanobis")
+    recipe = SelectorRecipe(
+        **{
+            "scores": {name: SCORES[name]() for name in names},
+            "combinations": {} if combination is None else {"mix": combination},
+            "confidence_score": score if combination is None else "mix",
+            "calibrator": Isotonic(),
+            "policy": TargetRisk(max_risk=0.2),
+            "predictor": MostProbable() if rows.exclusive else GivenLabelLimit(limit=0.5),
+            **settings,
+        }
+    )
+    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows)), rows.output
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
+    selector, output = fitted(case)
+    again = unpack(pack(selector, model="toy", identity=identity, facts={})).selector
+    before, after = selector.decide(output), again.decide(output)
+    assert after.decisions == before.decisions
+    assert after.scores.keys() == before.scores.keys()
+    for name, score in before.scores.items():
+        np.testing.assert_array_equal(after.scores[name], score, strict=True)
+    for name in ("confidence", "predicted", "members", "label_confidence"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert take_apart(again)[0] == take_apart(selector)[0]
+
+
+def test_no_part_is_left_at_home():
+    def kinds(value):
+        if is_dataclass(value):
+            yield type(value).__name__
+            value = {field.name: getattr(value, field.name) for field in fields(value)}
+        if isinstance(value, dict):
+            for item in value.values():
+                yield from kinds(item)
+
+    travelled = {kind for case in CASES for kind in kinds(fitted(case)[0])}
+    assert travelled - {"Selector"} == set(PARTS)

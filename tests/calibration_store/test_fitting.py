@@ -1,8 +1,20 @@
+import itertools
+
 import numpy as np
 import pytest
+from scipy.special import logit
+from scipy.stats import binom
 
 from audit.findings import calibration_report, held_out_report
-from calibration_store.fitting import TooFewRows, fit_selector, split
+from calibration_store.fitting import TooFewRows, fit_selector, parts_of, split
+from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from policies.selective_risk import SelectiveRisk
+from policies.selector import SelectorRecipe
+from policies.threshold import TargetRisk
+from uncertainty.calibrators import CALIBRATORS
+from uncertainty.combination import Hybrid, Logistic
+from uncertainty.output import LabelledOutput, Output
+from uncertainty.scores import SCORES
 
 REPORTS = {"report": held_out_report, "cross_report": calibration_report}
 
@@ -36,3 +48,124 @@ def test_the_same_seed_gives_the_same_fit(recipe, rows):
 def test_too_few_rows_are_refused(recipe, rows, n):
     with pytest.raises(TooFewRows, match=f"{n} labelled rows leave"):
         fit_selector(recipe, rows.rows(np.arange(n)), report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+
+
+def numbered(n=240, classes=3, exclusive=True):
+    """Rows that can be recognised: the first feature is their number."""
+    rng = np.random.default_rng(5)
+    logits = rng.normal(size=(n, classes)) * 2
+    output = Output.from_logits(
+        logits,
+        link="softmax" if exclusive else "sigmoid",
+        embedding=np.column_stack([np.arange(n), rng.normal(size=(n, 2))]),
+    )
+    if exclusive:
+        return LabelledOutput.of_classes(output, rng.integers(classes, size=n))
+    return LabelledOutput(output=output, truth=rng.random((n, classes)) < output.probabilities, exclusive=False)
+
+
+FREE, LEARNT = "softmax_response", "mahalanobis"
+HYBRID = {"mix": Hybrid(epistemic=LEARNT, aleatoric=FREE)}
+LOGISTIC_OF_FREE = {"mix": Logistic(of=(FREE, "entropy"))}
+EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "combinations", "policy", "shares", "apart"),
+    [
+        # which share of the rows is for statistics, mixing, calibration and rule; what is named together has none in
+        # common
+        (FREE, {}, EMPIRICAL, (1, 1, 1, 1), []),
+        (FREE, {}, PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
+        (FREE, HYBRID, PROMISE, (1 / 2,) * 4, ["calibration rule", "statistics mixing"]),  # the mix is only reported
+        (LEARNT, {}, EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
+        (LEARNT, {}, PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        ("mix", LOGISTIC_OF_FREE, EMPIRICAL, (1, 1 / 2, 1 / 2, 1 / 2), ["mixing calibration", "mixing rule"]),
+        ("mix", HYBRID, EMPIRICAL, (1 / 3,) * 4, ["statistics mixing calibration", "statistics mixing rule"]),
+        ("mix", HYBRID, PROMISE, (1 / 3, 1 / 3, 1 / 6, 1 / 6), ["statistics mixing calibration rule"]),
+    ],
+)
+def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
+    confidence, combinations, policy, shares, apart
+):
+    recipe = SelectorRecipe(
+        scores={name: SCORES[name]() for name in (FREE, "entropy", LEARNT)},
+        combinations=combinations,
+        confidence_score=confidence,
+        calibrator=CALIBRATORS["isotonic"](),
+        policy=policy,
+    )
+    assert_parts(recipe, numbered(), shares, apart)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "policy", "shares", "apart"),
+    [
+        (GivenLabelLimit(limit=0.5), EMPIRICAL, (1, 1, 1, 1), []),
+        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
+        (MaxF1LabelLimits(), EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
+        (MaxF1LabelLimits(), PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+    ],
+)
+def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on(predictor, policy, shares, apart):
+    recipe = SelectorRecipe(
+        scores={"binary_entropy": SCORES["binary_entropy"]()},
+        confidence_score="binary_entropy",
+        calibrator=CALIBRATORS["isotonic"](),
+        policy=policy,
+        predictor=predictor,
+    )
+    assert_parts(recipe, numbered(exclusive=False), shares, apart)
+
+
+def assert_parts(recipe, rows, shares, apart):
+    parts = parts_of(rows, recipe, np.random.default_rng(0))
+    held = {
+        name: getattr(parts, name).output.embedding[:, 0].tolist()
+        for name in ("statistics", "mixing", "calibration", "rule")
+    }
+    assert [len(set(numbers)) for numbers in held.values()] == [len(rows) * share for share in shares]
+    assert set().union(*held.values()) == set(range(len(rows)))  # no label is wasted
+    for names in apart:
+        for one, other in itertools.combinations(names.split(), 2):
+            assert not set(held[one]) & set(held[other]), (one, other)
+
+
+@pytest.mark.parametrize("method", ["sgr", "ltt", "ltt_fixed_sequence"])
+def test_the_promised_risk_is_kept_through_calibration(method):
+    """Of two labels, the one with probability p > 1/2 is right with probability p**2: overconfident on purpose.
+
+    A limit on the calibrated confidence is one on p, above which the true risk is the mean of 1 - p**2.
+    """
+    max_risk, delta, draws = 0.3, 0.2, 150
+    recipe = SelectorRecipe(
+        scores={FREE: SCORES[FREE]()},
+        confidence_score=FREE,
+        calibrator=CALIBRATORS["isotonic"](),
+        policy=SelectiveRisk(max_risk=max_risk, delta=delta, method=method, limits=tuple(np.arange(50, 95, 5) / 100)),
+    )
+    grid = np.linspace(0.5, 1, 401)
+    every_p = Output.from_logits(logit(np.clip(grid, 0, 1 - 1e-12))[:, None])
+    rng = np.random.default_rng(11)
+    answering = broken = 0
+    for _ in range(draws):
+        p = rng.uniform(0.5, 1, size=500)
+        first = rng.random(500) < 0.5  # which of the two labels is the probable one
+        right = rng.random(500) < p**2
+        rows = LabelledOutput.of_classes(
+            Output.from_logits(np.where(first, -logit(p), logit(p))[:, None]), np.where(first == right, 0, 1)
+        )
+        fit = fit_selector(
+            recipe,
+            rows,
+            report=lambda *_: {},
+            cross_report=lambda *_: {},
+            report_share=0.1,
+            rng=np.random.default_rng(rng.integers(2**32)),
+        )
+        answered = fit.selector.decide(every_p).decisions.answered
+        if answered.any():
+            answering += 1
+            broken += np.mean(1 - grid[answered] ** 2) > max_risk + 2e-3  # the grid's own error is below that
+    assert answering > draws / 2  # else it would be kept by silence
+    assert broken <= binom.ppf(0.999, draws, delta)

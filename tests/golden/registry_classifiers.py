@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from uncertainty import class_probability, label_probability, top_k
 from uncertainty.beta import fit_beta
-from uncertainty.checks import InvalidInput, finite, unit_interval
+from uncertainty.checks import InvalidInput, finite, outcomes, unit_interval
 from uncertainty.histogram_binning import fit_histogram
 from uncertainty.hybrid import fit_hybrid
 from uncertainty.isolation_forest import isolation_c, trees_from
@@ -47,7 +49,8 @@ def huq(
 
 
 def isotonic(fit_scores: Any, fit_targets: Any, scores: Any, weights: Any = None, interpolation: Any = "linear") -> Any:
-    fitted = fit_isotonic(fit_scores, fit_targets, weights=weights, interpolation=interpolation)
+    y = outcomes("fit_targets", fit_targets)  # METHODS knows outcomes only; ours takes shares as well
+    fitted = fit_isotonic(fit_scores, y, weights=weights, interpolation=interpolation)
     return fitted.confidence(finite("scores", scores))
 
 
@@ -58,7 +61,10 @@ def platt(fit_scores: Any, fit_targets: Any, scores: Any, smoothing: bool = True
 
 def temperature_multiclass(fit_logits: Any, fit_labels: Any, logits: Any, **limits: float) -> dict[str, Any]:
     fitted = fit_temperature(fit_logits, fit_labels, **limits)
-    probabilities = fitted.of_classes(finite("logits", logits, ndim=2))
+    z = finite("logits", logits, ndim=2)
+    if z.shape[1] != np.shape(fit_logits)[1]:
+        raise InvalidInput("logits and fit_logits have different classes")
+    probabilities = fitted.of_classes(z)
     return {"temperature": fitted.temperature, "probabilities": probabilities}
 
 
