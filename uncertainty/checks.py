@@ -105,9 +105,12 @@ def whole_number(name: str, value: Any, *, least: int = 0, most: int | None = No
     """Return `value` as int if it is a whole number from `least` to `most`; 3.0 and true are not."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidInput(f"{name} is {value!r}, not a whole number")
-    if value < least or (most is not None and value > most):
-        raise InvalidInput(f"{name} is {value}; it is at least {least}" + ("" if most is None else f", at most {most}"))
-    return int(value)
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        raise InvalidInput(
+            f"{name} is {number}; it is at least {least}" + ("" if most is None else f", at most {most}")
+        )
+    return number
 
 
 def real_number(name: str, value: Any, *, least: float = -inf, above: float = -inf, infinite: bool = False) -> float:
