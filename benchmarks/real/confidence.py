@@ -36,7 +36,7 @@ CALIBRATORS: Mapping[str, CalibratorRecipe | None] = {
 def right(rows: LabelledOutput) -> Array:
     """[n], 1 where the most probable label is right."""
     first = rows.output.probabilities.argmax(axis=1)
-    return rows.truth[np.arange(len(rows)), first].astype(np.float64)
+    return np.asarray(rows.truth[np.arange(len(rows)), first], dtype=np.float64)
 
 
 def calibrated(recipe: CalibratorRecipe | None, fit: LabelledOutput, test: LabelledOutput) -> Array:

@@ -21,7 +21,11 @@ class Measurement:
     """By calibrator: see `confidence`, or `label_confidence` where labels hold together."""
 
     scores: dict[str, Spreads]
-    """By score: see `ranking`. Empty where there are two classes, by which all scores rank alike."""
+    """By score: see `ranking`. Of rows that do not refuse; empty where there are two classes, by which all scores rank
+    alike."""
+
+    scores_with_refusals: dict[str, Spreads]
+    """The same of all rows, refusals being wrong. Empty where no option refuses."""
 
 
 def measure(data: str, predictions: Predictions) -> Measurement:
@@ -35,5 +39,6 @@ def measure(data: str, predictions: Predictions) -> Measurement:
         left_out=predictions.left_out,
         exclusive=exclusive,
         calibrators=dict((confidence if exclusive else label_confidence).measure(predictions)),
-        scores={} if two_classes else dict(ranking.measure(predictions)),
+        scores={} if two_classes else dict(ranking.measure(predictions.answered())),
+        scores_with_refusals=dict(ranking.measure(predictions)) if predictions.refusals else {},
     )

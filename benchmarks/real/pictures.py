@@ -28,7 +28,7 @@ def pictures(read: Sequence[Predictions]) -> dict[str, str]:
     by_model = {predictions.model: predictions for predictions in read}
     return {
         "evidence-reliability.svg": before_and_after(by_model[RELIABILITY]),
-        "evidence-risk-coverage.svg": risk_coverage({model: by_model[model] for model in RISK}),
+        "evidence-risk-coverage.svg": risk_coverage({model: by_model[model].answered() for model in RISK}),
     }
 
 
@@ -43,11 +43,11 @@ def before_and_after(predictions: Predictions) -> str:
         raw_confidence=calibrated(None, fit, test),
         scores={},
     )
-    return reliability(rows, n_bins=15)
+    return reliability(rows)
 
 
-def risk_coverage(models: Mapping[str, Predictions], *, max_points: int = 300) -> str:
-    """Share of wrong answers among the surest rows, by each score, all rows of a model taken."""
+def risk_coverage(models: Mapping[str, Predictions], *, max_points: int = 120) -> str:
+    """Share of wrong answers among the surest rows, by each score, of the rows that do not refuse."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.2, 4.2), layout="constrained")
         for axes, (model, predictions) in zip(figure.subplots(1, len(models)), models.items(), strict=True):

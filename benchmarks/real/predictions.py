@@ -1,7 +1,7 @@
 """What a reader hands over: stored predictions of one model, whose right answers are known."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,18 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def only(self, here: Mask) -> "Predictions":
+        return replace(
+            self,
+            rows=self.rows.rows(here),
+            groups=self.groups[here],
+            folds=None if self.folds is None else self.folds[here],
+        )
+
+    def answered(self) -> "Predictions":
+        """The rows whose most probable option is no refusal: the others abstain by themselves."""
+        return self.only(~np.isin(self.rows.output.probabilities.argmax(axis=1), self.refusals))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 import csv
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.real.predictions import Predictions, Source, normalised, numbered, one_label
-from uncertainty.checks import Mask
 
 LABELS = ("complex", "simple")
 
@@ -21,12 +21,10 @@ def read(folder: Path) -> list[Predictions]:
     )
     texts, folds = numbered([line["text"] for line in lines]), numbered([line["fold"] for line in lines])
     whole = Predictions(model="mBERT, fold against the others", rows=rows, groups=texts, folds=folds)
-    return [whole, *(_of_fold(whole, folds == fold, fold) for fold in np.unique(folds))]
-
-
-def _of_fold(whole: Predictions, here: Mask, fold: int) -> Predictions:
-    """One of the five models by itself."""
-    return Predictions(model=f"mBERT, fold {fold} alone", rows=whole.rows.rows(here), groups=whole.groups[here])
+    alone = [
+        replace(whole.only(folds == fold), model=f"mBERT, fold {fold} alone", folds=None) for fold in np.unique(folds)
+    ]
+    return [whole, *alone]
 
 
 SOURCE = Source(

@@ -21,6 +21,8 @@ IN_FULL = (
 
 SHORT = {"softmax response": "SR", "entropy": "ENT", "refusal mass": "refusal"}
 
+WITH_REFUSALS = ("softmax response", "refusal mass")
+
 METRICS = ("ECE", "floor", "ACE", "Brier", "NLL", "PRR", "AUROC", "accuracy")
 
 
@@ -107,10 +109,14 @@ def _ranking(measured: Sequence[Measurement]) -> str:
             for name in names:
                 text = _plain(m.scores[name][metric]) if name in m.scores else ""
                 cells.append(f"**{text}**" if name == best else text)
-        rows.append((m.model, *cells, _plain(m.scores[names[0]]["floor"])))
+        refused = [
+            _plain(m.scores_with_refusals[name]["PRR"]) if m.scores_with_refusals else "" for name in WITH_REFUSALS
+        ]
+        rows.append((m.model, *cells, _plain(m.scores["softmax response"]["floor"]), *refused))
     short = [SHORT.get(name, name) for name in names]
     header = [f"{metric} {name}" for metric in ("PRR", "ECE", "ECE iso.") for name in short]
-    return _table(("model", *header, f"floor {short[0]}"), rows)
+    refused = [f"PRR {SHORT[name]}, refusals wrong" for name in WITH_REFUSALS]
+    return _table(("model", *header, "floor SR", *refused), rows)
 
 
 def _scores(measured: Sequence[Measurement]) -> str:

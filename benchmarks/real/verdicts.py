@@ -63,7 +63,10 @@ def _of_isotonic(
 
 def _of_calibrators(measured: Sequence[Measurement]) -> Iterator[Verdict]:
     for metric in ("ECE", "Brier", "NLL"):
-        best = [min(m.calibrators, key=lambda name, m=m: m.calibrators[name][metric].mean) for m in measured]
+        best = []
+        for m in measured:
+            means = {name: values[metric].mean for name, values in m.calibrators.items()}
+            best.append(min(means, key=means.__getitem__))
         counts = ", ".join(f"{name} {best.count(name)}" for name in CALIBRATORS)
         yield f"which has the smallest {metric}", "one label", counts
 
