@@ -1,0 +1,64 @@
+"""What the scores, calibrators and metrics say about real models: stored outputs measured, tables for docs/evidence.md.
+
+python benchmarks/real/evidence.py [--data FOLDER] [--write docs/evidence.md]
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file, it finds the rooms that it lies beside
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.real.document import with_tables
+from benchmarks.real.measurement import Measurement, measure
+from benchmarks.real.pictures import pictures
+from benchmarks.real.predictions import Predictions
+from benchmarks.real.sources import SOURCES
+from benchmarks.real.tables import tables
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of stored model outputs")
+    parser.add_argument("--write", type=Path, help="document whose tables are replaced; its pictures lie in images/")
+    options = parser.parse_args(arguments)
+    there = [source for source in SOURCES if source.is_in(options.data)]
+    missing = [source.name for source in SOURCES if source not in there]
+    if not there:
+        print(f"There are no stored model outputs in {options.data}, so there is nothing to measure.")
+        return 0
+    if missing:
+        print(f"Left out, since their files are not in {options.data}: {', '.join(missing)}.")
+        if options.write:
+            print(f"{options.write} is left as it is: it describes all of the data.")
+            return 1
+
+    read = [(source.name, each) for source in there for each in source.read(options.data / source.folder)]
+    made = tables(there, _measured(read))
+    if options.write:
+        options.write.write_text(with_tables(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+        for name, picture in pictures([each for _, each in read]).items():
+            (options.write.parent / "images" / name).write_text(picture, encoding="utf-8")
+        print(f"{options.write} and its pictures are written.")
+    else:
+        print("\n\n".join(f"## {name}\n\n{table}" for name, table in made.items()))
+    return 0
+
+
+def _measured(read: Sequence[tuple[str, Predictions]]) -> list[Measurement]:
+    found = []
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("measuring", total=len(read))
+        for data, predictions in read:
+            bar.update(task, description=f"measuring {data}: {predictions.model}")
+            found.append(measure(data, predictions))
+            bar.advance(task)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
