@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, fraction, one_of
+from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number
 from uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
 from uncertainty.trace_scores import TraceLogistic, TraceLogisticScore
 
@@ -91,6 +91,11 @@ class Logistic:
 
     of: tuple[str, ...]
     C: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise InvalidInput("of names no score to learn from")
+        real_number("C", self.C, above=0)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -1,24 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
-from uncertainty.calibrators import CALIBRATORS
+from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, crossfitted, evidence, fit_calibrator
 from uncertainty.checks import InvalidInput
+from uncertainty.class_probability import softmax_response
 from uncertainty.isotonic import fit_isotonic
-from uncertainty.platt import fit_platt
-
-scored_outcomes = st.lists(st.tuples(st.floats(-100, 100, allow_nan=False), st.integers(0, 1)), min_size=2, max_size=40)
-
-
-@given(scored_outcomes)
-def test_isotonic_never_falls_and_keeps_the_mean(rows):
-    evidence, targets = np.array(rows, dtype=np.float64).T
-    fitted = fit_isotonic(evidence, targets)
-    grid = np.linspace(-120, 120, 200)
-    assert (np.diff(fitted.confidence(grid)) >= -1e-12).all()
-    assert np.mean(fitted.confidence(evidence)) == pytest.approx(targets.mean(), abs=1e-9)
+from uncertainty.output import LabelledOutput, Output
 
 
 @pytest.mark.parametrize("kind", CALIBRATORS)
@@ -32,45 +19,91 @@ def test_unknown_evidence_gives_an_unknown_confidence(kind):
     assert np.isnan(confidence[1])
 
 
-def test_isotonic_steps_are_right_continuous():
-    fitted = fit_isotonic([0.2, 0.4, 0.6], [0, 0, 1], interpolation="step")
-    assert fitted.confidence(np.array([0.1, 0.2, 0.59, 0.6, 0.9, np.nan])).tolist()[:5] == [0, 0, 0, 1, 1]
+def labelled(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=n)
+    return LabelledOutput.of_classes(Output.from_logits(rng.normal(size=(n, 3)) + np.eye(3)[truth]), truth)
 
 
-def test_platt_without_smoothing_is_plain_logistic_regression():
-    rng = np.random.default_rng(0)
-    evidence = rng.normal(3, 5, size=300)
-    targets = (rng.random(300) < 1 / (1 + np.exp(1 - 0.4 * evidence))).astype(float)
-    reference = LogisticRegression(C=np.inf, tol=1e-10).fit(evidence[:, None], targets)
-    fitted = fit_platt(evidence, targets, smoothing=False)
-    assert -fitted.a == pytest.approx(reference.coef_[0, 0], abs=1e-6)
-    assert -fitted.b == pytest.approx(reference.intercept_[0], abs=1e-6)
+def scored(rows):
+    u = softmax_response(rows.output.probabilities)
+    return u, (rows.output.probabilities.argmax(axis=1) == rows.classes).astype(float)
 
 
-def test_platt_is_not_certain_after_a_handful_of_rows():
-    confidence = fit_platt([1.0, 2.0, 3.0], [1, 1, 1]).confidence(np.array([10.0]))
-    assert confidence[0] == pytest.approx(0.8)
+@pytest.mark.parametrize("kind", CALIBRATORS)
+def test_each_reads_its_evidence_and_is_fitted_to_its_target(kind):
+    rows = labelled(n=400)
+    u, quality = scored(rows)
+    recipe = CALIBRATORS[kind]()
+    by_hand = {
+        "score": lambda: (-u, quality),
+        "probability": lambda: (1 - u, quality),
+        "logits": lambda: (rows.output.logits, rows.classes),
+    }[recipe.reads]()
+    fitted = fit_calibrator(recipe, u, quality, rows)
+    confidence = fitted.confidence(evidence(fitted.reads, u, rows.output))
+    np.testing.assert_array_equal(confidence, recipe.fit(*by_hand).confidence(by_hand[0]))
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    if kind not in ("histogram_binning", "temperature"):  # one reads bins, the other all logits
+        assert (np.diff(confidence[np.argsort(u, kind="stable")]) <= 1e-12).all()  # less sure, less confident
 
 
-def test_platt_survives_large_evidence():
-    fitted = fit_platt([-4000.0, -3000.0, 3000.0, 4000.0], [0, 1, 0, 1])
-    assert np.isfinite(fitted.confidence(np.array([-1e6, 1e6]))).all()
+@pytest.mark.parametrize("kind", sorted(FOR_SHARES))
+def test_some_are_fitted_to_shares(kind):
+    rows = labelled()
+    u, _ = scored(rows)
+    assert np.isfinite(fit_calibrator(CALIBRATORS[kind](), u, 1 - u, rows).confidence(-u)).all()
 
 
-@pytest.mark.parametrize(
-    ("evidence", "targets", "why"),
-    [
-        ([1.0, np.nan], [0, 1], "NaN"),
-        ([1.0, 2.0], [0, 0.5], "other than 0 and 1"),
-        ([1.0, 2.0, 3.0], [0, 1], "lengths differ"),
-        ([], [], "empty"),
-    ],
-)
-def test_bad_data_is_refused(evidence, targets, why):
+@pytest.mark.parametrize("kind", sorted({"platt", "beta", "histogram_binning"}))
+def test_the_others_want_right_or_wrong(kind):
+    rows = labelled()
+    u, _ = scored(rows)
+    with pytest.raises(InvalidInput, match="other than 0 and 1"):
+        fit_calibrator(CALIBRATORS[kind](), u, 1 - u, rows)
+
+
+@pytest.mark.parametrize("kind", ["beta", "histogram_binning"])
+@pytest.mark.parametrize(("change", "span"), [(lambda u: u * 7, "0.* to 4"), (lambda u: u - 0.5, "-0.3.* to 0.1")])
+def test_a_score_that_is_no_probability_is_refused_with_what_to_do(kind, change, span):
+    rows = labelled()
+    u, quality = scored(rows)
+    why = rf"calibration reads 1 - score as a probability, and this score goes from {span}.*softmax_response.*isotonic"
     with pytest.raises(InvalidInput, match=why):
-        fit_platt(evidence, targets)
+        fit_calibrator(CALIBRATORS[kind](), change(u), quality, rows)
 
 
-def test_platt_without_smoothing_needs_both_outcomes():
-    with pytest.raises(InvalidInput, match="both outcomes"):
-        fit_platt([1.0, 2.0], [1, 1], smoothing=False)
+@pytest.mark.parametrize("kind", CALIBRATORS)
+def test_crossfitted_confidence_does_not_know_its_own_outcome(kind):
+    """Changing what is known of one row changes the confidence of others, never its own or that of its fold."""
+    rows = labelled()
+    u, quality = scored(rows)
+
+    def confidence(rows, quality):
+        rng = np.random.default_rng(7)
+        return crossfitted(CALIBRATORS[kind](), u, quality, rows, folds=5, rng=rng)
+
+    before = confidence(rows, quality)
+    for i in (0, 17, 59):
+        other_truth, other_quality = rows.truth.copy(), quality.copy()
+        other_truth[i] = np.roll(other_truth[i], 1)
+        other_quality[i] = 1 - quality[i]
+        other = LabelledOutput(output=rows.output, truth=other_truth, exclusive=True)
+        after = confidence(other, other_quality)
+        assert after[i] == before[i]
+        if kind not in ("min_max",):  # which reads no outcomes
+            assert (after != before).any()
+            assert (after == before).sum() >= 60 / 5
+
+
+def test_a_row_is_calibrated_by_the_other_folds():
+    rows = labelled()
+    u, quality = scored(rows)
+    member = np.random.default_rng(7).permutation(60) % 5
+    wanted = np.empty(60)
+    for fold in range(5):
+        wanted[member == fold] = fit_isotonic(-u[member != fold], quality[member != fold]).confidence(
+            -u[member == fold]
+        )
+    got = crossfitted(CALIBRATORS["isotonic"](), u, quality, rows, folds=5, rng=np.random.default_rng(7))
+    np.testing.assert_array_equal(got, wanted)
