@@ -125,13 +125,6 @@ def lines(a: SimpleNamespace, p: Peers) -> list[Line]:
             peer=lambda: _call(p.sklearn.brier_score_loss, y, c),
         ),
         Line(
-            name="Brier",
-            ours=lambda: calibration.brier(c, y),
-            peer_name="torchmetrics",
-            peer=lambda: _call(p.torchmetrics.mean_squared_error, t.confidence, t.floats("outcome")),
-            remark="mean squared error on all cores, unchecked; ours looks at range, NaN and 0/1 first",
-        ),
-        Line(
             name="NLL",
             ours=lambda: calibration.nll(c, y),
             peer_name="scikit-learn",

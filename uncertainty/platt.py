@@ -1,7 +1,7 @@
 """Platt scaling: a logistic curve through the evidence (Platt 1999; XMLC section 2.3)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -9,35 +9,49 @@ from scipy.special import expit, logit
 from uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length
 from uncertainty.logistic import fit_logistic
 
+CLIP = 1e-12
+"""Probabilities are kept this far from 0 and 1 where their log-odds are taken."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlattMap:
     """p = 1 / (1 + exp(a s + b)); `a` is below 0 when more evidence means more often right."""
 
-    reads: ClassVar[str] = "score"
-
     a: float
     b: float
+    log_odds: bool = False
+    """s is ln(p / (1 - p)) of a probability p."""
+
+    @property
+    def reads(self) -> str:
+        return _reads(self.log_odds)
 
     def confidence(self, evidence: Array) -> Array:
         """Probability of being right for each value of `evidence`; NaN stays NaN."""
-        return np.asarray(expit(-(self.a * np.asarray(evidence, dtype=np.float64) + self.b)))
+        return np.asarray(expit(-(self.a * _scale(evidence, self.log_odds) + self.b)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Platt:
     """The calibrator as it is configured."""
 
-    reads: ClassVar[str] = "score"
-
     smoothing: bool = True
     """Use Platt's targets instead of 0 and 1, which keeps a handful of errors from giving certainty."""
+
+    log_odds: bool = False
+    """Read 1 - score as a probability, and fit to its log-odds: then a calibrator that changes nothing is among those
+    that can be found. Without it a bounded score is fitted as it is."""
+
+    @property
+    def reads(self) -> str:
+        return _reads(self.log_odds)
 
     def __post_init__(self) -> None:
         _check_smoothing(self.smoothing)
 
     def fit(self, evidence: Array, target: Array) -> PlattMap:
-        return fit_platt(evidence, target, smoothing=self.smoothing)
+        fitted = fit_platt(_scale(evidence, self.log_odds), target, smoothing=self.smoothing)
+        return replace(fitted, log_odds=self.log_odds)
 
 
 def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMap:
@@ -59,6 +73,15 @@ def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMa
         return PlattMap(a=0.0, b=float(-logit(y.mean())))
     (slope,), intercept = fit_logistic(s[:, None], y)
     return PlattMap(a=float(-slope), b=-intercept)
+
+
+def _reads(log_odds: bool) -> str:
+    return "probability" if log_odds else "score"
+
+
+def _scale(evidence: Any, log_odds: bool) -> Array:
+    values = np.asarray(evidence, dtype=np.float64)
+    return np.asarray(logit(np.clip(values, CLIP, 1 - CLIP)) if log_odds else values)
 
 
 def _check_smoothing(smoothing: Any) -> None:

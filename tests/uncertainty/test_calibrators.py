@@ -107,3 +107,16 @@ def test_a_row_is_calibrated_by_the_other_folds():
         )
     got = crossfitted(CALIBRATORS["isotonic"](), u, quality, rows, folds=5, rng=np.random.default_rng(7))
     np.testing.assert_array_equal(got, wanted)
+
+
+def test_platt_on_log_odds_can_leave_a_calibrated_probability_as_it_is():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, size=20_000)
+    right = (rng.random(20_000) < p).astype(float)
+    on_odds = CALIBRATORS["platt"](log_odds=True)
+    assert on_odds.reads == "probability"
+    fitted = on_odds.fit(p, right)
+    assert fitted.reads == "probability"
+    assert np.abs(fitted.confidence(p) - p).max() < 0.02
+    assert np.abs(CALIBRATORS["platt"]().fit(p - 1, right).confidence(p - 1) - p).max() > 0.03  # one curve cannot
+    assert np.isfinite(fitted.confidence(np.array([0.0, 1.0]))).all()
