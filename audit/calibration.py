@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.ranking import Ranking
-from audit.tally import per_column
 from uncertainty.checks import Array, fraction, indicators, one_of, outcomes, same_length, unit_interval, whole_number
+from uncertainty.tally import per_column
 
 Closed = Literal["left", "right"]
 

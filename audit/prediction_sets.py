@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.categories import grouped
-from audit.tally import per_row
 from uncertainty.checks import Array, InvalidInput, Mask, finite, same_length
+from uncertainty.tally import per_row
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from audit.categories import Codes, encode
-from audit.tally import Counts, per_column, per_row
 from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole_number
+from uncertainty.correctness import jaccard_similarity
+from uncertainty.tally import Counts, per_column
 
 Absent = Literal["zero", "exclude"]
 """What a label that is neither true nor predicted anywhere does to a mean: counts as 0, or stays out."""
@@ -127,7 +128,7 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
     """
     if isinstance(y_true, np.ndarray) and isinstance(y_pred, np.ndarray) and y_true.ndim == y_pred.ndim == 2:
         true, predicted = _label_pair(y_true, y_pred)
-        shared, either = per_row(true & predicted), per_row(true | predicted)
+        per_sample = jaccard_similarity(predicted, true)
     else:
         true_sets, predicted_sets = _sets("y_true", y_true), _sets("y_pred", y_pred)
         if same_length(y_true=true_sets, y_pred=predicted_sets) == 0:
@@ -135,7 +136,7 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
         pairs = list(zip(true_sets, predicted_sets, strict=True))
         shared = np.array([len(a & b) for a, b in pairs])
         either = np.array([len(a | b) for a, b in pairs])
-    per_sample = np.where(either == 0, 1.0, shared / np.maximum(either, 1))
+        per_sample = np.where(either == 0, 1.0, shared / np.maximum(either, 1))
     return Jaccard(mean=float(per_sample.mean()), per_sample=per_sample)
 
 

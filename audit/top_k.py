@@ -3,7 +3,6 @@
 Every metric here is its namesake of `calibration` on the n k pooled pairs of score and hit, divided by n k.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import calibration
-from audit.tally import per_row
 from uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole_number
-
-CHUNK = 1 << 22
-"""Cells of a dense matrix that are looked at together, to keep what is copied small."""
+from uncertainty.top_k import top_labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +39,7 @@ class TopK:
         """From `probs` [n, L] and 0/1 `targets` [n, L]; of tied labels the one with the lowest index goes first."""
         p, present = unit_interval("probs", probs, ndim=2), indicators("targets", targets)
         _same_shape("targets", present, p)
-        labels = highest(p, whole_number("k", k, most=p.shape[1], least=1))
+        labels = top_labels(p, whole_number("k", k, most=p.shape[1], least=1))
         return cls(
             scores=np.take_along_axis(p, labels, axis=1),
             hits=np.take_along_axis(present, labels, axis=1),
@@ -69,7 +65,7 @@ class TopK:
             raise InvalidInput("labels names a label twice in one row")
         by_label = np.argsort(index, axis=1)
         ranked = np.take_along_axis(p, by_label, axis=1)
-        first = np.take_along_axis(by_label, highest(ranked, whole_number("k", k, most=p.shape[1], least=1)), axis=1)
+        first = np.take_along_axis(by_label, top_labels(ranked, whole_number("k", k, most=p.shape[1], least=1)), axis=1)
         chosen = np.take_along_axis(index, first, axis=1)
         width = 1 + max(
             int(index.max()), int(names.max()) if len(names) else 0
@@ -123,33 +119,6 @@ def nll_at_k(probs: Any, targets: Any, k: int) -> float:
 def precision_at_k(probs: Any, targets: Any, k: int) -> float:
     """Share of the k highest-scoring labels that are right."""
     return TopK.of_matrix(probs, targets, k).precision()
-
-
-def highest(scores: Array, k: int) -> NDArray[np.intp]:
-    """Return [n, k]: the columns of the k highest of `scores` [n, L], highest first, ties to the lowest column."""
-    columns = np.concatenate([_highest_columns(part, k) for part in _chunks(scores)])
-    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(columns, order, axis=1)
-
-
-def _highest_columns(scores: Array, k: int) -> NDArray[np.intp]:
-    """The same, columns ascending. A partition picks at random among labels that tie at rank k, so only its score of
-    rank k is used.
-    """
-    n, width = scores.shape
-    last = np.partition(scores, width - k, axis=1)[:, width - k, None]
-    chosen = scores >= last
-    crowded = np.flatnonzero(per_row(chosen) > k)  # more labels tie at rank k than there is room for
-    if len(crowded):
-        tied = scores[crowded] == last[crowded]
-        room = k - (scores[crowded] > last[crowded]).sum(axis=1, keepdims=True)
-        chosen[crowded] &= ~tied | (np.cumsum(tied, axis=1) <= room)
-    return np.asarray(np.flatnonzero(chosen) % width).reshape(n, k)
-
-
-def _chunks(scores: Array) -> Iterator[Array]:
-    rows = max(1, CHUNK // scores.shape[1])
-    return (scores[start : start + rows] for start in range(0, len(scores), rows))
 
 
 def _whole_numbers(name: str, values: Any, *, ndim: int = 1) -> NDArray[np.intp]:

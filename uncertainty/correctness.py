@@ -3,6 +3,7 @@
 import numpy as np
 
 from uncertainty.checks import Array, Mask
+from uncertainty.tally import per_row
 
 
 def exact_match(predicted: Mask, truth: Mask) -> Array:
@@ -12,7 +13,7 @@ def exact_match(predicted: Mask, truth: Mask) -> Array:
 
 def jaccard_similarity(predicted: Mask, truth: Mask) -> Array:
     """Labels in both sets over labels in either, [n]; 1 where both are empty: "nothing applies" was right."""
-    both, either = (predicted & truth).sum(axis=1), (predicted | truth).sum(axis=1)
+    both, either = per_row(predicted & truth), per_row(predicted | truth)
     return np.where(either == 0, 1.0, both / np.maximum(either, 1))
 
 

@@ -4,7 +4,7 @@ Everything is [n, k]: the probabilities of a row's most probable labels, in desc
 With very many labels nothing as wide as the labels is ever made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from uncertainty.checks import Array, InvalidInput, Mask, memberships, one_of, outcomes, same_length, unit_interval
 from uncertainty.isotonic import Interpolation, IsotonicMap, fit_isotonic
+from uncertainty.tally import per_row
 
 Mode = Literal["joint", "separate"]
+
+CHUNK = 1 << 22
+"""Cells of a dense matrix that are looked at together, to keep what is copied small."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +96,31 @@ class PerLabel:
 
 
 def top_labels(probabilities: Array, k: int) -> NDArray[np.intp]:
-    """Indices [n, k] of the most probable labels of each row, most probable first, ties by the lowest index."""
-    n, wide = probabilities.shape
-    if not 1 <= k <= wide:
-        raise InvalidInput(f"k is {k}; there are {wide} labels")
-    if wide <= 4 * k + 16:
-        return np.argsort(-probabilities, axis=1, kind="stable")[:, :k]
-    limit = np.partition(probabilities, wide - k, axis=1)[:, wide - k]
-    top = np.empty((n, k), dtype=np.intp)
-    for row in range(n):
-        candidates = np.flatnonzero(probabilities[row] >= limit[row])  # k of them, or more with ties
-        top[row] = candidates[np.argsort(-probabilities[row, candidates], kind="stable")[:k]]
-    return top
+    """Return [n, k]: the k highest of each row of `probabilities` [n, L], highest first, ties to the lowest label."""
+    if not 1 <= k <= probabilities.shape[1]:
+        raise InvalidInput(f"k is {k}; there are {probabilities.shape[1]} labels")
+    labels = np.concatenate([_highest(part, k) for part in _chunks(probabilities)])
+    order = np.argsort(-np.take_along_axis(probabilities, labels, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(labels, order, axis=1)
+
+
+def _highest(scores: Array, k: int) -> NDArray[np.intp]:
+    """The same, labels ascending. A partition picks at random among labels that tie at rank k, so only its score of
+    rank k is used."""
+    n, width = scores.shape
+    last = np.partition(scores, width - k, axis=1)[:, width - k, None]
+    chosen = scores >= last
+    crowded = np.flatnonzero(per_row(chosen) > k)  # more labels tie at rank k than there is room for
+    if len(crowded):
+        tied = scores[crowded] == last[crowded]
+        room = k - (scores[crowded] > last[crowded]).sum(axis=1, keepdims=True)
+        chosen[crowded] &= ~tied | (np.cumsum(tied, axis=1) <= room)
+    return np.asarray(np.flatnonzero(chosen) % width).reshape(n, k)
+
+
+def _chunks(scores: Array) -> Iterator[Array]:
+    rows = max(1, CHUNK // scores.shape[1])
+    return (scores[start : start + rows] for start in range(0, len(scores), rows))
 
 
 def fit_top_k(

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import calibration
-from audit.top_k import TopK, ace_at_k, brier_at_k, ece_at_k, highest, nll_at_k, precision_at_k
+from audit.top_k import TopK, ace_at_k, brier_at_k, ece_at_k, nll_at_k, precision_at_k
 from uncertainty.checks import InvalidInput
+from uncertainty.top_k import top_labels
 
 few_values = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 
@@ -24,7 +25,7 @@ def tables(draw):
 @given(tables())
 def test_the_highest_labels_ties_to_the_lowest_index(table):
     probs, _, k = table
-    assert highest(probs, k).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :k].tolist()
+    assert top_labels(probs, k).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :k].tolist()
 
 
 @settings(deadline=None)
@@ -47,7 +48,7 @@ def test_candidates_and_true_pairs_say_the_same_as_the_matrix(table, random):
     probs, targets, k = table
     width = probs.shape[1]
     m = random.randint(k, width)
-    candidates = highest(probs, m)
+    candidates = top_labels(probs, m)
     shuffled = np.array([random.sample(row, m) for row in candidates.tolist()])
     pairs = random.sample(np.argwhere(targets).tolist(), int(targets.sum()))
     rows, names = np.array(pairs, dtype=int).reshape(-1, 2).T
@@ -58,9 +59,9 @@ def test_candidates_and_true_pairs_say_the_same_as_the_matrix(table, random):
 
 
 def test_a_large_matrix_is_read_in_parts(monkeypatch):
-    monkeypatch.setattr("audit.top_k.CHUNK", 7)
+    monkeypatch.setattr("uncertainty.top_k.CHUNK", 7)
     probs = np.random.default_rng(0).integers(0, 3, (20, 5)) / 2
-    assert highest(probs, 2).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :2].tolist()
+    assert top_labels(probs, 2).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :2].tolist()
 
 
 def test_labels_may_number_in_the_millions():
