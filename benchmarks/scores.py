@@ -1,12 +1,11 @@
 """What a score costs, beside the model that it judges; and passes with dropout, beside plain ones.
 
 Times are medians over repeats that take turns, so that what else the machine does falls on all alike. Ratios are within
-one run. Run it with one thread for each core that is free: `python benchmarks/scores.py --threads 2`.
+one run. Run it with one thread for each core that is free: `python -m benchmarks.scores --threads 2`.
 """
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,15 +17,13 @@ from rich.progress import track
 from rich.table import Table
 from transformers import BertConfig, BertForSequenceClassification
 
+from serve.mc_dropout import DropoutPasses
+from serve.models import Classifier
+from uncertainty.combination import COMBINATIONS
+from uncertainty.output import LabelledOutput, Link, Output
+from uncertainty.scores import ONLY_FOR, SCORES, Score
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from serve.mc_dropout import DropoutPasses  # noqa: E402
-from serve.models import Classifier  # noqa: E402
-from uncertainty.combination import COMBINATIONS  # noqa: E402
-from uncertainty.output import LabelledOutput, Link, Output  # noqa: E402
-from uncertainty.scores import ONLY_FOR, SCORES, Score  # noqa: E402
-
 ROWS = 64
 PASSES = 20
 FITTED = 1000
