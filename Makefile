@@ -23,7 +23,7 @@ check: $(VENV)/dev ## format, lint, types, quick tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal --hypothesis-profile quick
 
 format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff check --fix .

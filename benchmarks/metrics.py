@@ -36,6 +36,7 @@ from audit.ranking import Ranking
 from audit.top_k import TopK
 from benchmarks.peers import Absent, Peers
 from policies.conformal import conformal_quantile
+from uncertainty.top_k import fit_top_k
 
 CLASSES, LABELS, EXTREME_LABELS, TOP, TOP_ROWS = 10, 20, 670_000, 5, 100_000
 
@@ -446,6 +447,7 @@ def alone_table(rows: int) -> Table:
 def top_table(peers: Peers, repeats: int) -> Table:
     make, gigabytes = extreme(TOP_ROWS)
     top = make()
+    joint = fit_top_k(top.scores, top.hits)
     table = Table(
         title=f"{TOP_ROWS:,} rows x {TOP} of {EXTREME_LABELS:,} labels; the dense matrix would take {gigabytes:,.0f} GB"
     )
@@ -458,6 +460,10 @@ def top_table(peers: Peers, repeats: int) -> Table:
         (f"Brier@{TOP}", top.brier),
         (f"NLL@{TOP}", top.nll),
         (f"P@{TOP}", top.precision),
+        ("joint isotonic map: fit", lambda: fit_top_k(top.scores, top.hits)),
+        ("joint isotonic map: calibrate", lambda: joint.of(top.scores)),
+        (f"separate isotonic maps, {TOP} ranks: fit", lambda: fit_top_k(top.scores, top.hits, mode="separate")),
+        (f"ECE@{TOP} after the joint map", lambda: TopK(scores=joint.of(top.scores), hits=top.hits).ece()),
     ]
     try:
         error, torch = peers.torch_classes.binary_calibration_error, sys.modules["torch"]
@@ -468,7 +474,7 @@ def top_table(peers: Peers, repeats: int) -> Table:
     for name, step in steps:
         value = step()
         seconds = statistics.median(_timed(step)[1] for _ in range(repeats))
-        table.add_row(name, f"{seconds * 1e3:.1f}", "" if isinstance(value, TopK) else f"{float(value):.6f}")
+        table.add_row(name, f"{seconds * 1e3:.1f}", f"{value:.6f}" if isinstance(value, float) else "")
     return table
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from policies.selector import Judgement, Parts, Selector, SelectorRecipe, all_scores
 from uncertainty.calibrators import crossfitted
-from uncertainty.checks import Array
+from uncertainty.checks import Array, InvalidInput
 from uncertainty.output import LabelledOutput
 
 Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
@@ -38,7 +38,8 @@ class Fit:
     """Measured on rows that played no part in the fit."""
 
     crossfit: Mapping[str, Any]
-    """Of the calibrator alone: each of the rows that it was fitted on, by one that was fitted without its fold."""
+    """Of the calibrator alone: each of the rows that it was fitted on, by one that was fitted without its fold. Empty
+    where too few of them are wrong for that."""
 
 
 def fit_selector(
@@ -63,13 +64,16 @@ def fit_selector(
     calibrated = parts.calibration
     u = all_scores(selector.scores, selector.combinations, calibrated.output)[recipe.confidence_score]
     right = recipe.quality(selector.predictor, calibrated)
-    without = crossfitted(recipe.calibrator, u, right, calibrated, folds=FOLDS, rng=rng)
+    try:
+        crossfit = cross_report(crossfitted(recipe.calibrator, u, right, calibrated, folds=FOLDS, rng=rng), right)
+    except InvalidInput:  # the rows without a fold may all be right, which some calibrators cannot be fitted to
+        crossfit = {}
     return Fit(
         selector=selector,
         n_fitted=len(fitted),
         n_reported=len(reported),
         report=report(selector.decide(reported.output), reported, recipe.quality(selector.predictor, reported)),
-        crossfit=cross_report(without, right),
+        crossfit=crossfit,
     )
 
 

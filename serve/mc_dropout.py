@@ -42,7 +42,8 @@ class DropoutPasses:
         n = len(next(iter(features.values())))
         seed = int(torch.randint(2**62, ()))  # so that torch.manual_seed decides here too
         together = n if self._is_large else MOST_TOGETHER
-        rows, counts = max(1, together // passes), _parts_of(passes, MOST_TOGETHER)
+        rows = max(1, together // passes)
+        counts = _parts_of(passes, max(1, together // rows))
         done = []
         with only_dropout_training(self._model), Masks(seed) as masks:
             for start in range(0, n, rows):
@@ -112,7 +113,7 @@ class Masks(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-check
             return input
         if input.device.type != "cpu" or input.dtype != torch.float32:
             return functional.dropout(input, p, training=True)
-        return input * torch.from_numpy(self._mask(input.numel(), p)).view(input.shape)
+        return torch.from_numpy(self._mask(input.numel(), p)).view(input.shape).mul_(input)
 
     def _mask(self, size: int, p: float) -> np.ndarray:
         """0 with probability p (to 1/65536), else 1 / (1 - p)."""

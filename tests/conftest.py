@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from psycopg import connect, sql
 from uuid_utils.compat import uuid7
 
@@ -22,6 +23,8 @@ from serve.journal import open_database
 from serve.postgres import EmbeddedPostgres
 from traffic.database import Database
 from traffic.record import Entry, Record
+
+settings.register_profile("quick", max_examples=20)  # `make check`; `make test` tries the usual hundred
 
 ROOT = Path(__file__).parent.parent
 

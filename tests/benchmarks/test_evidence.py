@@ -23,6 +23,8 @@ from benchmarks.real.splits import splits
 from benchmarks.real.tables import tables
 from uncertainty.checks import probability_rows
 
+pytestmark = pytest.mark.slow  # measures beside the service, and nothing that serves depends on it
+
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 

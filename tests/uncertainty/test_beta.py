@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
@@ -47,7 +49,8 @@ def drawn(seed):
     return p, (rng.random(60) < shape).astype(float)
 
 
-@pytest.mark.parametrize("seed", range(42))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_it_is_the_best_curve_under_the_rules_for_falling_ones(seed):
     probs, targets = drawn(seed)
     fitted, wanted = fit_beta(probs, targets), by_hand(probs, targets)

@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from uncertainty.checks import InvalidInput
 from uncertainty.histogram_binning import HistogramBinning, fit_histogram
@@ -35,7 +37,8 @@ def quantile_by_hand(probs, targets, queries, bins):
     return [value(q) for q in queries]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_both_strategies_are_their_definitions(seed):
     rng = np.random.default_rng(seed)
     n, bins = int(rng.integers(1, 20)), int(rng.integers(1, 25))  # often fewer rows than bins

@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from uncertainty.checks import InvalidInput
 from uncertainty.hybrid import fit_hybrid
@@ -30,7 +32,8 @@ def by_hand(epistemic, aleatoric, reference, *, alpha=0.2, variant="linear", del
 
 
 @pytest.mark.parametrize("variant", ["linear", "step"])
-@pytest.mark.parametrize("seed", range(150))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_it_is_the_definition(seed, variant):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 25))

@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest as Reference
 
 from uncertainty.checks import InvalidInput
@@ -40,7 +42,8 @@ def test_mean_search_depth(n):
     assert isolation_c(n) == pytest.approx(c_by_hand(n), abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_given_trees_score_by_the_definition(seed):
     rng = np.random.default_rng(seed)
     features, psi = int(rng.integers(1, 4)), int(rng.integers(2, 40))

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from uncertainty.checks import InvalidInput
 from uncertainty.mahalanobis import Mahalanobis, RelativeMahalanobis, fit_mahalanobis, fit_relative_mahalanobis
@@ -62,7 +64,8 @@ def by_hand(train, labels, query, shrinkage):
     return np.array([min((h - mean) @ inverse @ (h - mean) for mean in means.values()) for h in query])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_both_distances_are_their_definitions(seed):
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(12, 30)), int(rng.integers(1, 5))

@@ -26,7 +26,8 @@ def pairs(rng, n=40, k=3):
 
 
 @pytest.mark.parametrize("interpolation", ["linear", "step"])
-@pytest.mark.parametrize("seed", range(20))
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_joint_pools_all_pairs_and_separate_has_a_map_for_each_rank(seed, interpolation):
     rng = np.random.default_rng(seed)
     probs, hits = pairs(rng, k=1 + seed % 4)
