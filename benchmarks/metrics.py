@@ -474,7 +474,7 @@ def top_table(peers: Peers, repeats: int) -> Table:
     for name, step in steps:
         value = step()
         seconds = statistics.median(_timed(step)[1] for _ in range(repeats))
-        table.add_row(name, f"{seconds * 1e3:.1f}", f"{value:.6f}" if isinstance(value, float) else "")
+        table.add_row(name, f"{seconds * 1e3:.1f}", f"{float(value):.6f}" if hasattr(value, "__float__") and np.ndim(value) == 0 else "")
     return table
 
 
