@@ -474,7 +474,11 @@ def top_table(peers: Peers, repeats: int) -> Table:
     for name, step in steps:
         value = step()
         seconds = statistics.median(_timed(step)[1] for _ in range(repeats))
-        table.add_row(name, f"{seconds * 1e3:.1f}", f"{float(value):.6f}" if hasattr(value, "__float__") and np.ndim(value) == 0 else "")
+        table.add_row(
+            name,
+            f"{seconds * 1e3:.1f}",
+            f"{float(value):.6f}" if hasattr(value, "__float__") and np.ndim(value) == 0 else "",
+        )
     return table
 
 

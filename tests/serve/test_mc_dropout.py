@@ -26,8 +26,8 @@ def test_masks_drop_the_asked_share_and_keep_the_mean(p):
         dropped = functional.dropout(torch.ones(1000, 500), p, training=True)
     kept = dropped != 0
     assert kept.float().mean().item() == pytest.approx(1 - p, abs=0.003)
-    assert dropped.mean().item() == pytest.approx(1, abs=0.01)
-    assert dropped[kept].unique().item() == pytest.approx(1 / (1 - p), rel=1e-3)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.02)
+    assert dropped[kept].unique().item() == pytest.approx(1 / (1 - p), rel=1e-6)
 
 
 def test_ends_of_the_range_and_dropout_that_is_off():
