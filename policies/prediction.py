@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
+from policies.missed_labels import MissedLabelLimit
 from uncertainty.checks import Array, Mask
 
 
@@ -33,7 +34,11 @@ class MostProbable:
         return self
 
 
-LABEL_LIMITS: dict[str, Callable[..., PredictorRecipe]] = {"fixed": GivenLabelLimit, "max_f1": MaxF1LabelLimits}
+LABEL_LIMITS: dict[str, Callable[..., PredictorRecipe]] = {
+    "fixed": GivenLabelLimit,
+    "max_f1": MaxF1LabelLimits,
+    "risk_control": MissedLabelLimit,
+}
 """Ways to come by the limits of labels that do not exclude each other."""
 
 

@@ -37,8 +37,8 @@ class TaskConfig(Section):
     """In the order of the checkpoint's outputs. In a binary task the second one is the positive one."""
 
     thresholds: str | dict[str, dict[str, Any]] | None = None
-    """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`) or
-    `max_f1`, each label's own."""
+    """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`),
+    `max_f1`, each label's own, or `risk_control`, one that misses at most a share `alpha` of the labels."""
 
     @model_validator(mode="after")
     def labels_suit_the_kind(self) -> "TaskConfig":

@@ -148,6 +148,15 @@ def test_label_confidences_are_calibrated_and_keep_the_order_of_precision(mode):
     assert fit.report["ece_at_3"]["value"] < 0.08
 
 
+def test_label_limits_can_promise_that_few_labels_are_missed():
+    task = {"kind": "multilabel", "labels": KINDS["multilabel"], "thresholds": {"risk_control": {"alpha": 0.05}}}
+    _, selector = fitted_and_stored(model_config("multilabel", task=task).recipe, outputs("multilabel", n=1500))
+    fresh = outputs("multilabel", n=3000, seed=5)
+    missed = fresh.truth & ~selector.decide(fresh.output).predicted
+    share = missed.sum(axis=1) / np.maximum(1, fresh.truth.sum(axis=1))
+    assert 0.02 < share.mean() < 0.07
+
+
 JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
 
 
