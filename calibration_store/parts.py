@@ -16,11 +16,11 @@ from policies.selector import FITTED_POLICIES, Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
 from uncertainty.checks import Array
 from uncertainty.combination import FITTED_COMBINATIONS
+from uncertainty.feature_scores import FeatureLogisticScore
 from uncertainty.hybrid import HybridRanks
 from uncertainty.label_confidence import LabelCalibrator
 from uncertainty.scores import FITTED_SCORES
 from uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
-from uncertainty.trace_scores import TraceLogisticScore
 
 PARTS: dict[str, type] = {
     part.__name__: part
@@ -28,7 +28,7 @@ PARTS: dict[str, type] = {
         *FITTED_SCORES,
         *FITTED_COMBINATIONS,
         HybridRanks,
-        TraceLogisticScore,
+        FeatureLogisticScore,
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
         *FITTED_PREDICTORS,

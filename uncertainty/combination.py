@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number
+from uncertainty.feature_scores import FeatureLogistic, FeatureLogisticScore
 from uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
-from uncertainty.trace_scores import TraceLogistic, TraceLogisticScore
 
 
 class Combination(Protocol):
@@ -79,7 +79,7 @@ class LogisticScore:
     """1 - probability of being right, from a logistic regression on several scores."""
 
     sources: list[str]
-    regression: TraceLogisticScore
+    regression: FeatureLogisticScore
 
     def of(self, scores: Mapping[str, Array]) -> Array:
         return self.regression.uncertainty(_columns(scores, self.sources))
@@ -102,7 +102,7 @@ class Logistic:
         return self.of
 
     def fit(self, scores: Mapping[str, Array], quality: Array) -> LogisticScore:
-        regression = TraceLogistic(C=self.C).fit(_columns(scores, self.of), quality)
+        regression = FeatureLogistic(C=self.C).fit(_columns(scores, self.of), quality)
         return LogisticScore(sources=list(self.of), regression=regression)
 
 

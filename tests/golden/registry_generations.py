@@ -6,6 +6,7 @@ from typing import Any
 
 from uncertainty import (
     consistency,
+    feature_scores,
     label_sets,
     options,
     pairing,
@@ -15,7 +16,6 @@ from uncertainty import (
     tokens,
     tournament,
     trace,
-    trace_scores,
 )
 
 
@@ -25,16 +25,16 @@ def parse_joint_confidences(text: Any, labels: Any = None) -> dict[str, Any]:
 
 
 def linear_sum(fit_features: Any, features: Any) -> Any:
-    return trace_scores.TraceSum().fit(fit_features).uncertainty(features)
+    return feature_scores.FeatureSum().fit(fit_features).uncertainty(features)
 
 
 def trace_logistic(fit_features: Any, fit_correct: Any, features: Any, C: float = 1.0) -> dict[str, Any]:
-    fitted = trace_scores.TraceLogistic(C=C).fit(fit_features, fit_correct)
+    fitted = feature_scores.FeatureLogistic(C=C).fit(fit_features, fit_correct)
     return {"coef": fitted.coef, "intercept": fitted.intercept, "uncertainty": fitted.uncertainty(features)}
 
 
 def trace_ridge(fit_features: Any, fit_correct: Any, features: Any, alpha: float = 1.0) -> dict[str, Any]:
-    fitted = trace_scores.TraceRidge(alpha=alpha).fit(fit_features, fit_correct)
+    fitted = feature_scores.FeatureRidge(alpha=alpha).fit(fit_features, fit_correct)
     return {"coef": fitted.coef, "intercept": fitted.intercept, "uncertainty": fitted.uncertainty(features)}
 
 

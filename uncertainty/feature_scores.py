@@ -1,7 +1,8 @@
-"""Three ways from the features of a reasoning trace to a score (GAP 5.2), each fitted on labelled traces.
+"""Three ways from several features of a row to one score, each fitted on rows whose outcome is known (GAP 5.2).
 
-Features are [n, d]; GAP has three: tokens, questions, waits. GAP fits on 40% of the data, stratified by group, and
-evaluates on the rest. Scores are [n], higher when the model is less sure, and do not depend on the rest of the batch.
+Features are [n, d]: of a reasoning trace (tokens, questions, waits; GAP fits on 40% of the data, stratified by group,
+and evaluates on the rest), or other scores. Results are [n], higher when the model is less sure, and do not depend on
+the rest of the batch.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_numbe
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceSumScore:
+class FeatureSumScore:
     """Sum of the features, each scaled to [0, 1] by its range in the fit set and clipped: in [0, d]."""
 
     low: Array
@@ -30,7 +31,7 @@ class TraceSumScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceLogisticScore:
+class FeatureLogisticScore:
     """1 - probability of being right, from a logistic regression on standardised features: in [0, 1]."""
 
     mean: Array
@@ -48,10 +49,10 @@ class TraceLogisticScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceRidgeScore:
+class FeatureRidgeScore:
     """1 - fitted correctness, from a ridge regression on standardised features, clipped to [0, 1].
 
-    GAP's "calibration regression". The fields are those of `TraceLogisticScore`.
+    GAP's "calibration regression". The fields are those of `FeatureLogisticScore`.
     """
 
     mean: Array
@@ -65,17 +66,17 @@ class TraceRidgeScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceSum:
+class FeatureSum:
     """The sum as it is configured."""
 
-    def fit(self, features: Any, correct: Any = None) -> TraceSumScore:  # noqa: ARG002 - outcomes are not used
+    def fit(self, features: Any, correct: Any = None) -> FeatureSumScore:  # noqa: ARG002 - outcomes are not used
         """Take the range of each feature in `features` [n, d]."""
         rows = finite("fit_features", features, ndim=2)
-        return TraceSumScore(low=rows.min(axis=0), high=rows.max(axis=0))
+        return FeatureSumScore(low=rows.min(axis=0), high=rows.max(axis=0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceLogistic:
+class FeatureLogistic:
     """The logistic regression as it is configured."""
 
     C: float = 1.0
@@ -84,7 +85,7 @@ class TraceLogistic:
     def __post_init__(self) -> None:
         real_number("C", self.C, above=0)
 
-    def fit(self, features: Any, correct: Any) -> TraceLogisticScore:
+    def fit(self, features: Any, correct: Any) -> FeatureLogisticScore:
         """Minimise sum of log-losses + ||w||^2 / (2C) over `features` [n, d] and 0/1 `correct` [n]; b is free.
 
         Both outcomes must occur. Separable data has a minimum too, because of the penalty.
@@ -96,11 +97,11 @@ class TraceLogistic:
 
         # the default solver stops at six digits or fewer
         model = LogisticRegression(C=self.C, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(z, y)
-        return TraceLogisticScore(mean=mean, spread=spread, coef=model.coef_[0], intercept=float(model.intercept_[0]))
+        return FeatureLogisticScore(mean=mean, spread=spread, coef=model.coef_[0], intercept=float(model.intercept_[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceRidge:
+class FeatureRidge:
     """The ridge regression as it is configured."""
 
     alpha: float = 1.0
@@ -109,7 +110,7 @@ class TraceRidge:
     def __post_init__(self) -> None:
         real_number("alpha", self.alpha, least=0)
 
-    def fit(self, features: Any, correct: Any) -> TraceRidgeScore:
+    def fit(self, features: Any, correct: Any) -> FeatureRidgeScore:
         """Minimise ||y - Zw - b||^2 + alpha ||w||^2 over `features` [n, d] and 0/1 `correct` [n]; b is free.
 
         With alpha 0 and dependent features there are many minima; the one with the smallest ||w|| is returned.
@@ -119,7 +120,7 @@ class TraceRidge:
         d = z.shape[1]
         stacked = np.vstack([z, np.sqrt(self.alpha) * np.eye(d)])
         coef = np.linalg.lstsq(stacked, np.append(y - y.mean(), np.zeros(d)), rcond=None)[0]
-        return TraceRidgeScore(mean=mean, spread=spread, coef=coef, intercept=float(y.mean()))
+        return FeatureRidgeScore(mean=mean, spread=spread, coef=coef, intercept=float(y.mean()))
 
 
 def _standardised(features: Any, correct: Any) -> tuple[Array, Array, Array, Array]:

@@ -6,7 +6,7 @@ from scipy.special import expit
 from sklearn.linear_model import Ridge
 
 from uncertainty.checks import InvalidInput
-from uncertainty.trace_scores import TraceLogistic, TraceRidge, TraceSum
+from uncertainty.feature_scores import FeatureLogistic, FeatureRidge, FeatureSum
 
 
 def traces(n=40, seed=0):
@@ -26,7 +26,7 @@ def traces(n=40, seed=0):
     ],
 )
 def test_the_sum_of_scaled_features(row, score):
-    fitted = TraceSum().fit([[0, 1, 7], [10, 3, 7], [4, 2, 7]])
+    fitted = FeatureSum().fit([[0, 1, 7], [10, 3, 7], [4, 2, 7]])
     assert fitted.uncertainty([row]).tolist() == [score]
 
 
@@ -36,7 +36,7 @@ def test_the_logistic_fit_is_the_minimum(C, separable):
     features, correct = traces()
     if separable:
         correct = (features[:, 0] > 450).astype(float)
-    fitted = TraceLogistic(C=C).fit(features, correct)
+    fitted = FeatureLogistic(C=C).fit(features, correct)
     z = (features - features.mean(axis=0)) / features.std(axis=0)
     p = expit(z @ fitted.coef + fitted.intercept)
     np.testing.assert_allclose(z.T @ (p - correct) + fitted.coef / C, 0, atol=1e-8)  # the gradient vanishes
@@ -48,18 +48,18 @@ def test_the_logistic_fit_is_the_minimum(C, separable):
 def test_the_ridge_fit_is_that_of_the_library(alpha):
     features, correct = traces()
     z = (features - features.mean(axis=0)) / features.std(axis=0)
-    theirs, ours = Ridge(alpha=alpha).fit(z, correct), TraceRidge(alpha=alpha).fit(features, correct)
+    theirs, ours = Ridge(alpha=alpha).fit(z, correct), FeatureRidge(alpha=alpha).fit(features, correct)
     np.testing.assert_allclose(ours.coef, theirs.coef_, rtol=1e-9)
     np.testing.assert_allclose(ours.uncertainty(features), 1 - np.clip(theirs.predict(z), 0, 1), atol=1e-12)
 
 
 def test_least_squares_without_a_penalty():
-    fitted = TraceRidge(alpha=0).fit([[0, 0], [1, 1], [2, 2], [3, 3]], [0, 0, 1, 1])
+    fitted = FeatureRidge(alpha=0).fit([[0, 0], [1, 1], [2, 2], [3, 3]], [0, 0, 1, 1])
     assert fitted.coef[0] == pytest.approx(fitted.coef[1])  # two equal features share the weight
     np.testing.assert_allclose(fitted.uncertainty([[0, 0], [1.5, 1.5], [9, 9]]), [1, 0.5, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("recipe", [TraceLogistic(), TraceRidge()])
+@pytest.mark.parametrize("recipe", [FeatureLogistic(), FeatureRidge()])
 @pytest.mark.parametrize("value", [0.1, 7.0, 1e6])
 def test_a_constant_feature_has_no_weight(recipe, value):
     features, correct = traces()
@@ -74,11 +74,11 @@ def test_a_constant_feature_has_no_weight(recipe, value):
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_one_outcome(outcome):
     with pytest.raises(InvalidInput, match="both must occur"):
-        TraceLogistic().fit([[1.0], [2.0]], [outcome, outcome])
-    assert TraceRidge().fit([[1.0], [2.0]], [outcome, outcome]).uncertainty([[5.0]]).tolist() == [1 - outcome]
+        FeatureLogistic().fit([[1.0], [2.0]], [outcome, outcome])
+    assert FeatureRidge().fit([[1.0], [2.0]], [outcome, outcome]).uncertainty([[5.0]]).tolist() == [1 - outcome]
 
 
-@pytest.mark.parametrize("recipe", [TraceSum(), TraceLogistic(), TraceRidge()])
+@pytest.mark.parametrize("recipe", [FeatureSum(), FeatureLogistic(), FeatureRidge()])
 def test_what_is_fitted_can_be_stored_and_does_not_look_at_the_batch(recipe):
     features, correct = traces()
     fitted = recipe.fit(features, correct)
@@ -93,7 +93,7 @@ def test_what_is_fitted_can_be_stored_and_does_not_look_at_the_batch(recipe):
             fitted.uncertainty(bad)
 
 
-@pytest.mark.parametrize("recipe", [TraceLogistic(), TraceRidge()])
+@pytest.mark.parametrize("recipe", [FeatureLogistic(), FeatureRidge()])
 @pytest.mark.parametrize(
     ("features", "correct"),
     [([], []), ([[1.0], [2.0]], [1]), ([[1.0], [2.0]], [0, 2]), ([[1.0], [np.inf]], [0, 1]), ([1.0, 2.0], [0, 1])],
@@ -106,11 +106,11 @@ def test_what_cannot_be_fitted_is_refused(recipe, features, correct):
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1", None, True])
 def test_penalties_are_numbers(value):
     with pytest.raises(InvalidInput):
-        TraceRidge(alpha=value)
+        FeatureRidge(alpha=value)
     with pytest.raises(InvalidInput):
-        TraceLogistic(C=value)
+        FeatureLogistic(C=value)
 
 
 def test_a_penalty_of_the_logistic_fit_cannot_be_without_end():
     with pytest.raises(InvalidInput):
-        TraceLogistic(C=0)
+        FeatureLogistic(C=0)
