@@ -41,6 +41,7 @@ RULES = {
     "target_risk": {"max_risk": 0.2},
     "rejection_rate": {"rate": 0.1},
     "selective_risk": {"max_risk": 0.4, "delta": 0.2},
+    "conformal": {"answer_up_to": 1},
     "cost": {"reject_cost": 0.3},
 }
 FOR_CLASSES = [name for name in SCORES if ONLY_FOR.get(name, "softmax") == "softmax"]
@@ -118,7 +119,7 @@ def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
         names = [name for name in CALIBRATORS if kind != "multilabel" or name in FOR_SHARES | {"platt"}]
         configured = [model_config(kind, confidence={**base, "calibrator": name, **right}) for name in names]
     else:
-        names = list(POLICIES)
+        names = [name for name in POLICIES if kind != "multilabel" or name != "conformal"]
         configured = [
             model_config(kind, confidence={**base, **right}, policy={"kind": name, **RULES[name]}) for name in names
         ]
@@ -172,6 +173,8 @@ JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
             {"policy": {"kind": "selective_risk", "max_risk": 0.1}},
             "it needs `confidence: {right: exact}`",
         ),
+        ("multilabel", {"policy": {"kind": "conformal"}}, "conformal acts on prediction sets, which a multilabel task"),
+        ("multilabel", {"prediction_set": {"kind": "split"}}, "predicted labels are the set; leave out `kind`"),
         ("multiclass", {"task": {"kind": "multiclass", "labels": ["a", "b"], "thresholds": "max_f1"}}, "multilabel"),
     ],
 )
