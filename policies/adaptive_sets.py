@@ -19,7 +19,8 @@ class CumulativeSets:
 
     The paper draws a number for each input, to make the coverage exact. This does not: the same input would be answered
     once and held another time. So the sets cover more than they must, by the share of sure inputs whose first label
-    alone is above qhat; such a set is that label, as in the paper, where a set has at least one.
+    alone is above qhat; such a set is that label, as in the paper, where a set has at least one. And where the model is
+    right more often than it must be, qhat comes so close to 1 that unlikely labels join the sets of sure inputs.
     """
 
     alpha: float
