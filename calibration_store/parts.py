@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from policies.conformal import LabelSets
+from policies.label_sets import FITTED_SETS
 from policies.prediction import FITTED_PREDICTORS
 from policies.selector import FITTED_POLICIES, Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
@@ -32,7 +32,7 @@ PARTS: dict[str, type] = {
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
         *FITTED_PREDICTORS,
-        LabelSets,
+        *FITTED_SETS,
         *FITTED_POLICIES,
     )
 }

@@ -5,35 +5,87 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, Mask, finite, fraction, probability_rows, real_number, snapped_ceil
+from uncertainty.checks import (
+    Array,
+    InvalidInput,
+    Mask,
+    finite,
+    fraction,
+    probability_rows,
+    real_number,
+    same_length,
+    snapped_ceil,
+)
 
 Method = Literal["finite", "plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSets:
-    """Every label whose probability is at least 1 - qhat, and the predicted one in any case.
+    """Every label whose probability is at least 1 - qhat; none, where no label comes up to that.
 
-    Over inputs like the fitted ones the set misses the right label with probability at most `alpha`; adding the
-    predicted label to a set that would be empty can only make it miss less often.
+    Over inputs like the fitted ones the set misses the right label with probability at most `alpha`.
     """
 
     alpha: float
     qhat: float
+    """+inf rules out nothing."""
+
+    keep_predicted: bool = True
+    """Whether the predicted label is shown even where the set rules it out; the set can only miss less often then."""
+
+    @property
+    def promise(self) -> str:
+        return promise_in_words(self.alpha, self.qhat)
 
     def of(self, probabilities: Array) -> Mask:
-        """Return [n, C], True where the label is in the set."""
-        members = 1 - probabilities <= self.qhat
-        members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
-        return members
+        """Return [n, C], True where the label is not ruled out."""
+        return np.asarray(1 - probabilities <= self.qhat)
 
 
-def fit_label_sets(probabilities: Any, classes: np.ndarray, *, alpha: float) -> LabelSets:
-    """Fit the sets on labelled `probabilities` [n, C] that the model was not trained on."""
-    rows = probability_rows("probabilities", probabilities)
-    true_scores = 1 - rows[np.arange(len(rows)), classes]
-    return LabelSets(alpha=alpha, qhat=conformal_quantile(true_scores, alpha))
+@dataclass(frozen=True, kw_only=True)
+class SplitSets:
+    """`split`: one quantile of 1 - p of the right label. The smallest sets on average, but those of hard inputs, or of
+    rare labels, may miss more often than others."""
+
+    alpha: float = 0.01
+    keep_predicted: bool = True
+
+    def __post_init__(self) -> None:
+        error_rate(self.alpha)
+
+    def fit(self, probabilities: Any, classes: Any) -> LabelSets:
+        rows, right = labelled(probabilities, classes)
+        true_scores = 1 - rows[np.arange(len(rows)), right]
+        qhat = conformal_quantile(true_scores, self.alpha)
+        return LabelSets(alpha=self.alpha, qhat=qhat, keep_predicted=self.keep_predicted)
+
+
+def error_rate(alpha: Any) -> float:
+    """Return `alpha` if it lies strictly between 0 and 1."""
+    return fraction("alpha", real_number("alpha", alpha), open_low=True, open_high=True)
+
+
+def labelled(probabilities: Any, classes: Any) -> tuple[Array, NDArray[np.intp]]:
+    """Return `probabilities` [n, C] that the model was not trained on, and the index [n] of each row's right label."""
+    rows, right = probability_rows("probabilities", probabilities), np.asarray(classes)
+    same_length(probabilities=rows, classes=right)
+    if right.ndim != 1 or right.dtype.kind not in "iu" or right.min() < 0 or right.max() >= rows.shape[1]:
+        raise InvalidInput(f"classes is not a list of indices of {rows.shape[1]} labels")
+    return rows, right.astype(np.intp, copy=False)
+
+
+def labels_needed(alpha: float) -> int:
+    """Return the smallest number of labelled rows from which `conformal_quantile` is finite."""
+    return snapped_ceil(1 / alpha) - 1
+
+
+def promise_in_words(alpha: float, qhat: float) -> str:
+    if np.isposinf(qhat):
+        return f"at {100 * alpha:g}% error (that takes {labels_needed(alpha):,} labelled rows)"
+    return f"at {100 * alpha:g}% error"
 
 
 def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") -> float:
@@ -44,7 +96,7 @@ def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") 
     An order statistic, not numpy.quantile: its interpolations return a neighbouring one.
     """
     values = finite("scores", scores)
-    fraction("alpha", real_number("alpha", alpha), open_low=True, open_high=True)
+    error_rate(alpha)
     if method not in ("finite", "plain"):
         raise InvalidInput(f"method is {method!r}; it is 'finite' or 'plain'")
     rank = snapped_ceil((len(values) + (method == "finite")) * (1 - alpha))

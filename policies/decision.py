@@ -1,18 +1,45 @@
 """What may be decided about a prediction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uncertainty.checks import Mask
+from uncertainty.checks import Array, Mask
 
 
 class Action(StrEnum):
     ANSWER = "answer"  # sure enough: the caller may rely on it
     REVIEW = "review"  # held, and a person is asked
     ABSTAIN = "abstain"  # held, and nobody is asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessed:
+    """What a rule may look at: a batch of `n` predictions, before anything is decided. Undefined numbers are NaN."""
+
+    confidence: Array
+    """[n], how right the prediction is expected to be."""
+
+    scores: Mapping[str, Array]
+    """[n] for each score and combination, higher when less sure."""
+
+    set_size: NDArray[np.intp]
+    """[n], how many labels the prediction set does not rule out; where there are no sets, how many are predicted."""
+
+    in_set: Mask
+    """[n], True where the prediction set does not rule out what is predicted."""
+
+    n_labels: int
+    """That there are: a set of so many rules out nothing."""
+
+    set_promise: str = ""
+    """At what error the sets rule labels out, in words; empty where there are no sets."""
+
+    def __len__(self) -> int:
+        return len(self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies import prediction
-from policies.conformal import LabelSets, fit_label_sets
 from policies.cost import ChowRule
-from policies.decision import Action, Decisions
+from policies.decision import Action, Assessed, Decisions
+from policies.label_sets import PredictionSets, PredictionSetsRecipe, shown
 from policies.prediction import MostProbable, Predictor, PredictorRecipe
 from policies.selective_risk import SelectiveRisk
+from policies.set_size import SetSize
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from uncertainty.calibrators import Calibrator, CalibratorRecipe, evidence, fit_calibrator
 from uncertainty.checks import Array, InvalidInput, Mask
@@ -29,7 +30,7 @@ class Policy(Protocol):
     @property
     def otherwise(self) -> str: ...
 
-    def decide(self, confidence: Array) -> Decisions: ...
+    def decide(self, assessed: Assessed) -> Decisions: ...
 
 
 class PolicyRecipe(Protocol):
@@ -51,11 +52,18 @@ POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
     "target_risk": TargetRisk,
     "rejection_rate": RejectionRate,
     "selective_risk": SelectiveRisk,
+    "conformal": SetSize,
     "cost": ChowRule,
 }
 
-FITTED_POLICIES = (Threshold,)
+FITTED_POLICIES = (Threshold, SetSize)
 """What an artifact may hold in the place of a policy."""
+
+
+def acts_on_sets(recipe: PolicyRecipe) -> bool:
+    """Whether the rule reads the size of the prediction set, and so cannot do without sets."""
+    return bool(getattr(recipe, "acts_on_sets", False))
+
 
 UNUSABLE = "the model's output is not a number, and what is unknown is held"
 
@@ -77,7 +85,7 @@ class Judgement:
     """[n] for each score."""
 
     members: Mask
-    """[n, C], True for labels in the prediction set."""
+    """[n, C], True for labels shown as the prediction set."""
 
     label_confidence: Array | None
     """[n, k], calibrated probability of each of the k most probable labels, where labels do not exclude each other."""
@@ -120,7 +128,7 @@ class Selector:
     policy: Policy
     predictor: Predictor = field(default_factory=MostProbable)
     combinations: Mapping[str, Combination] = field(default_factory=dict)
-    sets: LabelSets | None = None
+    sets: PredictionSets | None = None
     """None where the predicted labels are the set."""
 
     label_calibrator: LabelCalibrator | None = None
@@ -142,14 +150,23 @@ class Selector:
         seen = evidence(self.calibrator.reads, scores[self.confidence_score], output)
         confidence = self.calibrator.confidence(seen)
         predicted = self.predictor.of(output.probabilities)
+        inside = self.sets.of(output.probabilities) if self.sets else predicted
+        assessed = Assessed(
+            confidence=confidence,
+            scores=scores,
+            set_size=inside.sum(axis=1),
+            in_set=np.asarray((inside & predicted).any(axis=1)),
+            n_labels=inside.shape[1],
+            set_promise=self.sets.promise if self.sets else "",
+        )
         return Judgement(
             usable=np.ones(len(output), dtype=bool),
             predicted=predicted,
             confidence=confidence,
             scores=scores,
-            members=self.sets.of(output.probabilities) if self.sets else predicted,
+            members=shown(self.sets, inside, predicted) if self.sets else predicted,
             label_confidence=self.label_calibrator.of(output.probabilities) if self.label_calibrator else None,
-            decisions=self.policy.decide(confidence),
+            decisions=self.policy.decide(assessed),
         )
 
     def _nothing_known(self, output: Output) -> Judgement:
@@ -196,7 +213,9 @@ class SelectorRecipe:
     """Which of `QUALITIES` says how right a prediction was."""
 
     combinations: Mapping[str, CombinationRecipe] = field(default_factory=dict)
-    set_alpha: float | None = None
+    sets: PredictionSetsRecipe | None = None
+    """None where labels do not exclude each other."""
+
     label_calibrator: LabelCalibratorRecipe | None = None
 
     @property
@@ -233,6 +252,8 @@ class SelectorRecipe:
         which limit is chosen depends on the order of the rows alone. What the result is worth must be measured on
         other rows in any case.
         """
+        if self.sets is None and acts_on_sets(self.policy):
+            raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
         for rows in (parts.statistics, parts.mixing, parts.calibration, parts.rule):
             bad = int((~rows.output.usable()).sum())
             if bad:
@@ -258,9 +279,7 @@ class SelectorRecipe:
             calibrator=calibrator,
             policy=self.policy.fit(confidence, quality(parts.rule)),
             predictor=predictor,
-            sets=None
-            if self.set_alpha is None
-            else fit_label_sets(rows.output.probabilities, rows.classes, alpha=self.set_alpha),
+            sets=self.sets.fit(rows.output.probabilities, rows.classes) if self.sets else None,
             label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
         )
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from policies.decision import Action, Decisions
+from policies.decision import Action, Assessed, Decisions
 from uncertainty.checks import (
     Array,
     InvalidInput,
@@ -31,11 +31,11 @@ class Threshold:
 
     otherwise: str = "review"
 
-    def decide(self, confidence: Array) -> Decisions:
-        answered = confidence >= self.limit  # False for NaN: what is unknown is held
+    def decide(self, assessed: Assessed) -> Decisions:
+        answered = assessed.confidence >= self.limit  # False for NaN: what is unknown is held
         return Decisions.where(
             answered,
-            reasons=[self._reason(value) for value in confidence.tolist()],
+            reasons=[self._reason(value) for value in assessed.confidence.tolist()],
             otherwise=Action(self.otherwise),
         )
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from policies.label_sets import SETS, PredictionSetsRecipe
 from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
-from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe
+from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe, acts_on_sets
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
@@ -116,13 +117,6 @@ class ConfidenceConfig(Section):
     the right ones (the default there), or `exact`, the chance that they are the same."""
 
 
-class PredictionSetConfig(Section):
-    """The labels shown beside a prediction."""
-
-    alpha: float = Field(default=0.01, gt=0, lt=1)
-    """The set misses the right label at most this often, on traffic like the calibration data."""
-
-
 class CalibrationConfig(Section):
     """Labelled data that the model was not trained on."""
 
@@ -148,7 +142,9 @@ class ModelConfig(Section):
     policy: dict[str, Any]
     """`kind`, and the settings of that kind."""
 
-    prediction_set: PredictionSetConfig = PredictionSetConfig()
+    prediction_set: dict[str, Any] = {}
+    """`kind`, by default `split`, and the settings of that kind: the labels shown beside a prediction."""
+
     label_confidence: str | dict[str, dict[str, Any]] | None = None
     """How the probabilities of the most probable labels of a multilabel task are calibrated."""
 
@@ -201,7 +197,7 @@ class ModelConfig(Section):
             policy=policy,
             predictor=self.task.predictor,
             right=self.right,
-            set_alpha=self.prediction_set.alpha if self.task.exclusive else None,
+            sets=self._sets(policy),
             label_calibrator=self._label_calibrator(),
         )
 
@@ -224,6 +220,20 @@ class ModelConfig(Section):
                 " multilabel task do not"
             )
         return calibrator
+
+    def _sets(self, policy: PolicyRecipe) -> PredictionSetsRecipe | None:
+        settings = dict(self.prediction_set)
+        kind = settings.pop("kind", "split")
+        recipe: PredictionSetsRecipe = _part("prediction_set", SETS, kind, settings)
+        if self.task.exclusive:
+            return recipe
+        if "kind" in self.prediction_set:
+            raise ValueError("prediction_set: in a multilabel task the predicted labels are the set; leave out `kind`")
+        if acts_on_sets(policy):
+            raise ValueError(
+                f"policy: {self.policy['kind']} acts on prediction sets, which a multilabel task does not have"
+            )
+        return None
 
     def _label_calibrator(self) -> LabelCalibratorRecipe | None:
         if self.task.exclusive:

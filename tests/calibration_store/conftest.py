@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from calibration_store.artifact import ModelIdentity, pack
+from policies.conformal import SplitSets
 from policies.selector import Parts, SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
@@ -29,7 +30,7 @@ def recipe():
         confidence_score="entropy",
         calibrator=CALIBRATORS["isotonic"](),
         policy=TargetRisk(max_risk=0.1),
-        set_alpha=0.1,
+        sets=SplitSets(alpha=0.1),
     )
 
 

@@ -7,12 +7,17 @@ import pytest
 from scipy.special import expit, logit
 
 from calibration_store.artifact import ArtifactRefused, pack, unpack
-from calibration_store.parts import PARTS, take_apart
+from calibration_store.parts import PARTS, put_together, take_apart
+from policies.adaptive_sets import AdaptiveSets
+from policies.class_conditional_sets import ClassConditionalSets
+from policies.conformal import SplitSets
 from policies.cost import ChowRule
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from policies.prediction import MostProbable
+from policies.regularised_sets import RegularisedSets
 from policies.selective_risk import SelectiveRisk
 from policies.selector import Parts, SelectorRecipe
+from policies.set_size import SetSize
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.combination import Hybrid, Logistic
@@ -42,6 +47,12 @@ def test_the_name_is_that_of_the_content(files, selector, identity):
 def test_an_infinite_limit_survives_json(selector, identity):
     held = replace(selector, policy=Threshold(limit=np.inf, meaning="nothing was safe"))
     assert unpack(pack(held, model="toy", identity=identity, facts={})).selector.policy.limit == np.inf
+
+
+def test_sets_of_before_they_had_settings_are_still_read(selector, identity):
+    description, arrays = take_apart(selector)
+    del description["sets"]["keep_predicted"]
+    assert put_together(description, arrays).sets == selector.sets
 
 
 @pytest.mark.parametrize(
@@ -130,8 +141,14 @@ CASES = {
     "policy selective_risk": {"policy": SelectiveRisk(max_risk=0.3)},
     "policy selective_risk, infeasible": {"policy": SelectiveRisk(max_risk=0.001)},
     "policy cost": {"policy": ChowRule(reject_cost=0.3)},
-    "prediction sets": {"set_alpha": 0.1},
-    "prediction sets of all labels": {"set_alpha": 0.001},
+    "policy conformal": {"policy": SetSize(answer_up_to=2, when_full="review"), "sets": SplitSets(alpha=0.1)},
+    "sets split": {"sets": SplitSets(alpha=0.1)},
+    "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
+    "sets split, as they are": {"sets": SplitSets(alpha=0.3, keep_predicted=False)},
+    "sets adaptive": {"sets": AdaptiveSets(alpha=0.1)},
+    "sets regularised": {"sets": RegularisedSets(alpha=0.1, penalty=0.2, k_reg=1)},
+    "sets class_conditional": {"sets": ClassConditionalSets(alpha=0.1, keep_predicted=False)},
+    "sets class_conditional, all labels": {"sets": ClassConditionalSets(alpha=0.01)},
     **{
         f"labels {mode}": {**SETS, "label_calibrator": TopKIsotonic(mode=mode, k=3, least=60)}
         for mode in ("joint", "separate", "per_label")

@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conformal import conformal_quantile, conformal_sets, fit_label_sets, order_statistic
+from policies.conformal import (
+    LabelSets,
+    SplitSets,
+    conformal_quantile,
+    conformal_sets,
+    labels_needed,
+    order_statistic,
+)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.floats(0.01, 0.99))
@@ -13,34 +20,24 @@ def test_the_fitted_scores_are_covered_and_the_finite_rank_is_not_below_the_plai
     assert finite >= conformal_quantile(scores, alpha, method="plain")
 
 
-def draw(rng, n, classes=4):
-    """Softmax rows with a truth that is drawn from another, flatter distribution: an over-confident model."""
-    logits = rng.normal(size=(n, classes)) * 2
-    flat = np.exp(logits * 0.6)
-    flat /= flat.sum(axis=1, keepdims=True)
-    truth = (flat.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
-    probabilities = np.exp(logits)
-    return probabilities / probabilities.sum(axis=1, keepdims=True), truth
+def test_a_row_that_no_label_fits_has_an_empty_set():
+    sets = SplitSets(alpha=0.1).fit(np.tile([0.99, 0.01], (200, 1)), np.zeros(200, dtype=int))
+    probabilities = np.array([[0.6, 0.4], [0.995, 0.005], [np.nan, np.nan]])
+    assert sets.of(probabilities).tolist() == [[False, False], [True, False], [False, False]]
 
 
-def test_the_promise_holds():
-    rng = np.random.default_rng(0)
-    covered = []
-    for _ in range(300):
-        sets = fit_label_sets(*draw(rng, 100), alpha=0.1)
-        probabilities, truth = draw(rng, 50)
-        covered.append(sets.of(probabilities)[np.arange(50), truth].mean())
-    assert np.mean(covered) >= 0.9 - 3 * np.std(covered) / np.sqrt(300)
-
-
-def test_a_set_is_never_empty_and_holds_the_prediction():
-    sets = fit_label_sets(np.tile([0.99, 0.01], (200, 1)), np.zeros(200, dtype=int), alpha=0.1)
-    assert sets.of(np.array([[0.6, 0.4], [0.995, 0.005]])).tolist() == [[True, False], [True, False]]
-
-
-def test_too_few_rows_give_full_sets():
-    sets = fit_label_sets(np.array([[0.9, 0.1]] * 5), np.zeros(5, dtype=int), alpha=0.01)
+def test_too_few_rows_give_full_sets_and_how_many_would_do_is_said():
+    sets = SplitSets(alpha=0.01).fit(np.array([[0.9, 0.1]] * 5), np.zeros(5, dtype=int))
     assert sets.of(np.array([[0.99, 0.01]])).all()
+    assert sets.promise == "at 1% error (that takes 99 labelled rows)"
+    assert LabelSets(alpha=0.07, qhat=0.5).promise == "at 7% error"
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.07, 0.1, 0.3, 1 / 3, 0.5, 0.9])
+def test_no_smaller_number_of_labels_would_do(alpha):
+    needed = labels_needed(alpha)
+    assert np.isfinite(conformal_quantile(np.zeros(needed), alpha))
+    assert needed == 1 or np.isposinf(conformal_quantile(np.zeros(needed - 1), alpha))
 
 
 @given(

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from policies.cost import ChowRule, chow, chow_cost_matrix, chow_threshold
 from policies.decision import Action
+from tests.policies.conftest import assessed
 from uncertainty.checks import InvalidInput
 
 
@@ -81,7 +82,7 @@ def test_bad_matrices(probs, cost):
 
 def test_the_rule_needs_no_data_and_says_what_the_limit_is():
     fitted = ChowRule(error_cost=10, reject_cost=3).fit(np.array([]), np.array([]))
-    decisions = fitted.decide(np.array([0.7, 0.69, np.nan]))
+    decisions = fitted.decide(assessed([0.7, 0.69, np.nan]))
     assert decisions.actions == (Action.ANSWER, Action.REVIEW, Action.REVIEW)
     assert decisions.reasons[1] == (
         "confidence 0.69 is below 0.70, where answering, at 10 if wrong and 0 if right, costs as much as holding, at 3"
@@ -90,6 +91,6 @@ def test_the_rule_needs_no_data_and_says_what_the_limit_is():
 
 def test_where_holding_costs_more_than_an_error_everything_known_is_answered():
     decisions = (
-        ChowRule(reject_cost=2, otherwise="abstain").fit(np.array([]), np.array([])).decide(np.array([0, np.nan]))
+        ChowRule(reject_cost=2, otherwise="abstain").fit(np.array([]), np.array([])).decide(assessed([0, np.nan]))
     )
     assert decisions.actions == (Action.ANSWER, Action.ABSTAIN)

@@ -3,6 +3,7 @@ import pytest
 
 from policies.decision import Action
 from policies.selective_risk import SelectiveRisk
+from tests.policies.conftest import assessed
 from uncertainty.checks import InvalidInput
 
 METHODS = ("sgr", "ltt", "ltt_fixed_sequence")
@@ -18,7 +19,7 @@ def test_a_limit_says_what_it_promises(method):
     recipe = SelectiveRisk(max_risk=0.02, method=method, limits=(0.5, 0.9, 0.94))
     fitted = recipe.fit(*rows(3000, 100))
     assert 0.9 < fitted.limit < 0.95
-    decisions = fitted.decide(np.array([0.89, 0.96, np.nan]))
+    decisions = fitted.decide(assessed([0.89, 0.96, np.nan]))
     assert decisions.actions == (Action.REVIEW, Action.ANSWER, Action.REVIEW)
     assert decisions.reasons[0].endswith(
         "the limit for at most 2.00% wrong answers, except with probability 5%, on traffic like the calibration data"
@@ -31,7 +32,7 @@ def test_too_few_labels_are_named_with_how_many_would_do(method, needed):
     assert recipe.labels_needed() == needed
     assert np.isfinite(recipe.fit(*rows(needed, 0)).limit)
     fitted = recipe.fit(*rows(needed - 1, 0))
-    decisions = fitted.decide(np.array([1.0]))
+    decisions = fitted.decide(assessed([1.0]))
     assert decisions.actions == (Action.ABSTAIN,)
     assert f"{needed:,}" in decisions.reasons[0]
     assert "at most 1.00% wrong answers at 95% confidence" in decisions.reasons[0]

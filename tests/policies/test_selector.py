@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from policies.conformal import SplitSets
 from policies.decision import Action
 from policies.selector import UNUSABLE, Parts, SelectorRecipe
 from policies.threshold import TargetRisk
@@ -27,7 +28,7 @@ def recipe(score="softmax_response", scores=("softmax_response", "entropy", "mah
         confidence_score=score,
         calibrator=CALIBRATORS["platt"](),
         policy=TargetRisk(max_risk=0.05),
-        set_alpha=0.1,
+        sets=SplitSets(alpha=0.1),
     )
 
 

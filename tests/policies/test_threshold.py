@@ -13,6 +13,7 @@ from policies.threshold import (
     threshold_at_target_risk,
     told_apart,
 )
+from tests.policies.conftest import assessed
 from uncertainty.checks import InvalidInput
 
 
@@ -26,23 +27,23 @@ from uncertainty.checks import InvalidInput
     ],
 )
 def test_decide(confidence, action):
-    decisions = Threshold(limit=0.93, meaning="a limit").decide(np.array([confidence]))
+    decisions = Threshold(limit=0.93, meaning="a limit").decide(assessed([confidence]))
     assert decisions.actions[0] is action
 
 
 def test_held_predictions_may_be_left_unreviewed():
-    decisions = GivenLimit(limit=0.5, otherwise="abstain").fit(np.array([]), np.array([])).decide(np.array([0.4]))
+    decisions = GivenLimit(limit=0.5, otherwise="abstain").fit(np.array([]), np.array([])).decide(assessed([0.4]))
     assert decisions.actions == (Action.ABSTAIN,)
 
 
 def test_an_infinite_limit_answers_nothing():
-    decisions = Threshold(limit=np.inf, meaning="nothing was safe").decide(np.array([1.0]))
+    decisions = Threshold(limit=np.inf, meaning="nothing was safe").decide(assessed([1.0]))
     assert decisions.actions == (Action.REVIEW,)
     assert decisions.reasons == ("no confidence is enough: nothing was safe",)
 
 
 def test_the_reason_never_says_that_a_number_is_below_itself():
-    reason = Threshold(limit=0.93, meaning="the limit").decide(np.array([0.9296])).reasons[0]
+    reason = Threshold(limit=0.93, meaning="the limit").decide(assessed([0.9296])).reasons[0]
     assert reason == "confidence 0.9296 is below 0.9300, the limit"
 
 
@@ -77,7 +78,7 @@ def test_the_review_budget_is_never_exceeded(u, rate):
 
 def test_a_target_that_cannot_be_met_holds_everything_and_says_so():
     fitted = TargetRisk(max_risk=0.1).fit(np.array([0.9, 0.8]), np.array([0.0, 1.0]))
-    decisions = fitted.decide(np.array([0.99]))
+    decisions = fitted.decide(assessed([0.99]))
     assert decisions.actions == (Action.REVIEW,)
     assert "no limit kept wrong answers within 10.00%" in decisions.reasons[0]
 

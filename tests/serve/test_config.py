@@ -3,6 +3,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from policies.adaptive_sets import AdaptiveSets
+from policies.class_conditional_sets import ClassConditionalSets
+from policies.conformal import SplitSets
+from policies.regularised_sets import RegularisedSets
 from serve.config import BadConfig, load_config
 from tests.conftest import ROOT
 
@@ -24,6 +28,23 @@ def test_the_quickstart_is_valid(tmp_path, monkeypatch):
     assert config.data == ROOT / "var"
     assert config.artifacts == str(ROOT / "var/artifacts")
     assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
+
+
+@pytest.mark.parametrize(
+    ("prediction_set", "sets"),
+    [
+        ({}, SplitSets(alpha=0.01, keep_predicted=True)),
+        ({"alpha": 0.005}, SplitSets(alpha=0.005)),
+        ({"kind": "split", "keep_predicted": False}, SplitSets(keep_predicted=False)),
+        ({"kind": "adaptive", "alpha": 0.1}, AdaptiveSets(alpha=0.1)),
+        ({"kind": "regularised", "penalty": 0.2, "k_reg": 2}, RegularisedSets(penalty=0.2, k_reg=2)),
+        ({"kind": "class_conditional", "alpha": 0.05}, ClassConditionalSets(alpha=0.05)),
+    ],
+)
+def test_without_a_kind_prediction_sets_are_split(tmp_path, prediction_set, sets):
+    content = quickstart()
+    content["models"]["digits"]["prediction_set"] = prediction_set
+    assert load(tmp_path, content).models["digits"].recipe.sets == sets
 
 
 def test_a_hub_name_and_a_url_are_left_alone(tmp_path):
@@ -59,6 +80,13 @@ def digits(**changes):
         (digits(policy={"kind": "target_risk"}), "max_risk: field required"),
         (digits(policy={"kind": "target_risk", "max_risk": 0.1, "delta": 0.05}), "has no setting 'delta'"),
         (digits(policy={"kind": "threshold", "limit": 0.5, "otherwise": "guess"}), "'review' or 'abstain'"),
+        (digits(policy={"kind": "conformal", "answer_up_to": 0}), "answer_up_to is 0; it is at least 1"),
+        (digits(policy={"kind": "conformal", "when_full": "guess"}), "'review' or 'abstain'"),
+        (digits(prediction_set={"kind": "naive"}), "prediction_set: 'naive' is not one of: split, adaptive"),
+        (digits(prediction_set={"alpha": 1}), "prediction_set: split: alpha is 1.0, outside (0, 1)"),
+        (digits(prediction_set={"penalty": 0.1}), "split has no setting 'penalty'; it takes: alpha, keep_predicted"),
+        (digits(prediction_set={"kind": "regularised", "penalty": -1}), "penalty is -1.0, outside its range"),
+        (digits(prediction_set={"kind": "regularised", "k_reg": -1}), "k_reg is -1; it is at least 0"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),

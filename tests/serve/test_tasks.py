@@ -1,6 +1,7 @@
 """Every score, calibrator and rule by its name in the configuration, for every kind of task, up to a served answer."""
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from serve.console.pages import console_app
 from serve.fit import fit_model
 from serve.host import ModelHost
 from serve.http import gateway_app
+from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_traffic
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
@@ -41,6 +43,7 @@ RULES = {
     "target_risk": {"max_risk": 0.2},
     "rejection_rate": {"rate": 0.1},
     "selective_risk": {"max_risk": 0.4, "delta": 0.2},
+    "conformal": {"answer_up_to": 1},
     "cost": {"reject_cost": 0.3},
 }
 FOR_CLASSES = [name for name in SCORES if ONLY_FOR.get(name, "softmax") == "softmax"]
@@ -118,7 +121,7 @@ def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
         names = [name for name in CALIBRATORS if kind != "multilabel" or name in FOR_SHARES | {"platt"}]
         configured = [model_config(kind, confidence={**base, "calibrator": name, **right}) for name in names]
     else:
-        names = list(POLICIES)
+        names = [name for name in POLICIES if kind != "multilabel" or name != "conformal"]
         configured = [
             model_config(kind, confidence={**base, **right}, policy={"kind": name, **RULES[name]}) for name in names
         ]
@@ -181,6 +184,8 @@ JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
             {"policy": {"kind": "selective_risk", "max_risk": 0.1}},
             "it needs `confidence: {right: exact}`",
         ),
+        ("multilabel", {"policy": {"kind": "conformal"}}, "conformal acts on prediction sets, which a multilabel task"),
+        ("multilabel", {"prediction_set": {"kind": "split"}}, "predicted labels are the set; leave out `kind`"),
         ("multiclass", {"task": {"kind": "multiclass", "labels": ["a", "b"], "thresholds": "max_f1"}}, "multilabel"),
     ],
 )
@@ -226,6 +231,52 @@ def texts(path, kind, n=120):
     rows = [{"input": f"{WORDS[2 + i % 9]} {WORDS[3 + i % 7]} {WORDS[4 + i % 5]}", "label": label(i)} for i in range(n)]
     path.write_text("\n".join(map(json.dumps, rows)))
     return path
+
+
+@pytest.mark.parametrize(
+    ("prediction_set", "promise", "larger"),
+    [
+        ({"alpha": 0.05}, "at 5% error", False),
+        ({"kind": "adaptive", "alpha": 0.05}, "at 5% error", True),  # as a model is that is right more often than that
+        ({"kind": "regularised", "alpha": 0.05, "penalty": 0.1, "k_reg": 1}, "at 5% error", False),
+        ({"kind": "class_conditional", "alpha": 0.1}, "at 10% error for each label", False),
+    ],
+)
+def test_a_served_answer_goes_by_the_size_of_its_set(
+    prediction_set, promise, larger, quickstart, digits, tmp_path, database
+):
+    content = quickstart.model_dump()
+    content["artifacts"] = str(tmp_path / "artifacts")
+    content["models"]["digits"].update(
+        policy={"kind": "conformal", "when_full": "review"}, prediction_set=prediction_set
+    )
+    config = Config.model_validate(content)
+    model, store = config.models["digits"], ArtifactStore(config.artifacts)
+    done = fit_model(config, "digits", digits / "calibration.jsonl", clock=clock, progress=lambda *_: None)
+    store.promote("digits", done.name, by="tests", why="", clock=clock)
+    manifest = store.in_force("digits").manifest
+    assert manifest["configured"]["prediction_set"] == prediction_set
+    handler = make_handler(config, {"digits": LocalHost(ModelHost("digits", model, store))}, database)
+    sizes, actions = Counter(), Counter()
+    with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
+        for row in digit_rows(digits)[:40]:
+            told = http.post("/v1/predict", json={"model": "digits", "input": row["input"]}).json()
+            size = len(told["prediction_set"])
+            sizes[size] += 1
+            caveat = "a promise about all sets and not about the answers"
+            expected = (
+                {
+                    "answer": f"1 label cannot be ruled out {promise}, {caveat}",
+                    "abstain": f"all 10 labels are ruled out {promise}",  # the predicted one is shown all the same
+                }
+                if size == 1
+                else {"review": f"{size} labels cannot be ruled out {promise}, and one is answered"}
+            )
+            assert told["reason"] == expected[told["action"]]
+            actions[told["action"]] += 1
+            assert told["prediction"] == told["prediction_set"][0]
+    assert (sizes[1] < 30) if larger else (sizes[1] == 40)
+    assert actions["answer"] >= 5
 
 
 @pytest.mark.parametrize("kind", KINDS)

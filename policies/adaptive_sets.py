@@ -1,0 +1,73 @@
+"""Prediction sets that are as large as the input is hard (Romano, Sesia & Candès 2020, APS)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from policies.conformal import conformal_quantile, error_rate, labelled, promise_in_words
+from uncertainty.checks import Array, Mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeSets:
+    """The most probable label, and every label whose score is at most qhat.
+
+    The score of a label is the sum of the probabilities of all labels at least as probable, itself among them, and
+    `penalty` for each rank beyond `k_reg` (`policies/regularised_sets.py`). Over inputs like the fitted ones the set
+    misses the right label with probability at most `alpha`.
+
+    The paper draws a number for each input, to make the coverage exact. This does not: the same input would be answered
+    once and held another time. So the sets cover more than they must, by the share of sure inputs whose first label
+    alone is above qhat; such a set is that label, as in the paper, where a set has at least one. And where the model is
+    right more often than it must be, qhat comes so close to 1 that unlikely labels join the sets of sure inputs.
+    """
+
+    alpha: float
+    qhat: float
+    """+inf rules out nothing."""
+
+    penalty: float
+    k_reg: int
+
+    keep_predicted: ClassVar[bool] = True
+
+    @property
+    def promise(self) -> str:
+        return promise_in_words(self.alpha, self.qhat)
+
+    def of(self, probabilities: Array) -> Mask:
+        """Return [n, C], True where the label is not ruled out. A row with NaN has an empty set."""
+        members = np.asarray(cumulative_scores(probabilities, self.penalty, self.k_reg) <= self.qhat)
+        members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
+        return members & ~np.isnan(probabilities).any(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveSets:
+    """`adaptive`: small sets for easy inputs, large ones for hard inputs, so that both are missed more alike."""
+
+    alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        error_rate(self.alpha)
+
+    def fit(self, probabilities: Any, classes: Any) -> CumulativeSets:
+        return fit_cumulative(probabilities, classes, alpha=self.alpha, penalty=0.0, k_reg=0)
+
+
+def fit_cumulative(probabilities: Any, classes: Any, *, alpha: float, penalty: float, k_reg: int) -> CumulativeSets:
+    """Fit on labelled `probabilities` [n, C] and the index of the right label of each, `classes` [n]."""
+    rows, right = labelled(probabilities, classes)
+    true_scores = cumulative_scores(rows, penalty, k_reg)[np.arange(len(rows)), right]
+    return CumulativeSets(alpha=alpha, qhat=conformal_quantile(true_scores, alpha), penalty=penalty, k_reg=k_reg)
+
+
+def cumulative_scores(probabilities: Array, penalty: float, k_reg: int) -> Array:
+    """Return [n, C], higher for less likely labels; of equally probable ones the first is the more likely."""
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    ranked = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
+    ranked += penalty * np.maximum(np.arange(1, order.shape[1] + 1) - k_reg, 0)
+    scores = np.empty_like(ranked)
+    np.put_along_axis(scores, order, ranked, axis=1)
+    return scores

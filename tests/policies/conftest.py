@@ -1,0 +1,19 @@
+"""What a rule is shown, written short."""
+
+import numpy as np
+
+from policies.decision import Assessed
+
+
+def assessed(confidence, *, sizes=None, in_set=None, n_labels=3, set_promise="at 1% error", **scores):
+    """Rows of these confidences; unless given, one label of three is not ruled out, and it is the predicted one."""
+    confidence = np.array(confidence, dtype=np.float64)
+    n = len(confidence)
+    return Assessed(
+        confidence=confidence,
+        scores={name: np.array(values, dtype=np.float64) for name, values in scores.items()},
+        set_size=np.ones(n, dtype=np.intp) if sizes is None else np.array(sizes, dtype=np.intp),
+        in_set=np.ones(n, dtype=bool) if in_set is None else np.array(in_set, dtype=bool),
+        n_labels=n_labels,
+        set_promise=set_promise,
+    )
