@@ -81,9 +81,7 @@ def mcnemar(current_correct: Any, shadow_correct: Any) -> McNemar:
     return McNemar(only_current=b, only_shadow=c, p_value=p)
 
 
-def decision_flips(
-    current: Any, shadow: Any, current_correct: Any, shadow_correct: Any, weights: Any
-) -> DecisionFlips:
+def decision_flips(current: Any, shadow: Any, current_correct: Any, shadow_correct: Any, weights: Any) -> DecisionFlips:
     """Return how often the actions [n], each `answer` or `review`, agree and flip, and the risk of either artifact.
 
     Correctness [n] is 1 or 0. What the shadow would answer and the current one holds is fully labelled where held

@@ -99,9 +99,7 @@ class ArtifactStore:
         earlier, present = line[-2:]
         self.load(model, earlier)
         at = clock().isoformat()
-        return self._append(
-            model, Promotion(number=0, artifact=earlier, at=at, by=by, why=why, rolled_back=present)
-        )
+        return self._append(model, Promotion(number=0, artifact=earlier, at=at, by=by, why=why, rolled_back=present))
 
     def _append(self, model: str, entry: Promotion) -> Promotion:
         """Write the entry under the next number that is free, and return it with that number."""

@@ -1,7 +1,7 @@
 """`demur artifacts compare`: two artifacts judge the same labelled rows, of a file or of the log."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,15 @@ class Comparison:
     numbers: HeadToHead
     flips: Sequence[Flip]
     """The first of them, in the order of the rows."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers, with None for what is undefined."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            **parts,
+            "numbers": self.numbers.as_json(),
+            "flips": [asdict(flip) for flip in self.flips],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +129,8 @@ def compare_on_traffic(
     def batches() -> Iterator[Batch]:
         done = 0
         for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
-            kept = [record for record in page if record.has_input and record.outcome is not None]
-            read = [(str(record.id), rerun.read(record.input), truth(record.outcome or "")) for record in kept]
+            kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
+            read = [(str(record.id), rerun.read(record.input), truth(outcome)) for record, outcome in kept]
             whole = [(name, value, row) for name, value, row in read if value is not None and row is not None]
             yield Batch(
                 ids=[name for name, _, _ in whole],

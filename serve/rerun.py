@@ -37,7 +37,9 @@ class Rerun:
         )
         for artifact in self.artifacts:
             artifact.check_fits(identity)
-        self.limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+        self.limits = InputLimits(
+            text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
+        )
         self._needs = frozenset[Any]().union(*(artifact.selector.needs for artifact in self.artifacts))
         self._mc_passes = model.host.mc_passes
         torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
