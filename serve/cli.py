@@ -154,10 +154,10 @@ def show_history(model: str, config: ConfigOption = None) -> None:
     table.add_column("by")
     table.add_column("why")
     for entry in ArtifactStore(load_config(config_path(config)).artifacts).history(model):
-        why = entry.why
-        if entry.rolled_back is not None:
-            why = f"rollback of {entry.rolled_back}" + (f": {why}" if why else "")
-        table.add_row(str(entry.number), entry.at[:19], entry.artifact, entry.by, why)
+        told = [f"rollback of {entry.rolled_back}"] if entry.rolled_back is not None else []
+        table.add_row(
+            str(entry.number), entry.at[:19], entry.artifact, entry.by, ": ".join([*told, *filter(None, [entry.why])])
+        )
     out.print(table)
 
 

@@ -26,15 +26,12 @@ def remarks(found: Comparison) -> list[str]:
 def _numbers(found: Comparison) -> Table:
     numbers = found.numbers
     table = Table(title=f"on the same {numbers.n:,} labelled rows", caption=f"A: {found.a}\nB: {found.b}")
-    table.add_column("what")
+    table.add_column("what", no_wrap=True)
     for column in ("A", "B", "B less A", "95% interval"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("meaning")
     for line in numbers.differences:
         interval = "–" if line.lower != line.lower else f"{line.lower:+.4f} to {line.upper:+.4f}"
-        table.add_row(
-            line.name, _number(line.a), _number(line.b), _number(line.difference, "+"), interval, line.meaning
-        )
+        table.add_row(line.name, _number(line.a), _number(line.b), _number(line.difference, "+"), interval)
     return table
 
 
@@ -42,7 +39,7 @@ def _cells(found: Comparison) -> Table:
     table = Table(title="decisions")
     for column in ("A", "B"):
         table.add_column(column)
-    for column in ("rows", "share", "labelled", "risk of A's predictions", "of B's"):
+    for column in ("rows", "share", "labelled", "risk of A", "risk of B"):
         table.add_column(column, justify="right")
     words = {"answer": "answered", "review": "held"}
     for name, cell in found.numbers.flips.cells.items():
@@ -67,7 +64,7 @@ def _flips(found: Comparison) -> Table:
     table.add_column("prediction")
     for column in ("A", "B"):
         table.add_column(column)
-    for column in ("confidence under A", "under B"):
+    for column in ("confidence A", "confidence B"):
         table.add_column(column, justify="right")
     for flip in found.flips:
         table.add_row(flip.id, _named(flip), flip.a, flip.b, *map(_confidence, (flip.confidence_a, flip.confidence_b)))

@@ -1,7 +1,7 @@
 import json
 import multiprocessing
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -169,16 +169,17 @@ def test_whoever_rolls_back_the_same_artifact_at_once_arrives_at_the_same_one(st
     assert store.rollback("toy", by="ada", why="", clock=clock).artifact == three["a"].name
 
 
-def work(url, names, who):
-    """What one process does: promote and roll back in turn; returns the numbers that it was given."""
+def work(url, names, who, start, given):
+    """What one process does once both are ready: promote and roll back in turn."""
     store = ArtifactStore(url)
+    start.wait(60)
     numbers = []
     for turn in range(20):
         if turn % 2:
             numbers.append(store.rollback("toy", by=who, why="", clock=clock).number)
         else:
             numbers.append(store.promote("toy", names[turn // 2 % 2], by=who, why="", clock=clock).number)
-    return numbers
+    given.put(numbers)
 
 
 def test_two_processes_leave_a_complete_history_and_one_winner(tmp_path, three):
@@ -186,10 +187,19 @@ def test_two_processes_leave_a_complete_history_and_one_winner(tmp_path, three):
     released(store, three, "a" + "bc" * 30)  # so much that no rollback comes to the end of it
     before = len(store.history("toy"))
     names = [three[letter].name for letter in "bc"]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        given = list(pool.map(work, [str(tmp_path)] * 2, [names] * 2, ["ada", "bob"]))
+    processes = multiprocessing.get_context("spawn")
+    start, given = processes.Barrier(2), processes.Queue()
+    people = [processes.Process(target=work, args=(str(tmp_path), names, who, start, given)) for who in ("ada", "bob")]
+    for each in people:
+        each.start()
+    numbers = [given.get(timeout=60) for _ in people]
+    for each in people:
+        each.join()
+        assert each.exitcode == 0
     history = store.history("toy")[before:]
-    assert sorted(given[0] + given[1]) == [entry.number for entry in history] == list(range(before + 1, before + 41))
+    assert (
+        sorted(numbers[0] + numbers[1]) == [entry.number for entry in history] == list(range(before + 1, before + 41))
+    )
     assert Counter(entry.by for entry in history) == {"ada": 20, "bob": 20}
-    assert all(given[who][turn] < given[who][turn + 1] for who in (0, 1) for turn in range(19))
+    assert numbers == [sorted(given) for given in numbers]
     assert store.name_in_force("toy") == history[-1].artifact
