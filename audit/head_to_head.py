@@ -59,6 +59,11 @@ class HeadToHead:
     answered_and_right: McNemar
     """Of "was answered, and nothing about the answer was wrong": what is held counts as not right for either."""
 
+    wrong_a: int
+    wrong_b: int
+    """Answered rows that were not quite right. Of very few an interval from resampled rows means little, and of none
+    it has no width (METHODS 9.3)."""
+
     replicates: int
     seed: int
 
@@ -103,6 +108,8 @@ def head_to_head(a: Contender, b: Contender, *, replicates: int = REPLICATES, se
         differences=differences,
         flips=flips_of(a.answered, b.answered, 1 - a.quality, 1 - b.quality, np.ones(n)),
         answered_and_right=mcnemar(a.answered & (a.quality == 1), b.answered & (b.quality == 1)),
+        wrong_a=int((a.quality[a.answered] < 1).sum()),
+        wrong_b=int((b.quality[b.answered] < 1).sum()),
         replicates=replicates,
         seed=seed,
     )

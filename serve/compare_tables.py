@@ -4,6 +4,9 @@ from rich.table import Table
 
 from serve.compare import Comparison, Flip
 
+FEW_ROWS, FEW_ERRORS = 30, 5
+"""Below these there is no evidence, or none that a resampled interval could show (METHODS 9.3)."""
+
 
 def tables(found: Comparison) -> list[Table]:
     """The numbers of both, the four cells, and some of the records that flip."""
@@ -13,14 +16,24 @@ def tables(found: Comparison) -> list[Table]:
 
 def remarks(found: Comparison) -> list[str]:
     """The test, said in words, and what the rows can show."""
-    test = found.numbers.answered_and_right
-    return [
-        f"Answered and right by A alone: {test.only_current:,} rows; by B alone: {test.only_shadow:,}; McNemar's exact"
-        f" p-value that neither is so more often: {test.p_value:.4g}. A row that is held counts as not answered right.",
+    numbers = found.numbers
+    test = numbers.answered_and_right
+    said = [
+        f"Answered and right (what is held counts as not right): {test.only_current:,} rows by A alone,"
+        f" {test.only_shadow:,} by B alone; McNemar's exact p-value, if neither were so more often: {test.p_value:.4g}."
+    ]
+    if numbers.n < FEW_ROWS or min(numbers.wrong_a, numbers.wrong_b) < FEW_ERRORS:
+        said.append(
+            f"Insufficient for a verdict on risk: {numbers.wrong_a:,} wrong answers of A and {numbers.wrong_b:,} of B"
+            f" among {numbers.n:,} rows; below {FEW_ERRORS} errors or {FEW_ROWS} rows the interval of the risk means"
+            " little."
+        )
+    said.append(
         f"Left out: {found.forgotten:,} rows whose input was forgotten, {found.unusable:,} that do not fit the model,"
         f" {found.undefined:,} without a confidence. Every row counts once; labels that came because of the decision,"
-        " or from people who saw it, favour the artifact that was in force.",
-    ]
+        " or from people who saw it, favour the artifact that was in force."
+    )
+    return said
 
 
 def _numbers(found: Comparison) -> Table:

@@ -32,6 +32,7 @@ def test_the_numbers_are_those_of_the_audit():
     assert lines["coverage"].lower < lines["coverage"].difference < lines["coverage"].upper < 0
     right = [one.answered & (one.quality == 1) for one in (a, b)]
     assert found.answered_and_right.only_current == (right[0] & ~right[1]).sum()
+    assert (found.wrong_a, found.wrong_b) == tuple((one.quality[one.answered] == 0).sum() for one in (a, b))
     assert found.flips.cells["answer_review"].n == (a.answered & ~b.answered).sum()
 
 
