@@ -44,7 +44,7 @@ def answered(traffic: Traffic) -> Mask:
 def quality(traffic: Traffic) -> Array:
     """[n], how right each prediction was: 1 or 0, of label sets their Jaccard similarity; 0 without an outcome."""
     pairs = zip(traffic.predictions, traffic.outcomes, strict=True)
-    return np.array([0.0 if truth is None else _likeness(guess, truth) for guess, truth in pairs])
+    return np.array([0.0 if truth is None else likeness(guess, truth) for guess, truth in pairs])
 
 
 def missing_labels(traffic: Traffic) -> str:
@@ -78,7 +78,8 @@ def _stratum(name: str, traffic: Traffic, rows: Mask) -> Stratum:
     )
 
 
-def _likeness(guess: Answer | None, truth: Answer) -> float:
+def likeness(guess: Answer | None, truth: Answer) -> float:
+    """How right a guess was: 1 or 0, of label sets their Jaccard similarity."""
     if isinstance(guess, list) and isinstance(truth, list):
         either = set(guess) | set(truth)
         return len(set(guess) & set(truth)) / len(either) if either else 1.0

@@ -5,12 +5,12 @@
     <url>/<model>/promotions/00000001.json              one file for each promotion; the highest number is in force
 
 Promotions are only ever added, each under a number that can be taken once, so the history is the pointer and two
-people who promote at the same moment both end up in it.
+people who promote at the same moment both end up in it. Going back is one more entry, never one less.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,10 @@ class ArtifactNotFound(LookupError):
     """No such artifact, or none in force. Fit one with `demur fit`, put it in force with `demur artifacts promote`."""
 
 
+class NothingToRollBack(LookupError):
+    """No other artifact was in force before the present one. Promote the one that is wanted by its name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
     """One entry of the history: from `at` on, `artifact` is in force."""
@@ -32,6 +36,8 @@ class Promotion:
     at: str
     by: str
     why: str
+    rolled_back: str | None = None
+    """Of a rollback, the artifact that it put out of force; None for any other promotion."""
 
 
 class ArtifactStore:
@@ -73,17 +79,41 @@ class ArtifactStore:
     def promote(self, model: str, name: str, *, by: str, why: str, clock: Callable[[], datetime]) -> Promotion:
         """Put an artifact in force. It is read and checked first."""
         self.load(model, name)
+        return self._append(model, Promotion(number=0, artifact=name, at=clock().isoformat(), by=by, why=why))
+
+    def rollback(self, model: str, *, by: str, why: str, clock: Callable[[], datetime]) -> Promotion:
+        """Put the artifact in force again that was in force before the present one. It is read and checked first.
+
+        What was rolled back does not come back by rolling back once more: that goes one further. Where to is settled
+        by what is in force at the call. Whoever rolls back the same artifact at the same moment arrives at the same
+        one, and not one further than either of them meant.
+        """
+        line = _line(self.history(model))
+        if not line:
+            raise NothingToRollBack(f"no artifact was ever in force for model {model!r} in {self.url}")
+        if len(line) == 1:
+            raise NothingToRollBack(
+                f"there is nothing to roll back to for model {model!r}: no other artifact was in force before"
+                f" {line[0]}; put another one in force with `demur artifacts promote`"
+            )
+        earlier, present = line[-2:]
+        self.load(model, earlier)
+        at = clock().isoformat()
+        return self._append(model, Promotion(number=0, artifact=earlier, at=at, by=by, why=why, rolled_back=present))
+
+    def _append(self, model: str, entry: Promotion) -> Promotion:
+        """Write the entry under the next number that is free, and return it with that number."""
         folder = f"{self._root}/{model}/promotions"
         while True:
             number = 1 + max((_number(file) for file in self._children(folder)), default=0)
-            promotion = Promotion(number=number, artifact=name, at=clock().isoformat(), by=by, why=why)
+            numbered = replace(entry, number=number)
             self._files.makedirs(folder, exist_ok=True)
             try:
                 with self._files.open(f"{folder}/{number:08}.json", "xb") as file:
-                    file.write(json.dumps(asdict(promotion)).encode())
+                    file.write(json.dumps(asdict(numbered)).encode())
             except FileExistsError:
                 continue  # somebody else took this number; theirs came first
-            return promotion
+            return numbered
 
     def history(self, model: str) -> list[Promotion]:
         """All promotions of a model, oldest first."""
@@ -126,3 +156,18 @@ class ArtifactStore:
 def _number(file: str) -> int:
     stem = file.removesuffix(".json")
     return int(stem) if stem.isdigit() else 0
+
+
+def _line(history: Sequence[Promotion]) -> list[str]:
+    """The artifacts that lead up to the one in force, which is the last; none follows itself.
+
+    A promotion makes the line longer, a rollback cuts it back to where its artifact stands.
+    """
+    line: list[str] = []
+    for entry in history:
+        if entry.rolled_back is not None and entry.artifact in line:
+            while line[-1] != entry.artifact:
+                line.pop()
+        elif line[-1:] != [entry.artifact]:
+            line.append(entry.artifact)
+    return line

@@ -2,13 +2,14 @@
 
 import asyncio
 import getpass
+import json
 import logging
 import os
 import sys
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,6 +19,9 @@ from rich.table import Table
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config import BadConfig, Config, load_config
+
+if TYPE_CHECKING:
+    from traffic.database import Database
 
 out = Console(soft_wrap=True, highlight=False)
 app = typer.Typer(
@@ -150,7 +154,10 @@ def show_history(model: str, config: ConfigOption = None) -> None:
     table.add_column("by")
     table.add_column("why")
     for entry in ArtifactStore(load_config(config_path(config)).artifacts).history(model):
-        table.add_row(str(entry.number), entry.at[:19], entry.artifact, entry.by, entry.why)
+        told = [f"rollback of {entry.rolled_back}"] if entry.rolled_back is not None else []
+        table.add_row(
+            str(entry.number), entry.at[:19], entry.artifact, entry.by, ": ".join([*told, *filter(None, [entry.why])])
+        )
     out.print(table)
 
 
@@ -165,6 +172,103 @@ def promote_artifact(
     settings = load_config(config_path(config))
     settings.model(model)
     _promote(settings, model, name, why)
+
+
+@artifacts.command("rollback")
+def rollback_artifact(
+    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
+    why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "",
+    config: ConfigOption = None,
+) -> None:
+    """Put the artifact in force again that was in force before the present one. The history gets one more entry that
+    says so; rolling back once more goes one further. A running service takes it up within seconds."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    entry = ArtifactStore(settings.artifacts).rollback(model, by=getpass.getuser(), why=why, clock=now)
+    out.print(f"{entry.artifact} is in force again for {model} (promotion {entry.number}), {entry.rolled_back} no more")
+
+
+@artifacts.command("compare")
+def compare_artifacts(
+    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
+    a: Annotated[str, typer.Argument(help="An artifact, such as the one in force.")],
+    b: Annotated[str, typer.Argument(help="Another one, fitted for the same checkpoint.")],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare on logged records with an outcome, from 7d, 12h, 30m ago or a date like 2026-11-21."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End of that range, in the same forms; now by default.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Compare on a labelled .jsonl, .csv or .parquet with `input` and `label`.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option("--json", help="File for every number, as JSON.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Let two artifacts judge the same labelled rows: coverage, risk and calibration of both, the difference with a 95%
+    interval from resampled rows, and the decisions that flip. Neither should have been fitted on these rows."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    if (since is None) == (data is None):
+        raise BadConfig("compare on which rows? give either --since, for labelled records of the log, or --data FILE")
+    if until is not None and data is not None:
+        raise BadConfig("--until goes with --since; a labelled file is compared on as a whole")
+    start, end = moment(since), moment(until) or now()
+    from serve.compare import compare_on_file, compare_on_traffic
+    from serve.compare_tables import remarks, tables
+
+    with ExitStack() as opened:
+        database = None if data else _opened(settings, opened)
+        bar = opened.enter_context(progress_bar())
+        task = bar.add_task(f"running {model} over {data.name if data else 'the log'}", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        if database is None:
+            found = compare_on_file(settings, model, a, b, data or Path(), progress=progress)
+        else:
+            found = compare_on_traffic(settings, model, a, b, database, since=start, until=end, progress=progress)
+    for table in tables(found):
+        out.print(table)
+    for remark in remarks(found):
+        out.print(remark)
+    _write_json(to, found.as_json())
+
+
+@app.command()
+def replay(
+    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
+    artifact: Annotated[str, typer.Argument(help="The artifact that is to decide; it need not be in force.")],
+    since: Annotated[str, typer.Option(help="Start: 7d, 12h, 30m ago, or a date like 2026-11-21T08:00.")] = "7d",
+    until: Annotated[str | None, typer.Option(help="End, in the same forms; now by default.")] = None,
+    to: Annotated[Path | None, typer.Option("--json", help="File for every number, as JSON.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Ask what an artifact would have decided on logged traffic: how many more cases people would get, which decisions
+    flip, at what risk. The model runs again on the stored inputs; nothing is written to the log."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    start, end = moment(since), moment(until) or now()
+    from serve.replay import left_out, replay_traffic, table
+
+    with ExitStack() as opened:
+        database = _opened(settings, opened)
+        bar = opened.enter_context(progress_bar())
+        task = bar.add_task(f"replaying {model}", total=None)
+        done = replay_traffic(
+            settings,
+            model,
+            artifact,
+            database,
+            since=start,
+            until=end,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    out.print(table(done))
+    out.print(left_out(done))
+    _write_json(to, done.as_json())
 
 
 @app.command()
@@ -225,8 +329,6 @@ def audit(
     """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
     from audit.report import FittedLabels
     from audit.report import audit as measure
-    from serve.journal import open_database
-    from serve.postgres import EmbeddedPostgres
     from traffic.dataset import read_traffic
 
     settings = load_config(config_path(config))
@@ -236,11 +338,7 @@ def audit(
     settings.model(name)
     start, end = moment(since), moment(until)
     with ExitStack() as opened:
-        dsn = settings.database
-        if dsn == "embedded":
-            dsn = opened.enter_context(EmbeddedPostgres(settings.data)).dsn
-        database = open_database(dsn)
-        opened.callback(database.close)
+        database = _opened(settings, opened)
         with out.status("reading records"), database.transaction() as connection:
             traffic = read_traffic(connection, name, since=start, until=end)
     fitted = FittedLabels()
@@ -293,6 +391,26 @@ def _promote(settings: Config, model: str, name: str, why: str) -> None:
     store = ArtifactStore(settings.artifacts)
     promotion = store.promote(model, name, by=getpass.getuser(), why=why, clock=now)
     out.print(f"{promotion.artifact} is in force for {model} (promotion {promotion.number})")
+
+
+def _opened(settings: Config, until_closed: ExitStack) -> "Database":
+    """The configured database, for as long as the stack is open."""
+    from serve.journal import open_database
+    from serve.postgres import EmbeddedPostgres
+
+    dsn = settings.database
+    if dsn == "embedded":
+        dsn = until_closed.enter_context(EmbeddedPostgres(settings.data)).dsn
+    database = open_database(dsn)
+    until_closed.callback(database.close)
+    return database
+
+
+def _write_json(path: Path | None, numbers: dict[str, Any]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        out.print(f"numbers: {path}")
 
 
 def main() -> None:

@@ -43,11 +43,11 @@ def fit_model(
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here."""
     model = config.model(name)
     rows = read_labelled_file(data)
-    truth = _truth(rows, model)
+    truth = truth_of(rows, model)
     check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
     classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link)
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-    inputs = _inputs(rows, classifier, limits)
+    inputs = model_inputs(rows, classifier, limits)
 
     torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
     batches = []
@@ -91,7 +91,7 @@ def fit_model(
     return FittedArtifact(name=files.name, fit=fit, data=rows)
 
 
-def _truth(rows: LabelledFile, model: ModelConfig) -> Mask:
+def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
     """[n, C], True for what each row is labelled with."""
     index = {label: position for position, label in enumerate(model.task.labels)}
     for number, label in enumerate(rows.labels, start=1):
@@ -111,7 +111,7 @@ def _truth(rows: LabelledFile, model: ModelConfig) -> Mask:
     return truth
 
 
-def _inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:
+def model_inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:
     inputs = []
     for number, value in enumerate(rows.inputs, start=1):
         try:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from traffic.database import Connection
+from traffic.database import Connection, Database
 from traffic.record import Answer
 
 
@@ -173,3 +174,89 @@ def read_traffic(
         covered=list(columns[12]),
         tops=[None if top[0] is None else top for top in zip(columns[13], columns[14], columns[15], strict=True)],
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Logged:
+    """A record as far as it takes to decide it again: with its input, if that is still kept, and its latest outcome."""
+
+    id: UUID
+    created_at: datetime
+    prediction: Answer | None
+    action: str
+    has_input: bool
+    """False once the time of the input was up: then `input` is None."""
+
+    input: Any
+    outcome: Answer | None
+
+
+LOGGED = (
+    " from records r left join payloads p on p.record_id = r.id left join lateral ("
+    "   select label from outcomes where record_id = r.id order by id desc limit 1"
+    " ) o on true"
+    " where r.model = %(model)s"
+    "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
+    "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
+    "   and (o.label is not null or not %(labelled)s)"
+)
+
+
+def count_logged(
+    connection: Connection, model: str, *, since: datetime | None, until: datetime | None, labelled: bool = False
+) -> int:
+    """How many records `logged_pages` will come to; with `labelled`, only those with an outcome."""
+    row = connection.execute(
+        f"select count(*){LOGGED}", {"model": model, "since": since, "until": until, "labelled": labelled}
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def logged_pages(
+    database: Database,
+    model: str,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    labelled: bool = False,
+    size: int,
+) -> Iterator[list[Logged]]:
+    """Yield the records decided in [since, until) in order of time, `size` at a time, each page read by itself.
+
+    However many there are, one page is in memory, and no transaction stays open while the caller works on it.
+    """
+    last: Logged | None = None
+    while True:
+        with database.transaction() as connection:
+            rows = connection.execute(
+                "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label"
+                f"{LOGGED} and (%(last_at)s::timestamptz is null"
+                "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
+                " order by r.created_at, r.id limit %(size)s",
+                {
+                    "model": model,
+                    "since": since if last is None else last.created_at,  # lets the index skip what was read
+                    "until": until,
+                    "labelled": labelled,
+                    "last_at": None if last is None else last.created_at,
+                    "last_id": None if last is None else last.id,
+                    "size": size,
+                },
+            ).fetchall()
+        page = [
+            Logged(
+                id=row[0],
+                created_at=row[1],
+                prediction=row[2],
+                action=row[3],
+                has_input=row[4],
+                input=row[5],
+                outcome=row[6],
+            )
+            for row in rows
+        ]
+        if page:
+            yield page
+        if len(page) < size:
+            return
+        last = page[-1]

@@ -6,6 +6,7 @@ from typing import Any
 
 from policies import conformal, threshold
 from tests.golden.registry_classifiers import ENTRIES as CLASSIFIERS
+from tests.golden.registry_comparison import ENTRIES as COMPARISON
 from tests.golden.registry_decisions import ENTRIES as DECISIONS
 from tests.golden.registry_generations import ENTRIES as GENERATIONS
 from tests.golden.registry_metrics import ENTRIES as METRICS
@@ -24,4 +25,5 @@ REGISTRY: dict[str, Callable[..., Any]] = {
     **GENERATIONS,
     **METRICS,
     **DECISIONS,
+    **COMPARISON,
 }

@@ -10,7 +10,8 @@ import yaml
 
 from serve.cli import main, moment
 from serve.config import BadConfig
-from tests.conftest import ROOT
+from tests.conftest import ROOT, digit_rows, entry
+from traffic import log
 
 
 @pytest.fixture
@@ -73,9 +74,110 @@ def test_an_altered_artifact_is_listed_as_refused_and_not_promoted(folder, demur
     assert said == f"demur: artifact {name} was altered: its arrays are not those that were fitted; fit it again"
 
 
+@pytest.fixture
+def two_artifacts(folder, demur, digits):
+    """A strict artifact, and a lenient one that was put in force after it."""
+    names = []
+    for limit in (0.99, 0.5):
+        change(folder, lambda content: content["models"]["digits"].update(policy={"kind": "threshold", "limit": limit}))  # noqa: B023 - called at once
+        names.append(demur("fit", "digits").split("promote digits ")[1].strip())
+        demur("artifacts", "promote", "digits", names[-1])
+    return names
+
+
+def test_rollback(two_artifacts, demur):
+    strict, lenient = two_artifacts
+    printed = demur("artifacts", "rollback", "digits", "--why", "too lenient")
+    assert printed == f"{strict} is in force again for digits (promotion 3), {lenient} no more\n"
+    assert f"artifact in force: {strict}" in demur("check")
+    history = " ".join(demur("artifacts", "history", "digits").replace("│", " ").split())
+    assert "rollback of" in history
+    assert "too lenient" in history
+    assert demur("artifacts", "rollback", "digits").startswith("demur: there is nothing to roll back to for model")
+
+
+def test_compare_on_a_file(two_artifacts, demur, digits, tmp_path):
+    strict, lenient = two_artifacts
+    out = tmp_path / "numbers/compared.json"
+    printed = demur("artifacts", "compare", "digits", strict, lenient, "--data", digits / "test.jsonl", "--json", out)
+    for line in ("coverage", "selective_risk", "95% interval", "McNemar's exact", "decision flips"):
+        assert line in printed
+    found = json.loads(out.read_text())
+    lines = {line["name"]: line for line in found["numbers"]["differences"]}
+    assert lines["coverage"]["a"] < lines["coverage"]["b"]
+    assert 0 < lines["coverage"]["lower"] <= lines["coverage"]["difference"] <= lines["coverage"]["upper"]
+    assert lines["accuracy"]["difference"] == lines["ece"]["difference"] == 0  # only the limit is another
+    cells = found["numbers"]["flips"]["cells"]
+    assert (cells["answer_review"]["n"], cells["answer_review"]["current_risk"]) == (0, None)
+    assert len(found["flips"]) == min(20, cells["review_answer"]["n"]) > 0
+    assert all((flip["a"], flip["b"]) == ("review", "answer") for flip in found["flips"])
+    assert all(0.5 <= flip["confidence_a"] == flip["confidence_b"] < 0.99 for flip in found["flips"])
+    assert found["flips"][0]["id"] in printed
+    assert found["numbers"]["n"] == len(digit_rows(digits))
+
+
+@pytest.fixture
+def logged(folder, database, digits):
+    """A hundred test digits of this day in the log, all of them answered and right; outcomes for half of them."""
+    change(folder, lambda content: content.update(database=database.dsn))
+    rows = digit_rows(digits)[:100]
+    entries = [
+        entry(model="digits", input=row["input"], prediction=row["label"], action="answer", label_probability=0.0)
+        for row in rows
+    ]
+    entries.append(entry(model="digits", input="no digit", action="abstain"))
+    old = entry(model="digits", input=rows[0]["input"], created_at=datetime.now(UTC) - timedelta(days=9))
+    with database.transaction() as connection:
+        log.append(connection, [*entries, old])
+        for each, row in list(zip(entries, rows, strict=False))[::2]:
+            log.add_outcome(connection, each.record.id, label=row["label"], source="test", author=None)
+        connection.execute("delete from payloads where record_id = %s", (entries[0].record.id,))
+    return entries
+
+
+def test_replay(two_artifacts, logged, demur, tmp_path):
+    found = {}
+    for name in two_artifacts:
+        printed = demur("replay", "digits", name, "--since", "7d", "--json", tmp_path / f"{name}.json")
+        assert "Left out: 1 records whose input was forgotten and 1 whose input the model does not take." in printed
+        assert "cases for people" in printed
+        found[name] = json.loads((tmp_path / f"{name}.json").read_text())
+    strict, lenient = (found[name] for name in two_artifacts)
+    for one in (strict, lenient):
+        assert (one["n"], one["n_labelled"], one["forgotten"], one["unusable"]) == (99, 49, 1, 1)
+        assert one["then"] == {"answered": 99, "held": 0, "for_people": 0, "n_labelled": 49, "risk": 0}
+        assert one["answered_to_held"] == one["more_for_people"] == one["now"]["held"] == 99 - one["now"]["answered"]
+        assert one["held_to_answered"] == 0
+    assert strict["now"]["answered"] < lenient["now"]["answered"]
+    assert 0 < lenient["now"]["n_labelled"] <= 49
+
+
+def test_compare_on_the_log(two_artifacts, logged, demur, tmp_path):
+    out = tmp_path / "compared.json"
+    demur("artifacts", "compare", "digits", *two_artifacts, "--since", "30d", "--json", out)
+    found = json.loads(out.read_text())
+    assert (found["numbers"]["n"], found["forgotten"], found["unusable"], found["undefined"]) == (49, 1, 0, 0)
+    ids = {str(each.record.id) for each in logged[2::2]}
+    assert {flip["id"] for flip in found["flips"]} <= ids
+
+
+def test_nothing_to_replay_or_compare_is_said(two_artifacts, logged, demur, database):
+    assert demur("replay", "digits", two_artifacts[0], "--until", "6d").startswith("demur: there are no records of")
+    with database.transaction() as connection:
+        connection.execute("delete from payloads")
+    assert "the inputs of 101 were forgotten" in demur("replay", "digits", two_artifacts[0])
+    assert "the inputs of 50 were forgotten" in demur("artifacts", "compare", "digits", *two_artifacts, "--since", "7d")
+    with database.transaction() as connection:
+        connection.execute("delete from outcomes")
+    assert "has an outcome; widen it" in demur("artifacts", "compare", "digits", *two_artifacts, "--since", "7d")
+
+
 def test_help_names_every_command(demur):
     printed = demur("--help")
-    for command in ("up", "check", "fit", "artifacts", "demo", "audit"):
+    for command in ("up", "check", "fit", "artifacts", "replay", "demo", "audit"):
+        assert command in printed
+    printed = demur("artifacts", "--help")
+    for command in ("list", "show", "history", "promote", "rollback", "compare"):
         assert command in printed
 
 
@@ -86,6 +188,16 @@ def test_help_names_every_command(demur):
         (["fit", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["fit", "digits", "--data", "nowhere.csv"], "demur: nowhere.csv: there is no such file"),
         (["artifacts", "promote", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
+        (["artifacts", "rollback", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
+        (["artifacts", "rollback", "digits"], "demur: no artifact was ever in force for model 'digits'"),
+        (["artifacts", "compare", "digits", "x", "y"], "demur: compare on which rows? give either --since"),
+        (["artifacts", "compare", "digits", "x", "y", "--since", "1d", "--data", "x"], "demur: compare on which rows?"),
+        (["artifacts", "compare", "digits", "x", "y", "--until", "1d", "--data", "x"], "demur: --until goes with"),
+        (["artifacts", "compare", "digits", "x", "y", "--data", "x.csv"], "demur: x.csv: there is no such file"),
+        (["artifacts", "compare", "nobody", "x", "y", "--since", "1d"], "demur: there is no model 'nobody'"),
+        (["replay", "nobody", "x"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
+        (["replay", "digits", "x", "--since", "soon"], "demur: 'soon' is neither an age like 7d"),
+        (["replay", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["audit", "--since", "yesterday"], "demur: 'yesterday' is neither an age like 7d"),
         (["audit"], "demur: there are no records of 'digits' in this range"),
         (["demo", "--data", "nowhere.jsonl"], "demur: nowhere.jsonl: there is no such file"),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import entry
 from traffic import log
-from traffic.dataset import BadDataFile, read_labelled_file, read_traffic
+from traffic.dataset import BadDataFile, count_logged, logged_pages, read_labelled_file, read_traffic
 
 ROWS = [
     {"input": [[0.0, 0.5]], "label": "1", "group": "left"},
@@ -91,3 +91,34 @@ def test_traffic_has_the_latest_outcome_and_nan_for_the_unknown(database):
     np.testing.assert_array_equal(traffic.scores["bald"], [np.nan, np.nan, 0.2])
     assert len(later) == 1
     assert len(none) == 0
+
+
+def test_pages_hold_every_record_of_the_range_once_and_in_order(database):
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    entries = [
+        entry(created_at=start + timedelta(hours=at // 3), model=model, input={"at": at})
+        for model in ("toy", "other")
+        for at in range(11)  # three of the same moment, so that pages end between them
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries[::-1])
+        for label in (["1"], []):
+            log.add_outcome(connection, entries[4].record.id, label=label, source="api", author=None)
+        connection.execute("delete from payloads where record_id = %s", (entries[5].record.id,))
+    until = start + timedelta(hours=3)
+    wanted = [e.record.id for e in sorted(entries[:9], key=lambda e: (e.record.created_at, e.record.id))]
+    for size in (1, 2, 3, 9, 100):
+        pages = list(logged_pages(database, "toy", since=start, until=until, size=size))
+        assert [record.id for page in pages for record in page] == wanted
+        assert {len(page) for page in pages[:-1]} <= {size}
+    records = {record.id: record for page in pages for record in page}
+    forgotten, told = records[entries[5].record.id], records[entries[4].record.id]
+    assert (forgotten.has_input, forgotten.input) == (False, None)
+    assert (told.has_input, told.input, told.outcome) == (True, {"at": 4}, [])
+    labelled = list(logged_pages(database, "toy", since=None, until=None, labelled=True, size=5))
+    assert [[record.id for record in page] for page in labelled] == [[entries[4].record.id]]
+    with database.transaction() as connection:
+        assert count_logged(connection, "toy", since=start, until=until) == 9
+        assert count_logged(connection, "toy", since=None, until=None) == 11
+        assert count_logged(connection, "toy", since=None, until=None, labelled=True) == 1
+    assert list(logged_pages(database, "nobody", since=None, until=None, size=5)) == []

@@ -1,0 +1,207 @@
+"""`demur artifacts compare`: two artifacts judge the same labelled rows, of a file or of the log."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.head_to_head import Contender, HeadToHead, head_to_head
+from serve.config import Config
+from serve.decided import as_columns
+from serve.fit import model_inputs, truth_of
+from serve.inputs import ModelInput
+from serve.rerun import ROWS_AT_A_TIME, Progress, Rerun
+from traffic.database import Database
+from traffic.dataset import count_logged, logged_pages, read_labelled_file
+from traffic.record import Answer
+from uncertainty.checks import Mask
+from uncertainty.output import LabelledOutput
+
+MOST_FLIPS = 20
+"""How many records with another decision are named."""
+
+
+class NothingToCompare(ValueError):
+    """There are no labelled rows that both artifacts can judge. Widen the range, or give a labelled file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip:
+    """A record about which the artifacts decide differently; `a` and `b` are their actions."""
+
+    id: str
+    prediction: Answer | None
+    a: str
+    b: str
+    confidence_a: float | None
+    confidence_b: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What was found, and what could not take part in it."""
+
+    a: str
+    b: str
+    forgotten: int
+    """Labelled records whose input was deleted when its time was up."""
+
+    unusable: int
+    """Rows whose input or outcome does not fit the model any more."""
+
+    undefined: int
+    """Rows without a confidence under one artifact or the other: they would be held."""
+
+    numbers: HeadToHead
+    flips: Sequence[Flip]
+    """The first of them, in the order of the rows."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers, with None for what is undefined."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            **parts,
+            "numbers": self.numbers.as_json(),
+            "flips": [asdict(flip) for flip in self.flips],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Labelled rows of which some could be read."""
+
+    ids: list[str]
+    inputs: list[ModelInput]
+    truth: Mask
+    forgotten: int = 0
+    unusable: int = 0
+
+
+def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, progress: Progress) -> Comparison:
+    """Compare on a labelled file, every row of which must be sound."""
+    rows = read_labelled_file(data)
+    truth = truth_of(rows, config.model(model))
+    rerun = Rerun(config, model, [a, b])
+    inputs = model_inputs(rows, rerun.classifier, rerun.limits)
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, len(inputs), ROWS_AT_A_TIME):
+            end = min(start + ROWS_AT_A_TIME, len(inputs))
+            ids = [f"row {number}" for number in range(start + 1, end + 1)]
+            yield Batch(ids=ids, inputs=inputs[start:end], truth=truth[start:end])
+            progress(end, len(inputs))
+
+    return _compare(rerun, batches())
+
+
+def compare_on_traffic(
+    config: Config,
+    model: str,
+    a: str,
+    b: str,
+    database: Database,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    progress: Progress,
+) -> Comparison:
+    """Compare on the records in [since, until) that have an outcome and an input. One page is in memory at a time."""
+    rerun = Rerun(config, model, [a, b])
+    with database.transaction() as connection:
+        total = count_logged(connection, model, since=since, until=until, labelled=True)
+    if total == 0:
+        raise NothingToCompare(
+            f"no record of {model!r} in this range has an outcome; widen it, or compare on a labelled file with --data"
+        )
+    index = {label: position for position, label in enumerate(rerun.task.labels)}
+
+    def truth(outcome: Answer) -> Mask | None:
+        labels = [outcome] if isinstance(outcome, str) else outcome
+        if isinstance(outcome, str) != rerun.task.exclusive or not index.keys() >= set(labels):
+            return None
+        row = np.zeros(len(index), dtype=bool)
+        row[[index[label] for label in labels]] = True
+        return row
+
+    def batches() -> Iterator[Batch]:
+        done = 0
+        for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
+            kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
+            read = [(str(record.id), rerun.read(record.input), truth(outcome)) for record, outcome in kept]
+            whole = [(name, value, row) for name, value, row in read if value is not None and row is not None]
+            yield Batch(
+                ids=[name for name, _, _ in whole],
+                inputs=[value for _, value, _ in whole],
+                truth=np.array([row for _, _, row in whole], dtype=bool).reshape(len(whole), len(index)),
+                forgotten=len(page) - len(kept),
+                unusable=len(kept) - len(whole),
+            )
+            done += len(page)
+            progress(done, total)
+
+    return _compare(rerun, batches())
+
+
+def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
+    columns: tuple[list[Any], list[Any]] = ([], [])
+    forgotten, unusable, undefined = 0, 0, 0
+    flips: list[Flip] = []
+    for batch in batches:
+        forgotten += batch.forgotten
+        unusable += batch.unusable
+        if not batch.ids:
+            continue
+        output = rerun.run(batch.inputs)
+        rows = LabelledOutput(output=output, truth=batch.truth, exclusive=rerun.task.exclusive)
+        judged = [artifact.selector.decide(output) for artifact in rerun.artifacts]
+        sound = ~np.isnan(judged[0].confidence) & ~np.isnan(judged[1].confidence)
+        undefined += int((~sound).sum())
+        for side, artifact, judgement in zip(columns, rerun.artifacts, judged, strict=True):
+            quality = rerun.recipe.quality(artifact.selector.predictor, rows)
+            side.append((judgement.decisions.answered[sound], judgement.confidence[sound], quality[sound]))
+        if len(flips) < MOST_FLIPS:
+            a, b = (
+                as_columns(
+                    artifact.name,
+                    rerun.task.labels,
+                    output,
+                    judgement,
+                    exclusive=rerun.task.exclusive,
+                    model_milliseconds=0.0,
+                )
+                for artifact, judgement in zip(rerun.artifacts, judged, strict=True)
+            )
+            differ = judged[0].decisions.answered != judged[1].decisions.answered
+            flips += [
+                Flip(
+                    id=batch.ids[i],
+                    prediction=b.predictions[i],
+                    a=a.actions[i],
+                    b=b.actions[i],
+                    confidence_a=a.confidence[i],
+                    confidence_b=b.confidence[i],
+                )
+                for i in np.flatnonzero(differ & sound).tolist()
+            ]
+    if not sum(len(answered) for answered, _, _ in columns[0]):
+        raise NothingToCompare(
+            f"no labelled row can be judged by both artifacts: the inputs of {forgotten:,} were forgotten"
+            f" (keep_inputs_days), {unusable:,} do not fit the model, and {undefined:,} have no confidence"
+        )
+    return Comparison(
+        a=rerun.artifacts[0].name,
+        b=rerun.artifacts[1].name,
+        forgotten=forgotten,
+        unusable=unusable,
+        undefined=undefined,
+        numbers=head_to_head(*(Contender(**_joined(side)) for side in columns)),
+        flips=flips[:MOST_FLIPS],
+    )
+
+
+def _joined(parts: Sequence[Any]) -> dict[str, Any]:
+    answered, confidence, quality = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return {"answered": answered, "confidence": confidence, "quality": quality}
