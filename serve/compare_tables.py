@@ -72,12 +72,13 @@ def _cells(found: Comparison) -> Table:
 def _flips(found: Comparison) -> Table:
     cells = found.numbers.flips.cells
     total = cells["answer_review"].n + cells["review_answer"].n
-    table = Table(title=f"{len(found.flips)} of the {total:,} rows whose decision flips")
+    # without lines, so that eighty columns are enough
+    table = Table(title=f"{len(found.flips)} of the {total:,} rows whose decision flips", box=None)
     table.add_column("id", no_wrap=True)  # there to be copied
-    table.add_column("prediction")
+    table.add_column("says")
     for column in ("A", "B"):
         table.add_column(column)
-    for column in ("confidence A", "confidence B"):
+    for column in ("conf. A", "conf. B"):
         table.add_column(column, justify="right")
     for flip in found.flips:
         table.add_row(flip.id, _named(flip), flip.a, flip.b, *map(_confidence, (flip.confidence_a, flip.confidence_b)))
