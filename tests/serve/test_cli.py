@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from serve.cli import main, moment
+from serve.cli import main
 from serve.config import BadConfig
+from serve.terminal import moment
 from tests.conftest import ROOT, digit_rows, entry
 from traffic import log
 
