@@ -182,6 +182,7 @@ def work(url, names, who, start, given):
     given.put(numbers)
 
 
+@pytest.mark.slow
 def test_two_processes_leave_a_complete_history_and_one_winner(tmp_path, three):
     store = ArtifactStore(str(tmp_path))
     released(store, three, "a" + "bc" * 30)  # so much that no rollback comes to the end of it

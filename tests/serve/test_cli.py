@@ -97,6 +97,7 @@ def test_rollback(two_artifacts, demur):
     assert demur("artifacts", "rollback", "digits").startswith("demur: there is nothing to roll back to for model")
 
 
+@pytest.mark.slow
 def test_compare_on_a_file(two_artifacts, demur, digits, tmp_path):
     strict, lenient = two_artifacts
     out = tmp_path / "numbers/compared.json"
@@ -136,6 +137,7 @@ def logged(folder, database, digits):
     return entries
 
 
+@pytest.mark.slow
 def test_replay(two_artifacts, logged, demur, tmp_path):
     found = {}
     for name in two_artifacts:
@@ -153,6 +155,7 @@ def test_replay(two_artifacts, logged, demur, tmp_path):
     assert 0 < lenient["now"]["n_labelled"] <= 49
 
 
+@pytest.mark.slow
 def test_compare_on_the_log(two_artifacts, logged, demur, tmp_path):
     out = tmp_path / "compared.json"
     demur("artifacts", "compare", "digits", *two_artifacts, "--since", "30d", "--json", out)
@@ -162,6 +165,7 @@ def test_compare_on_the_log(two_artifacts, logged, demur, tmp_path):
     assert {flip["id"] for flip in found["flips"]} <= ids
 
 
+@pytest.mark.slow
 def test_nothing_to_replay_or_compare_is_said(two_artifacts, logged, demur, database):
     assert demur("replay", "digits", two_artifacts[0], "--until", "6d").startswith("demur: there are no records of")
     with database.transaction() as connection:
@@ -240,6 +244,7 @@ def test_a_taken_port(folder, demur):
         assert "is taken (Address already in use); stop what uses it, or set http.port" in demur("up")
 
 
+@pytest.mark.slow
 def test_a_database_that_is_down_at_start(folder, demur):
     change(folder, lambda content: content.update(database="postgresql://ada:secret@127.0.0.1:9/demur"))
     said = demur("up")

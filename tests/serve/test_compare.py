@@ -19,6 +19,8 @@ from traffic.dataset import BadDataFile
 
 LABELS = ["bad", "fair", "good"]
 
+pytestmark = pytest.mark.slow  # fits two artifacts and runs a model over the log
+
 
 def clock():
     return datetime(2026, 11, 21, tzinfo=UTC)
