@@ -14,6 +14,8 @@ def tables(name: str, fit: Fit) -> list[Table]:
     """The numbers of the confidence and its decisions, and one line for each score."""
     lines = fit.report
     numbers = Table(title=f"{name}: on {fit.n_reported} rows that the fit of {fit.n_fitted} has not seen")
+    if not fit.crossfit:
+        numbers.caption = "no cross-fitted values: too few wrong predictions to fit the calibrator without each fold"
     numbers.add_column("what")
     for column in ("value", "before calibration", "cross-fitted", "n"):
         numbers.add_column(column, justify="right")

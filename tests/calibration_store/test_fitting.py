@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from policies.selective_risk import SelectiveRisk
 from policies.selector import SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
+from uncertainty.checks import InvalidInput
 from uncertainty.combination import Hybrid, Logistic
 from uncertainty.output import LabelledOutput, Output
 from uncertainty.scores import SCORES
@@ -169,3 +171,20 @@ def test_the_promised_risk_is_kept_through_calibration(method):
             broken += np.mean(1 - grid[answered] ** 2) > max_risk + 2e-3  # the grid's own error is below that
     assert answering > draws / 2  # else it would be kept by silence
     assert broken <= binom.ppf(0.999, draws, delta)
+
+
+def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the_same(recipe, rows):
+    one_wrong = np.flatnonzero(rows.output.probabilities.argmax(axis=1) != rows.classes)[:1]
+    right = np.flatnonzero(rows.output.probabilities.argmax(axis=1) == rows.classes)
+    few_errors = rows.rows(np.sort(np.concatenate([one_wrong, right])))
+    beta = replace(
+        recipe, scores={"margin": SCORES["margin"]()}, confidence_score="margin", calibrator=CALIBRATORS["beta"]()
+    )
+    for seed in range(20):  # until the error is among the rows that are fitted
+        try:
+            rng = np.random.default_rng(seed)
+            fit = fit_selector(beta, few_errors, report_share=0.4, rng=rng, **REPORTS)
+        except InvalidInput:
+            continue
+        break
+    assert fit.crossfit == {}
