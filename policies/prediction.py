@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from policies.cheapest_label import CheapestLabel
 from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
 from policies.missed_labels import MissedLabelLimit
 from uncertainty.checks import Array, Mask
@@ -47,5 +48,5 @@ def learns(recipe: PredictorRecipe) -> bool:
     return not isinstance(recipe, MostProbable | GivenLabelLimit)
 
 
-FITTED_PREDICTORS = (MostProbable, LabelThresholds)
+FITTED_PREDICTORS = (MostProbable, LabelThresholds, CheapestLabel)
 """What an artifact may hold in the place of a predictor."""

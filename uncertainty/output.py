@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,14 @@ class LabelledOutput:
     exclusive: bool
     """Exactly one label is right for each row."""
 
+    groups: NDArray[np.object_] | None = None
+    """[n], the caller's word for where each input comes from, None where there is none; None: there is none at all."""
+
+    weights: Array | None = None
+    """[n], how many rows of the traffic each stands for; None: they are a plain sample, and stand for one each."""
+
     def __post_init__(self) -> None:
+        same_length(output=self.output, **{name: one for name, one in self._beside().items() if one is not None})
         if self.truth.shape != self.output.probabilities.shape:
             raise InvalidInput(f"truth is {self.truth.shape}; the probabilities are {self.output.probabilities.shape}")
 
@@ -125,7 +132,13 @@ class LabelledOutput:
         return np.asarray(self.truth.argmax(axis=1) if self.exclusive else np.zeros(len(self), dtype=np.intp))
 
     def rows(self, index: Mask | NDArray[np.intp] | slice) -> "LabelledOutput":
-        return LabelledOutput(output=self.output.rows(index), truth=self.truth[index], exclusive=self.exclusive)
+        beside = {name: None if one is None else one[index] for name, one in self._beside().items()}
+        return LabelledOutput(
+            output=self.output.rows(index), truth=self.truth[index], exclusive=self.exclusive, **beside
+        )
+
+    def _beside(self) -> dict[str, Any]:
+        return {"groups": self.groups, "weights": self.weights}
 
 
 def _of_two(logits: Array, link: Link) -> Array:

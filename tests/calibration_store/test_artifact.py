@@ -9,14 +9,20 @@ from scipy.special import expit, logit
 from calibration_store.artifact import ArtifactRefused, pack, unpack
 from calibration_store.parts import PARTS, put_together, take_apart
 from policies.adaptive_sets import AdaptiveSets
+from policies.all_of import AllOf, InDistribution, Parsable, SmallSet
+from policies.cheapest_label import CostLimit, LeastCost
 from policies.class_conditional_sets import ClassConditionalSets
 from policies.conformal import SplitSets
 from policies.cost import ChowRule
+from policies.group_conditional_sets import GroupConditionalSets
+from policies.label_limits import GivenLabelLimits
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from policies.missed_label_sets import MissedLabels, MissedLabelSets
 from policies.prediction import MostProbable
 from policies.regularised_sets import RegularisedSets
+from policies.sampled_sets import SampleFrequencySets
 from policies.selective_risk import SelectiveRisk
-from policies.selector import Parts, SelectorRecipe
+from policies.selector_recipe import Parts, SelectorRecipe
 from policies.set_size import SetSize
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from uncertainty.calibrators import CALIBRATORS
@@ -118,6 +124,7 @@ def labelled_rows():
         ),
         truth,
     )
+    classes = replace(classes, groups=np.array(["north", "south", None] * (n // 3), dtype=object))
     probabilities = expit(rng.normal(size=(n, 6)) * 2)
     labels = LabelledOutput(
         output=Output.from_logits(logit(probabilities), link="sigmoid"),
@@ -141,6 +148,24 @@ CASES = {
     "policy selective_risk": {"policy": SelectiveRisk(max_risk=0.3)},
     "policy selective_risk, infeasible": {"policy": SelectiveRisk(max_risk=0.001)},
     "policy cost": {"policy": ChowRule(reject_cost=0.3)},
+    "policy threshold on a score": {"policy": GivenLimit(score="softmax_response", limit=0.2)},
+    "policy threshold with labels": {
+        **SETS,
+        "label_calibrator": TopKIsotonic(k=3),
+        "policy": GivenLabelLimits(limit=0.5, limits=(0.3,) * 6),
+    },
+    "policy cost with a matrix": {
+        "policy": CostLimit(reject_cost=0.3),
+        "predictor": LeastCost(costs=((0, 1, 4), (1, 0, 1), (2, 1, 0))),
+    },
+    "policy risk_control": {**SETS, "policy": MissedLabels(spare=1), "sets": MissedLabelSets(alpha=0.1)},
+    "policy all_of": {
+        "policy": AllOf(
+            gates=(InDistribution(score="softmax_response", quantile=0.9), SmallSet(), Parsable(otherwise="abstain")),
+            rule=SelectiveRisk(max_risk=0.3),
+        ),
+        "sets": SplitSets(alpha=0.2),
+    },
     "policy conformal": {"policy": SetSize(answer_up_to=2, when_full="review"), "sets": SplitSets(alpha=0.1)},
     "sets split": {"sets": SplitSets(alpha=0.1)},
     "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
@@ -148,6 +173,8 @@ CASES = {
     "sets adaptive": {"sets": AdaptiveSets(alpha=0.1)},
     "sets regularised": {"sets": RegularisedSets(alpha=0.1, penalty=0.2, k_reg=1)},
     "sets class_conditional": {"sets": ClassConditionalSets(alpha=0.1, keep_predicted=False)},
+    "sets group_conditional": {"sets": GroupConditionalSets(alpha=0.1)},
+    "sets sampled": {"sets": SampleFrequencySets(alpha=0.1)},
     "sets class_conditional, all labels": {"sets": ClassConditionalSets(alpha=0.01)},
     **{
         f"labels {mode}": {**SETS, "label_calibrator": TopKIsotonic(mode=mode, k=3, least=60)}
@@ -198,8 +225,8 @@ def test_no_part_is_left_at_home():
         if is_dataclass(value):
             yield type(value).__name__
             value = {field.name: getattr(value, field.name) for field in fields(value)}
-        if isinstance(value, dict):
-            for item in value.values():
+        if isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
                 yield from kinds(item)
 
     travelled = {kind for case in CASES for kind in kinds(fitted(case)[0])}

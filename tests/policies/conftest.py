@@ -3,6 +3,7 @@
 import numpy as np
 
 from policies.decision import Assessed
+from policies.graded import Graded
 
 
 def assessed(confidence, *, sizes=None, in_set=None, n_labels=3, set_promise="at 1% error", **scores):
@@ -17,3 +18,8 @@ def assessed(confidence, *, sizes=None, in_set=None, n_labels=3, set_promise="at
         n_labels=n_labels,
         set_promise=set_promise,
     )
+
+
+def graded(confidence, quality):
+    """Rows of one model as a rule is fitted on them."""
+    return Graded.of_one(np.array(confidence, dtype=np.float64), np.array(quality, dtype=np.float64))
