@@ -41,7 +41,7 @@ def evidence(
     n_effective = effective(w)
     if n == 0:
         status = Status.NONE
-    elif n < least_labelled or n_effective < least_effective * (1 - 1e-9):  # equal weights may sum to a little less
+    elif n < least_labelled or n_effective < least_effective:
         status = Status.INSUFFICIENT
     elif min(events, n - events) < least_events:
         status = Status.EXACT_ONLY

@@ -36,7 +36,7 @@ def label_shift(confusion: Any, predicted: Any) -> LabelShift:
     joint, now = (values / values.max() for values in (joint, now))  # first, so that sums stay finite
     joint, now = joint / joint.sum(), now / now.sum()
     old = joint.sum(axis=0)
-    if old.min() == 0 or np.linalg.cond(joint) > LARGEST_CONDITION:
+    if np.linalg.cond(joint) > LARGEST_CONDITION:  # also where a class is absent
         unknown = np.full(len(now), np.nan)
         return LabelShift(weights=unknown, prior=unknown, reference_prior=old)
     weights = np.linalg.solve(joint, now)

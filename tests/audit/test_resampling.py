@@ -78,6 +78,7 @@ def test_all_rows_of_a_drawn_cluster_enter():
         {"resamples": [[0.0]]},
         {"resamples": [[True]]},
         {"clusters": ["a"]},
+        {"clusters": ["a", "a"]},  # there is no cluster at position 1
         {"delta": 0},
     ],
 )

@@ -113,6 +113,12 @@ def test_a_long_stream_neither_overflows_nor_loses_digits(direction, start):
         assert found.p_value == 0 or start == "each"
 
 
+def test_a_long_sum_of_logarithms_keeps_its_digits():
+    n = 400_000
+    found = risk_monitor(np.zeros(n), np.ones(n), np.ones(n), 0.1, 1.0, start="first", stakes=[0.3])
+    assert found.log_wealth[-1] == pytest.approx(n * math.log1p(-0.3), rel=1e-12)
+
+
 @pytest.mark.parametrize("target", [5e-308, 1 - 1e-16])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_extreme_targets(target, direction):

@@ -74,18 +74,24 @@ def test_ends_that_cross_say_that_the_risk_moved():
     assert found.lower[-1] < 0.3  # the largest
 
 
-def test_running_mean_by_hand():
-    errors, labelled, probability = [1, None, 0, 1], [1, 0, 1, 1], [0.5, 0.5, 0.25, 1.0]
-    x = [0.5, 0.0, 0.0, 0.25]  # floor 0.25
-    foreseen = [0.0, 0.25, 0.5 / 3, 0.125]
-    variance = sum((a - b) ** 2 for a, b in zip(x, foreseen, strict=True))
-    widths = [
-        (math.log(20 / 0.9) + variance * (-math.log(1 - s) - s)) / (s * 4) for s in (2.0**-k for k in range(1, 11))
-    ]
-    found = running_risk_sequence(errors, labelled, probability, 0.25, 0.9)
-    assert found.estimate[-1] == pytest.approx(0.75 / 4 / 0.25)
-    assert found.lower[-1] == max(0.0, (0.1875 - min(widths)) / 0.25)
-    assert found.upper[-1] == min(1.0, (0.1875 + min(widths)) / 0.25)
+def test_the_running_mean_is_that_of_the_definition():
+    floor, delta = 0.5, 0.1
+    errors, labelled, probability = records(np.random.default_rng(8), 300, 0.4, choices=(0.5, 0.8))
+    found = running_risk_sequence(errors, labelled, probability, floor, delta)
+    total = variance = 0.0
+    rows = zip(errors, labelled, probability, strict=True)
+    for t, (e, x, pi) in enumerate(rows, start=1):
+        value = floor / pi * e if x else 0.0
+        variance += (value - total / t) ** 2
+        total += value
+        width = min(
+            (math.log(20 / delta) + (-math.log(1 - s) - s) * variance) / (s * t)
+            for s in (2.0**-k for k in range(1, 11))
+        )
+        assert found.estimate[t - 1] == pytest.approx(total / t / floor)
+        assert found.lower[t - 1] == pytest.approx(max(0.0, (total / t - width) / floor))
+        assert found.upper[t - 1] == pytest.approx(min(1.0, (total / t + width) / floor))
+    assert 0 < found.lower[-1] < found.upper[-1] < 1
 
 
 def test_the_running_mean_is_covered_though_the_risk_moves():

@@ -27,6 +27,11 @@ def test_what_has_no_label_is_never_read():
     assert math.isnan(weighted_mean([None], [0]))
 
 
+@pytest.mark.parametrize("weight", [1e308, 5e-324])
+def test_weights_at_the_ends_of_floats(weight):
+    assert weighted_mean([1, 0], [weight, weight]) == 0.5
+
+
 @pytest.mark.parametrize(
     ("values", "weights"),
     [([None], [1]), ([np.inf], [1]), ([1], [-1]), ([1], [np.nan]), ([1, 2], [1]), ([], []), ("1", [1]), (None, [1])],
