@@ -93,3 +93,19 @@ def test_the_fitted_limit_is_one_of_the_confidences_exactly():
 def test_a_limit_is_a_confidence(settings):
     with pytest.raises(InvalidInput):
         GivenLimit(**settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "confidence", "action", "reason"),
+    [
+        (2.0, 0.1, Action.ANSWER, "strange 2.00 is at or below 2.00, the limit in the configuration"),
+        (2.01, 0.9, Action.REVIEW, "strange 2.01 is above 2.00, the limit in the configuration"),
+        (float("nan"), 0.9, Action.REVIEW, "strange is undefined, and what is unknown is held"),
+        (1.0, float("nan"), Action.REVIEW, "the confidence is unknown, and what is unknown is held"),
+    ],
+)
+def test_a_limit_may_be_one_of_any_score(value, confidence, action, reason):
+    rule = GivenLimit(score="strange", limit=2).fit(graded([], []))
+    decisions = rule.decide(assessed([confidence], strange=[value]))
+    assert decisions.actions == (action,)
+    assert decisions.reasons == (reason,)
