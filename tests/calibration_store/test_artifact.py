@@ -12,6 +12,7 @@ from policies.adaptive_sets import AdaptiveSets
 from policies.all_of import AllOf, InDistribution, Parsable, SmallSet
 from policies.cheapest_label import CostLimit, LeastCost
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import SplitSets
 from policies.cost import ChowRule
 from policies.group_conditional_sets import GroupConditionalSets
@@ -30,6 +31,7 @@ from uncertainty.combination import Hybrid, Logistic
 from uncertainty.histogram_binning import HistogramBinning
 from uncertainty.isotonic import Isotonic
 from uncertainty.label_confidence import TopKIsotonic
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import LabelledOutput, Output
 from uncertainty.scores import ONLY_FOR, SCORES
 
@@ -107,6 +109,16 @@ def test_it_fits_the_model_that_it_was_fitted_for_and_no_other(files, identity):
         artifact.check_fits(replace(identity, fingerprint="0" * 64))
     with pytest.raises(ArtifactRefused, match="another label set"):
         artifact.check_fits(replace(identity, labels=("yes", "no", "maybe")))  # the order counts
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(replace(identity, parents_sha256="0" * 64))
+
+
+def test_labels_under_a_tree_are_bound_to_it(selector, identity):
+    under = replace(identity, parents_sha256="0" * 64)
+    artifact = unpack(pack(selector, model="toy", identity=under, facts={}))
+    artifact.check_fits(under)
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(identity)
 
 
 @cache
@@ -182,6 +194,13 @@ CASES = {
     },
     "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
     "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
+    "labels under a tree": {
+        **SETS,
+        "predictor": ClosedLabelLimits(
+            limits=MaxF1LabelLimits(),
+            tree=LabelTree(width=6, children=np.array([3.0, 2.0]), parents=np.array([2.0, 0.0])),
+        ),
+    },
 }
 
 
