@@ -220,7 +220,7 @@ def _labels(task: TaskConfig) -> str:
     text = f"{len(task.labels)} labels in a tree of {task.tree.roots} roots and depth {task.tree.depth}"
     if added := task.labels[len(task.outputs) :]:
         names = f"{', '.join(added[:5])}{', ...' if len(added) > 5 else ''}"
-        text += f", of which {len(added)} only lie above outputs of the model ({names})"
+        text += f" ({len(added)} without an output of the model: {names})"
     return text
 
 

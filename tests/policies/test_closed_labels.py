@@ -35,10 +35,16 @@ def test_what_is_predicted_is_closed_and_no_more_is_missed(limits):
     predicted = fitted.of(p)
     np.testing.assert_array_equal(TREE.closed(predicted), predicted)
     assert (fitted.limits.of(p) <= predicted).all()
-    if isinstance(limits, MaxF1LabelLimits):
-        assert (fitted.limits.of(p) < predicted).any()  # its limits alone do break the tree
-    else:
-        np.testing.assert_array_equal(fitted.limits.of(p), predicted)  # one common limit on closed numbers does not
+    if not isinstance(limits, MaxF1LabelLimits):
+        np.testing.assert_array_equal(fitted.limits.of(p), predicted)  # one limit on closed numbers breaks no tree
+
+
+def test_limits_of_their_own_would_break_the_tree():
+    _, tree = tree_over(["A", "A01"], {"A01": ["A"]})
+    p = np.array([[0.9, 0.0]] * 3 + [[0.5, 0.0]] * 5 + [[0.3, 0.3]])
+    fitted = ClosedLabelLimits(limits=MaxF1LabelLimits(), tree=tree).fit(p, [[1, 0]] * 3 + [[0, 0]] * 5 + [[1, 1]])
+    assert fitted.limits.of(p[-1:]).tolist() == [[False, True]]
+    assert fitted.of(p[-1:]).tolist() == [[True, True]]
 
 
 def test_the_promise_of_few_missed_labels_holds_under_a_tree_and_is_not_wasted():

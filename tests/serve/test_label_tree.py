@@ -25,6 +25,7 @@ OUTPUTS = ["A0101", "A0102", "B01", "A01", "B0203"]
 LABELS = (*OUTPUTS, "A", "B", "B02")  # behind the outputs, what else lies above them
 PARENTS = {"A0101": ["A01"], "A0102": ["A01"], "A01": ["A"], "B01": ["B"], "B0203": ["B02", "A"], "B02": ["B"]}
 MAX_F1 = {"thresholds": "max_f1"}
+BY_NAME = {"thresholds": {"fixed": {"limit": 0.4, "labels": {"B0203": 0.1, "A01": 0.9}}}}
 CRC = {"thresholds": {"risk_control": {"alpha": 0.3}}}
 
 
@@ -88,14 +89,12 @@ def is_closed(labels):
     return sorted(labels) == up_propagate_labels(labels, PARENTS)
 
 
-@pytest.mark.parametrize(
-    "thresholds", [{}, MAX_F1, CRC, {"thresholds": {"fixed": {"labels": {"B02": 0.01, "A01": 0.9}}}}]
-)
+@pytest.mark.parametrize("thresholds", [{}, MAX_F1, CRC, BY_NAME])
 def test_everything_that_is_decided_recorded_told_and_audited_is_closed(thresholds, checkpoint, tmp_path, database):
     config = config_for(checkpoint, tmp_path, **thresholds)
     model, data = config.models["codes"], texts(tmp_path / "rows.jsonl")
     assert model.task.labels == LABELS
-    done, store = fitted(config, data)
+    _, store = fitted(config, data)
     counts = store.in_force("codes").manifest["data"]["label_counts"]
     assert tuple(counts) == LABELS
     assert counts["A"] >= counts["A01"] >= counts["A0101"] > 0
@@ -119,11 +118,10 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
     with database.transaction() as connection:
         traffic = read_traffic(connection, "codes")
         probabilities = connection.execute("select top_labels, top_probabilities from records").fetchall()
-    for labels, p in (row.values() if isinstance(row, dict) else row for row in probabilities):
+    for labels, p in probabilities:
         known = dict(zip(labels, p, strict=True))
-        assert all(
-            known[parent] >= known[child] for child in labels for parent in PARENTS.get(child, ()) if parent in known
-        )
+        links = [(child, parent) for child in labels for parent in PARENTS.get(child, ()) if parent in known]
+        assert all(known[parent] >= known[child] for child, parent in links)
     report = json.loads(audit(traffic, model="codes").as_json())
     assert {"jaccard"} <= {line["name"] for line in report["findings"]}
 
@@ -164,7 +162,7 @@ def test_truths_are_closed_for_whoever_reads_a_file(checkpoint, tmp_path):
     truth = truth_of(read_labelled_file(data), config.models["codes"])
     tree = config.models["codes"].task.tree
     np.testing.assert_array_equal(tree.closed(truth), truth)
-    one, store = fitted(config, data)
+    one, _ = fitted(config, data)
     two, _ = fitted(config_for(checkpoint, tmp_path, **MAX_F1), data)
     compared = compare_on_file(config, "codes", one.name, two.name, data, progress=lambda *_: None)
     assert compared.numbers.n == len(truth)
