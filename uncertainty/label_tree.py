@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, whole_number
+from uncertainty.checks import Array, InvalidInput, same_length, whole_number
 
 Values = TypeVar("Values", bound=NDArray[Any])
 
@@ -32,6 +32,7 @@ class LabelTree:
 
     def __post_init__(self) -> None:
         whole_number("width", self.width, least=1)
+        same_length(children=self.children, parents=self.parents)
         links = np.stack([self.children, self.parents])
         if links.size and not (links.min() >= 0 and links.max() < self.width and (links == np.round(links)).all()):
             raise InvalidInput(f"a link of the label tree is not between two of its {self.width} labels")
@@ -67,12 +68,7 @@ class LabelTree:
         if values.ndim < 1 or values.shape[-1] != self.width:
             raise InvalidInput(f"values has shape {values.shape}; the label tree has {self.width} labels")
         risen = values.copy(order="C")
-        rows = risen.reshape(-1, self.width)
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK]
-            for below, starts, above in self._levels:
-                highest = np.maximum.reduceat(block[:, below], starts, axis=1)
-                block[:, above] = np.maximum(block[:, above], highest)
+        self._raise(risen.reshape(-1, self.width))
         return risen
 
     def over_outputs(self, logits: Array) -> Array:
@@ -84,8 +80,18 @@ class LabelTree:
         lacking = self.width - logits.shape[-1]
         if lacking < 0:
             raise InvalidInput(f"logits has shape {logits.shape}; the label tree has {self.width} labels")
-        no_output = np.full((*logits.shape[:-1], lacking), -np.inf)
-        return self.closed(np.concatenate([logits, no_output], axis=-1))
+        risen = np.full((*logits.shape[:-1], self.width), -np.inf)
+        risen[..., : logits.shape[-1]] = logits
+        self._raise(risen.reshape(-1, self.width))
+        return risen
+
+    def _raise(self, rows: NDArray[Any]) -> None:
+        """Close `rows` [n, L] where they are."""
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            for below, starts, above in self._levels:
+                highest = np.maximum.reduceat(block[:, below], starts, axis=1)
+                block[:, above] = np.maximum(block[:, above], highest)
 
     @cached_property
     def _heights(self) -> NDArray[np.intp]:
