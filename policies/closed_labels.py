@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from policies.label_thresholds import LabelThresholds
+from policies.promise import Promise
 from uncertainty.checks import Array, Mask
 from uncertainty.label_tree import LabelTree
 
@@ -20,6 +21,10 @@ class ClosedLabels:
 
     limits: LabelThresholds
     tree: LabelTree
+
+    @property
+    def promised(self) -> Promise | None:
+        return self.limits.promised
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, L], True where a label or one below it reaches its limit.

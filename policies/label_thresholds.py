@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from policies.promise import Promise
 from uncertainty.checks import Array, InvalidInput, Mask, fraction, outcomes, real_number, unit_interval
 
 BLOCK = 64
@@ -17,6 +18,19 @@ class LabelThresholds:
     """Limits [L] on probabilities."""
 
     limits: Array
+    missed_share: float | None = None
+    """At most this share of the labels that hold is promised to be missed; None: nothing is."""
+
+    n: int = 0
+    """Rows that the promise rests on."""
+
+    @property
+    def promised(self) -> Promise | None:
+        if self.missed_share is None:
+            return None
+        return Promise(
+            share="of the labels that hold are not predicted", target=self.missed_share, delta=None, n=self.n
+        )
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, L], True where the label is predicted; False where its probability is NaN."""

@@ -19,6 +19,7 @@ from policies.group_conditional_sets import GroupConditionalSets
 from policies.label_limits import GivenLabelLimits
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from policies.missed_label_sets import MissedLabels, MissedLabelSets
+from policies.missed_labels import MissedLabelLimit
 from policies.prediction import MostProbable
 from policies.regularised_sets import RegularisedSets
 from policies.sampled_sets import SampleFrequencySets
@@ -194,6 +195,7 @@ CASES = {
     },
     "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
     "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
+    "limits that miss few labels": {**SETS, "predictor": MissedLabelLimit(alpha=0.2)},
     "labels under a tree": {
         **SETS,
         "predictor": ClosedLabelLimits(
@@ -237,6 +239,13 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
     for name in ("confidence", "predicted", "members", "label_confidence"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     assert take_apart(again)[0] == take_apart(selector)[0]
+    assert again.promises == selector.promises
+
+
+def test_limits_of_before_they_had_promises_are_still_read():
+    description, arrays = take_apart(fitted("a limit for each label")[0])
+    del description["predictor"]["missed_share"], description["predictor"]["n"]
+    assert put_together(description, arrays).predictor.promised is None
 
 
 def test_no_part_is_left_at_home():

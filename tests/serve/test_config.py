@@ -175,3 +175,15 @@ def test_what_is_no_configuration_at_all(tmp_path, content, why):
 def test_a_missing_file_is_said():
     with pytest.raises(BadConfig, match="there is no configuration file"):
         load_config(Path("nowhere.yaml"))
+
+
+def test_a_cascade_is_of_models_with_the_same_label_tree(tmp_path):
+    content = quickstart()
+    labels(tree={"a": "b"})(content)
+    first = content["models"]["digits"]
+    task = {**first["task"], "tree": {"b": "a"}}
+    content["models"] = {"one": {**first, "escalate_to": "two"}, "two": {**first, "task": task}}
+    with pytest.raises(BadConfig, match="'two' has another task than 'one'"):
+        load(tmp_path, content)
+    content["models"]["two"] = first
+    assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]
