@@ -32,9 +32,12 @@ class ModelIdentity:
     """SHA-256 over the files of the checkpoint."""
 
     labels: tuple[str, ...]
+    parents_sha256: str = ""
+    """Of the label tree; empty where there is none."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels)}
+        tree = {"parents_sha256": self.parents_sha256} if self.parents_sha256 else {}
+        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels), **tree}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,10 @@ class Artifact:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another label set ({len(fitted['labels'])} labels,"
                 f" {fitted['labels'][:3]} ...); fit a new one with `demur fit`"
+            )
+        if fitted.get("parents_sha256", "") != identity.parents_sha256:
+            raise ArtifactRefused(
+                f"artifact {self.name} was fitted for another label tree; fit a new one with `demur fit`"
             )
 
 

@@ -22,6 +22,7 @@ from uncertainty.combination import FITTED_COMBINATIONS
 from uncertainty.feature_scores import FeatureLogisticScore
 from uncertainty.hybrid import HybridRanks
 from uncertainty.label_confidence import LabelCalibrator
+from uncertainty.label_tree import LabelTree
 from uncertainty.scores import FITTED_SCORES
 from uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
 
@@ -35,6 +36,7 @@ PARTS: dict[str, type] = {
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
         *FITTED_PREDICTORS,
+        LabelTree,
         *FITTED_SETS,
         *FITTED_POLICIES,
         *FITTED_GATES,

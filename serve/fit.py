@@ -92,8 +92,8 @@ def _labelled(
     model: ModelConfig, rows: LabelledFile, truth: Mask, limits: InputLimits, *, progress: Callable[[int], None]
 ) -> tuple[LabelledOutput, ModelIdentity]:
     """Run a model over the inputs; return its output beside the truth, and what it is."""
-    check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
-    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link)
+    check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
+    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link, tree=model.task.tree)
     inputs = model_inputs(rows, classifier, limits)
     torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
     batches = []
@@ -108,12 +108,15 @@ def _labelled(
         groups=np.array(rows.groups, dtype=object),
     )
     return labelled, ModelIdentity(
-        checkpoint=model.host.checkpoint, fingerprint=fingerprint(classifier.folder), labels=model.task.labels
+        checkpoint=model.host.checkpoint,
+        fingerprint=fingerprint(classifier.folder),
+        labels=model.task.labels,
+        parents_sha256=model.task.parents_sha256,
     )
 
 
 def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
-    """[n, C], True for what each row is labelled with."""
+    """[n, C], True for what each row is labelled with, and what lies above that."""
     index = {label: position for position, label in enumerate(model.task.labels)}
     for number, label in enumerate(rows.labels, start=1):
         if isinstance(label, str) != model.task.exclusive:
@@ -129,7 +132,7 @@ def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
     truth = np.zeros((len(rows), len(index)), dtype=bool)
     for row, labels in enumerate(sets):
         truth[row, [index[label] for label in labels]] = True
-    return truth
+    return model.task.closed(truth)
 
 
 def model_inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:

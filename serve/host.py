@@ -24,11 +24,14 @@ class ModelHost:
         self._mc_passes = config.host.mc_passes
         self._store = store
         self._task = config.task
-        self._classifier = Classifier(config.host.checkpoint, device=config.host.device, link=config.task.link)
+        self._classifier = Classifier(
+            config.host.checkpoint, device=config.host.device, link=config.task.link, tree=config.task.tree
+        )
         self._identity = ModelIdentity(
             checkpoint=config.host.checkpoint,
             fingerprint=fingerprint(self._classifier.folder),
             labels=self.labels,
+            parents_sha256=config.task.parents_sha256,
         )
         self._artifact: Artifact | None = None
         self._why_none = ""

@@ -12,12 +12,14 @@ from policies.adaptive_sets import AdaptiveSets
 from policies.all_of import AllOf, InDistribution, Parsable, SmallSet
 from policies.cheapest_label import CostLimit, LeastCost
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import SplitSets
 from policies.cost import ChowRule
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.label_limits import GivenLabelLimits
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from policies.missed_label_sets import MissedLabels, MissedLabelSets
+from policies.missed_labels import MissedLabelLimit
 from policies.prediction import MostProbable
 from policies.regularised_sets import RegularisedSets
 from policies.sampled_sets import SampleFrequencySets
@@ -30,6 +32,7 @@ from uncertainty.combination import Hybrid, Logistic
 from uncertainty.histogram_binning import HistogramBinning
 from uncertainty.isotonic import Isotonic
 from uncertainty.label_confidence import TopKIsotonic
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import LabelledOutput, Output
 from uncertainty.scores import ONLY_FOR, SCORES
 
@@ -107,6 +110,16 @@ def test_it_fits_the_model_that_it_was_fitted_for_and_no_other(files, identity):
         artifact.check_fits(replace(identity, fingerprint="0" * 64))
     with pytest.raises(ArtifactRefused, match="another label set"):
         artifact.check_fits(replace(identity, labels=("yes", "no", "maybe")))  # the order counts
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(replace(identity, parents_sha256="0" * 64))
+
+
+def test_labels_under_a_tree_are_bound_to_it(selector, identity):
+    under = replace(identity, parents_sha256="0" * 64)
+    artifact = unpack(pack(selector, model="toy", identity=under, facts={}))
+    artifact.check_fits(under)
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(identity)
 
 
 @cache
@@ -182,6 +195,14 @@ CASES = {
     },
     "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
     "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
+    "limits that miss few labels": {**SETS, "predictor": MissedLabelLimit(alpha=0.2)},
+    "labels under a tree": {
+        **SETS,
+        "predictor": ClosedLabelLimits(
+            limits=MaxF1LabelLimits(),
+            tree=LabelTree(width=6, children=np.array([3.0, 2.0]), parents=np.array([2.0, 0.0])),
+        ),
+    },
 }
 
 
@@ -218,6 +239,13 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
     for name in ("confidence", "predicted", "members", "label_confidence"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     assert take_apart(again)[0] == take_apart(selector)[0]
+    assert again.promises == selector.promises
+
+
+def test_limits_of_before_they_had_promises_are_still_read():
+    description, arrays = take_apart(fitted("a limit for each label")[0])
+    del description["predictor"]["missed_share"], description["predictor"]["n"]
+    assert put_together(description, arrays).predictor.promised is None
 
 
 def test_no_part_is_left_at_home():
