@@ -43,7 +43,7 @@ def check_three_at_once(url, fitted):
     people = [processes.Process(target=change_much, args=(url, names, role, start, given)) for role in roles]
     for each in people:
         each.start()
-    numbers = dict(given.get(timeout=120) for _ in people)
+    numbers = dict(given.get(timeout=60) for _ in people)
     for each in people:
         each.join()
         assert each.exitcode == 0
