@@ -71,7 +71,7 @@ class Folder:
             self._files.pipe_file(self._at(path), content)
 
     def create(self, path: str, content: bytes) -> bool:
-        """Store a file that is not there yet, or return False. Of two who create the same, one succeeds.
+        """Store a file that is not there yet, or return False. Of several who try at once, one succeeds.
 
         A file that is there with this very content counts as created: on a network, a write whose answer got lost is
         tried again, and would else be told of itself that somebody was faster.
