@@ -1,6 +1,6 @@
 """From a model's output to a decision: scores, calibrator and rule as one object, online and offline the same."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -137,8 +137,11 @@ class Selector:
     def needs(self) -> frozenset[Need]:
         return needs_of(self.scores)
 
-    def decide(self, output: Output) -> Judgement:
-        """Judge each row by itself: what is said of one does not depend on its neighbours in the batch."""
+    def decide(self, output: Output, groups: Sequence[str | None] | None = None) -> Judgement:  # noqa: ARG002
+        """Judge each row by itself: what is said of one does not depend on its neighbours in the batch.
+
+        `groups`, [n], are where the inputs come from; nothing reads them yet.
+        """
         usable = output.usable()
         if usable.all():
             return self._judge(output)
