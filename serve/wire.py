@@ -128,9 +128,16 @@ class BatchResponse(BaseModel):
     results: list[BatchResult] = Field(description="One for each item, in order.")
 
 
+class CanaryHealth(BaseModel):
+    artifact: str
+    share: float = Field(description="Share of the traffic about which it decides.")
+
+
 class ModelHealth(BaseModel):
     status: Literal["ok", "not ready", "no artifact"]
-    artifact: str | None
+    artifact: str | None = Field(description="The one in force.")
+    shadow: str | None = Field(description="Decides as well, for the record alone.")
+    canary: CanaryHealth | None = Field(description="Decides about a share of the traffic.")
     detail: str = Field(description="What is wrong, if something is.")
 
 

@@ -132,11 +132,13 @@ class LocalHost:
         self._one_thread = ThreadPoolExecutor(1)  # as in the deployment: a model is not run from two at a time
 
     async def state(self) -> HostState:
-        return HostState(spec=self.host.spec, artifact=self.host.artifact_name, trouble=self.host.trouble)
+        return self.host.state()
 
-    async def decide(self, inputs):
+    async def decide(self, inputs, groups, draws):
         self.batches.append(len(inputs))
-        return await asyncio.get_running_loop().run_in_executor(self._one_thread, self.host.decide, inputs)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._one_thread, self.host.decide, inputs, groups, draws
+        )
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +157,9 @@ def handler(quickstart: Config, local_host: LocalHost, database: Database) -> Ha
 
 
 def make_handler(config: Config, hosts, database: Database) -> Handler:
-    return Handler(config, hosts, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
+    return Handler(
+        config, hosts, database, clock=lambda: datetime.now(UTC), new_id=uuid7, draw_key="a key that tests know"
+    )
 
 
 @pytest.fixture
@@ -176,5 +180,5 @@ def clear_digit(digits: Path):
 def doubtful_digit(digits: Path, digits_host: ModelHost):
     """A digit of which the model is not sure enough."""
     inputs = [row["input"] for row in digit_rows(digits)]
-    decided = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
-    return inputs[decided.actions.index("review")]
+    (share,) = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
+    return inputs[share.decided.actions.index("review")]

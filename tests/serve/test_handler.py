@@ -147,12 +147,12 @@ def test_a_batch_under_a_key_is_stored_item_by_item(handler, database, clear_dig
 class Broken(LocalHost):
     """A host that fails on inputs that are all zero, and hangs on those that are all one."""
 
-    async def decide(self, inputs):
+    async def decide(self, inputs, groups, draws):
         if any(pixels.max() == 0 for pixels in inputs):
             raise RuntimeError("a bug in the model")
         if any(pixels.min() == 1 for pixels in inputs):
             await asyncio.sleep(60)
-        return await super().decide(inputs)
+        return await super().decide(inputs, groups, draws)
 
 
 @pytest.fixture
