@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from calibration_store.artifact import ArtifactRefused, pack
+from calibration_store.standing import Standing
 from calibration_store.store import ArtifactNotFound, ArtifactStore, NothingToRollBack
 
 
@@ -141,24 +142,44 @@ def test_a_rollback_to_a_bad_artifact_is_refused(tmp_path, three):
     assert store.name_in_force("toy") == three["b"].name
 
 
+def write_old(folder, three, steps, *, drop=()):
+    """A history as it was written before there were shadows and canaries: what is in force, and what was rolled back."""
+    (folder / "toy/promotions").mkdir(parents=True)
+    for number, (letter, rolled_back) in enumerate(steps, start=1):
+        entry = {"number": number, "artifact": three[letter].name, "at": clock().isoformat(), "by": "ada", "why": ""}
+        entry["rolled_back"] = rolled_back and three[rolled_back].name
+        content = {key: value for key, value in entry.items() if key not in drop}
+        (folder / f"toy/promotions/{number:08}.json").write_text(json.dumps(content))
+
+
 def test_a_history_of_before_there_were_rollbacks_is_read(tmp_path, three):
     store = ArtifactStore(str(tmp_path))
-    released(store, three, "ab")
-    for path in (tmp_path / "toy/promotions").iterdir():
-        entry = json.loads(path.read_text())
-        del entry["rolled_back"]
-        path.write_text(json.dumps(entry))
+    released(store, three, "")
+    write_old(tmp_path, three, [("a", None), ("b", None)], drop=["rolled_back"])
     assert store.rollback("toy", by="ada", why="", clock=clock).artifact == three["a"].name
+
+
+def test_a_history_of_before_there_were_canaries_goes_on(tmp_path, three):
+    store = ArtifactStore(str(tmp_path))
+    a, b, c = (three[letter].name for letter in "abc")
+    released(store, three, "")
+    write_old(tmp_path, three, [("a", None), ("b", None), ("c", None), ("b", "c")])
+    assert store.standing("toy") == Standing(in_force=b)
+    assert [change.action for change in store.history("toy")] == ["promote", "promote", "promote", "rollback"]
+    store.shadow("toy", c, by="ada", why="", clock=clock)
+    assert store.standing("toy") == Standing(in_force=b, shadow=c)
+    assert store.rollback("toy", by="ada", why="", clock=clock).standing == Standing(in_force=a, shadow=c)
+    assert [change.rolled_back for change in store.history("toy")] == [None, None, None, c, None, b]
 
 
 def test_whoever_rolls_back_the_same_artifact_at_once_arrives_at_the_same_one(store, three, monkeypatch):
     released(store, three, "abc")
     other, write = ArtifactStore(store.url), store._append
 
-    def late(model, entry):
+    def late(*args, **kwargs):
         monkeypatch.setattr(store, "_append", write)
         other.rollback("toy", by="bob", why="", clock=clock)
-        return write(model, entry)
+        return write(*args, **kwargs)
 
     monkeypatch.setattr(store, "_append", late)
     assert store.rollback("toy", by="ada", why="", clock=clock).number == 5
