@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.models import NoEmbedding
 from traffic.draw import limit
@@ -78,8 +79,8 @@ class Watch:
         found = self._present
         try:
             found = self._found(trial, troubles)
-        except Exception as error:  # each kind of store has errors of its own, and none of them may stop a host
-            troubles.append(f"the artifact store {self._store.url} cannot be read: {type(error).__name__}: {error}")
+        except (ArtifactsUnreachable, OSError) as error:
+            troubles.append(str(error))
         for trouble in troubles:
             if trouble not in self._troubles:
                 log.error("model %s: %s", self._model, trouble)
@@ -124,7 +125,7 @@ class Watch:
 
 
 def _words(error: Exception) -> str:
-    ours = isinstance(error, ArtifactNotFound | ArtifactRefused | NoEmbedding)
+    ours = isinstance(error, ArtifactNotFound | ArtifactRefused | ArtifactsUnreachable | NoEmbedding)
     return str(error) if ours else f"{type(error).__name__}: {error}"
 
 
