@@ -23,7 +23,6 @@ from uncertainty.output import Need, Output
 log = logging.getLogger("demur.host")
 
 Job = Callable[[], None]
-
 Groups = Sequence[str | None]
 
 
@@ -73,13 +72,15 @@ class ModelHost:
     def refresh(self, in_model_thread: Callable[[Job], None] = lambda job: job()) -> None:
         """Take up what the store says now, from the next batch on.
 
-        Reads and checks in the thread that calls. The model itself, which a new artifact is tried with, is left to
-        `in_model_thread`, which does a job where no batch runs at that moment, and returns when it is done.
+        Reads and checks in the thread that calls. What touches the model, to try a new artifact and to swap, is left
+        to `in_model_thread`: it does a job where no batch runs at that moment, and returns when it is done.
         """
         lineup = self._watch.look(lambda artifact: in_model_thread(partial(self._try, artifact)))
         if lineup is not self._lineup:
-            # A batch reads the lineup once, when it begins: putting another one here changes none that is under way.
-            self._lineup, self._failed = lineup, {}
+            in_model_thread(partial(self._swap, lineup))
+
+    def _swap(self, lineup: Lineup | None) -> None:
+        self._lineup, self._failed = lineup, {}
 
     def _try(self, artifact: Artifact) -> None:
         """The first pass through a model is slow, and shows whether it can give what the scores need."""
