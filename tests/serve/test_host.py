@@ -193,6 +193,18 @@ def test_what_does_not_fit_is_left_out_and_said(host, two, inputs, role, caplog)
     assert share.shadow is None
 
 
+def test_beside_a_bad_artifact_the_old_one_stays_with_the_others(host, two, inputs):
+    _, store, first, second = two
+    store.promote("digits", another(store, second, fingerprint="0" * 64), **told())
+    canary(store, second, 0.5)
+    store.shadow("digits", first, **told())  # which is what decides, so there is nothing to see in its shadow
+    host.refresh()
+    shares = host.decide(inputs[:2], [None] * 2, [0, HALF])
+    assert [(share.decided.artifact, share.rows) for share in shares] == [(second, [0]), (first, [1])]
+    assert [share.shadow for share in shares] == [None, None]
+    assert "another checkpoint" in host.trouble
+
+
 class Fails:
     """A calibrator that fails on a batch, though not on the one that it was tried with."""
 
