@@ -192,17 +192,22 @@ def risk_monitor_from_json(document: Mapping[str, Any]) -> RiskMonitor:
     settings = ("target", "floor", "delta", "direction", "start", "stakes")
     try:
         fresh = new_risk_monitor(**{name: kept.pop(name) for name in settings})
-        columns = {name: tuple(map(_with_infinity, kept.pop(name))) for name in ("growth", "entered")}
-        levels = {name: _with_infinity(kept.pop(name)) for name in ("log_wealth", "highest")}
-        counts = {name: whole_number(name, kept.pop(name)) for name in ("n_records", "n_labelled")}
         alarm_at = kept.pop("alarm_at")
+        monitor = replace(
+            fresh,
+            n_records=whole_number("n_records", kept.pop("n_records")),
+            n_labelled=whole_number("n_labelled", kept.pop("n_labelled")),
+            growth=tuple(map(_with_infinity, kept.pop("growth"))),
+            entered=tuple(map(_with_infinity, kept.pop("entered"))),
+            log_wealth=_with_infinity(kept.pop("log_wealth")),
+            highest=_with_infinity(kept.pop("highest")),
+            alarm_at=None if alarm_at is None else whole_number("alarm_at", alarm_at, least=1),
+        )
     except (KeyError, TypeError) as error:
         raise InvalidInput(f"this is no state of a risk monitor: {error}") from None
-    if kept or any(len(values) != len(fresh.stakes) for values in columns.values()):
+    if kept or not len(monitor.growth) == len(monitor.entered) == len(monitor.stakes):
         raise InvalidInput("this is no state of a risk monitor: it has other fields, or not one number for each stake")
-    if alarm_at is not None:
-        whole_number("alarm_at", alarm_at, least=1)
-    return replace(fresh, **columns, **levels, **counts, alarm_at=alarm_at)
+    return monitor
 
 
 def labelled_answers(errors: Any, labelled: Any, probability: Any, floor: Any) -> tuple[Mask, Array, Array]:

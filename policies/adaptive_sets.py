@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.conformal import conformal_quantile, error_rate, labelled, promise_in_words
+from policies.conformal import conformal_quantile, error_rate, labelled, marginal_coverage, promise_in_words
+from policies.promise import Promise
 from uncertainty.checks import Array, Mask
 
 
@@ -29,6 +30,8 @@ class CumulativeSets:
 
     penalty: float
     k_reg: int
+    n: int = 0
+    """Labelled rows that were fitted; 0 in artifacts from before this was noted."""
 
     keep_predicted: ClassVar[bool] = True
 
@@ -36,7 +39,11 @@ class CumulativeSets:
     def promise(self) -> str:
         return promise_in_words(self.alpha, self.qhat)
 
-    def of(self, probabilities: Array) -> Mask:
+    @property
+    def promised(self) -> Promise:
+        return marginal_coverage(self.alpha, self.qhat, self.n)
+
+    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
         """Return [n, C], True where the label is not ruled out. A row with NaN has an empty set."""
         members = np.asarray(cumulative_scores(probabilities, self.penalty, self.k_reg) <= self.qhat)
         members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
@@ -52,7 +59,7 @@ class AdaptiveSets:
     def __post_init__(self) -> None:
         error_rate(self.alpha)
 
-    def fit(self, probabilities: Any, classes: Any) -> CumulativeSets:
+    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> CumulativeSets:  # noqa: ARG002
         return fit_cumulative(probabilities, classes, alpha=self.alpha, penalty=0.0, k_reg=0)
 
 
@@ -60,7 +67,8 @@ def fit_cumulative(probabilities: Any, classes: Any, *, alpha: float, penalty: f
     """Fit on labelled `probabilities` [n, C] and the index of the right label of each, `classes` [n]."""
     rows, right = labelled(probabilities, classes)
     true_scores = cumulative_scores(rows, penalty, k_reg)[np.arange(len(rows)), right]
-    return CumulativeSets(alpha=alpha, qhat=conformal_quantile(true_scores, alpha), penalty=penalty, k_reg=k_reg)
+    qhat = conformal_quantile(true_scores, alpha)
+    return CumulativeSets(alpha=alpha, qhat=qhat, penalty=penalty, k_reg=k_reg, n=len(rows))
 
 
 def cumulative_scores(probabilities: Array, penalty: float, k_reg: int) -> Array:

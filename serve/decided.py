@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.selector import Judgement
+from policies.judgement import Judgement
 from traffic.record import Answer
 from uncertainty.checks import Array, Mask
 from uncertainty.output import Output

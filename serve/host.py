@@ -9,7 +9,7 @@ import numpy as np
 
 from calibration_store.artifact import Artifact, ModelIdentity
 from calibration_store.store import ArtifactNotFound, ArtifactStore
-from policies.selector import Judgement
+from policies.judgement import Judgement
 from serve.checkpoint import fingerprint
 from serve.config import ModelConfig
 from serve.decided import Shadowed, Share, as_columns, as_shadow
@@ -34,11 +34,14 @@ class ModelHost:
         self.labels = config.task.labels
         self._mc_passes = config.host.mc_passes
         self._task = config.task
-        self._classifier = Classifier(config.host.checkpoint, device=config.host.device, link=config.task.link)
+        self._classifier = Classifier(
+            config.host.checkpoint, device=config.host.device, link=config.task.link, tree=config.task.tree
+        )
         identity = ModelIdentity(
             checkpoint=config.host.checkpoint,
             fingerprint=fingerprint(self._classifier.folder),
             labels=self.labels,
+            parents_sha256=config.task.parents_sha256,
         )
         self._watch = Watch(name, store, identity)
         self._lineup: Lineup | None = None

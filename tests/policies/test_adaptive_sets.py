@@ -50,7 +50,7 @@ def test_a_set_has_the_likeliest_labels_and_never_skips_one(rows, qhat, penalty,
 
 def test_the_quantile_is_that_of_the_right_labels():
     sets = AdaptiveSets(alpha=0.25).fit([[0.5, 0.3, 0.2]] * 3, [0, 1, 0])
-    assert sets == CumulativeSets(alpha=0.25, qhat=0.8, penalty=0.0, k_reg=0)  # the third of 0.5, 0.5, 0.8
+    assert sets == CumulativeSets(alpha=0.25, qhat=0.8, penalty=0.0, k_reg=0, n=3)  # the third of 0.5, 0.5, 0.8
     assert (
         AdaptiveSets(alpha=0.2).fit([[0.5, 0.3, 0.2]] * 3, [0, 1, 0]).promise.endswith("(that takes 4 labelled rows)")
     )

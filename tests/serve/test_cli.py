@@ -269,3 +269,21 @@ def test_moments():
     assert moment(None) is None
     with pytest.raises(BadConfig):
         moment("soon")
+
+
+def test_check_tells_what_a_label_tree_makes_of_the_labels(folder, demur):
+    (folder / "codes").mkdir()
+    facts = {"architectures": ["BertForSequenceClassification"], "num_labels": 3}
+    (folder / "codes/config.json").write_text(json.dumps(facts))
+    model = {
+        "task": {"kind": "multilabel", "labels": ["A0101", "A01", "B0203"], "tree": "imdrf"},
+        "host": {"kind": "classifier", "checkpoint": "codes"},
+        "scores": ["binary_entropy"],
+        "confidence": {"score": "binary_entropy"},
+        "policy": {"kind": "rejection_rate", "rate": 0.1},
+    }
+    change(folder, lambda content: content["models"].update(codes=model))
+    printed = " ".join(demur("check").split())
+    assert "digits: 10 labels, /" in printed
+    tree = "codes: 4 labels in a tree of 2 roots and depth 2 (1 without an output of the model: B02), "
+    assert tree in printed
