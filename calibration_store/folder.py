@@ -16,12 +16,17 @@ class ArtifactsUnreachable(RuntimeError):
     """
 
 
+S3 = {
+    "max_concurrency": 1,  # else each read asks first for the size, to fetch large files in parts
+    # s3fs tries five times by itself; what it calls would try five times each, for minutes where nobody answers
+    "config_kwargs": {"connect_timeout": 3, "read_timeout": 5, "retries": {"max_attempts": 1}},
+}
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"auto_mkdir": True},
     "local": {"auto_mkdir": True},
-    # else each read asks first for the size, to fetch large files in parts
-    "s3": {"max_concurrency": 1},
-    "s3a": {"max_concurrency": 1},
+    "s3": S3,
+    "s3a": S3,
 }
 """What a file system is told, by the protocol of its URL."""
 
@@ -66,7 +71,7 @@ class Folder:
             self._files.pipe_file(self._at(path), content)
 
     def create(self, path: str, content: bytes) -> bool:
-        """Store a file that is not there yet, or return False. Of two who create the same, one succeeds.
+        """Store a file that is not there yet, or return False. Of several who try at once, one succeeds.
 
         A file that is there with this very content counts as created: on a network, a write whose answer got lost is
         tried again, and would else be told of itself that somebody was faster.
