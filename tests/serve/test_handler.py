@@ -326,6 +326,8 @@ def test_a_share_of_the_answers_is_checked_by_people(checking, database, clear_d
         assert d.record.label_probability == (1 if held else 0.2)
         assert (wire.prediction_json(d.record)["review"] is None) == (not held)
     assert 20 < list(kinds.values()).count("spot_check") < 65
+    drawn_one = next(record_id for record_id, kind in kinds.items() if kind == "spot_check")
+    assert asyncio.run(checking.prediction(drawn_one))["review"]["status"] == "waiting"
 
 
 def test_what_is_held_without_a_person_is_checked_as_well(quickstart, digits_host, database):
