@@ -214,6 +214,10 @@ class ModelConfig(Section):
     label_confidence: str | dict[str, dict[str, Any]] | None = None
     """How the probabilities of the most probable labels of a multilabel task are calibrated."""
 
+    spot_check: float = Field(default=0.0, ge=0, le=1)
+    """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
+    them it can be told how often answers are wrong."""
+
     calibration: CalibrationConfig = CalibrationConfig()
 
     escalate_to: str | None = None

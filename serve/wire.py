@@ -89,7 +89,7 @@ class Prediction(BaseModel):
     reason: str
     artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
     group: str | None
-    review: ReviewState | None = Field(description="Null if nobody was asked.")
+    review: ReviewState | None = Field(description="Null if it was not held for review.")
 
 
 class OutcomeView(BaseModel):
@@ -102,6 +102,7 @@ class OutcomeView(BaseModel):
 class PredictionView(Prediction):
     """A prediction, and what became of it."""
 
+    review: ReviewState | None = Field(description="Null if it was neither held for review nor drawn for a check.")
     at: datetime
     outcome: OutcomeView | None = Field(description="The latest outcome, which is the one that counts.")
     outcomes: list[OutcomeView] = Field(description="Every outcome, oldest first.")
@@ -130,9 +131,16 @@ class BatchResponse(BaseModel):
     results: list[BatchResult] = Field(description="One for each item, in order.")
 
 
+class CanaryHealth(BaseModel):
+    artifact: str
+    share: float = Field(description="Share of the traffic about which it decides.")
+
+
 class ModelHealth(BaseModel):
     status: Literal["ok", "not ready", "no artifact"]
-    artifact: str | None
+    artifact: str | None = Field(description="The one in force.")
+    shadow: str | None = Field(description="Decides as well, for the record alone.")
+    canary: CanaryHealth | None = Field(description="Decides about a share of the traffic.")
     detail: str = Field(description="What is wrong, if something is.")
 
 

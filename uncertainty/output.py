@@ -71,6 +71,11 @@ class Output:
         }
         return {name: array for name, array in named.items() if array is not None}
 
+    def only(self, needs: frozenset[Need]) -> "Output":
+        """The same without the parts that are not among these: nothing that was made for others is looked at."""
+        always = {"logits", "probabilities"}
+        return Output(**{name: array for name, array in self.parts().items() if name in needs | always})
+
     def needed(self, part: Need) -> Array:
         """Return a part that a score cannot do without."""
         try:

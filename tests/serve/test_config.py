@@ -28,6 +28,7 @@ def test_the_quickstart_is_valid(tmp_path, monkeypatch):
     assert config.models["digits"].host.checkpoint == str(ROOT / "deploy/models/digits")
     assert config.data == ROOT / "var"
     assert config.artifacts == str(ROOT / "var/artifacts")
+    assert config.models["digits"].spot_check == 0
     assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
 
 
@@ -88,6 +89,7 @@ def digits(**changes):
         (digits(prediction_set={"penalty": 0.1}), "split has no setting 'penalty'; it takes: alpha, keep_predicted"),
         (digits(prediction_set={"kind": "regularised", "penalty": -1}), "penalty is -1.0, outside its range"),
         (digits(prediction_set={"kind": "regularised", "k_reg": -1}), "k_reg is -1; it is at least 0"),
+        (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
