@@ -229,7 +229,8 @@ def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) 
         answered=judgement.decisions.answered,
         confidence=judgement.confidence,
         raw_confidence=rows.output.probabilities.max(axis=1) if rows.exclusive else None,
-        scores=judgement.scores,
+        # in a cascade, a score of one model says nothing of rows that another one decided
+        scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},
         classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
         top=_top_of(judgement, rows),
         sets=np.column_stack([members.sum(axis=1), (members & rows.truth).any(axis=1)]).astype(np.float64)

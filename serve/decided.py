@@ -32,6 +32,9 @@ class Decided:
     model_milliseconds: float
     """Time in the model and in the selectors of whoever decided, for the whole batch."""
 
+    asks_next: str = ""
+    """In a cascade, the model that is asked about rows that are escalated."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shadowed:
@@ -66,6 +69,7 @@ def as_columns(
     *,
     exclusive: bool,
     model_milliseconds: float,
+    asks_next: str = "",
 ) -> Decided:
     """Turn arrays into columns: one `tolist` for each, and labels in the place of indices."""
     known = judgement.usable.tolist()
@@ -88,6 +92,7 @@ def as_columns(
         actions=[action.value for action in judgement.decisions.actions],
         reasons=list(judgement.decisions.reasons),
         model_milliseconds=model_milliseconds,
+        asks_next=asks_next,
     )
 
 

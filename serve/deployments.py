@@ -18,15 +18,16 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 from uuid_utils.compat import uuid7
 
+from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
 from serve.batching import Overloaded
 from serve.config import Config
-from serve.decided import Share
+from serve.decided import Decided, Share
 from serve.handler import Handler
 from serve.inputs import ModelInput
 from serve.journal import open_database
-from serve.road import HostState, ModelNotReady
+from serve.road import HostState, ModelNotReady, Step
 from traffic.log import draw_key
 
 log = logging.getLogger("demur.deployments")
@@ -69,6 +70,16 @@ class Host:
         except ArtifactNotFound as error:
             return NoArtifact(str(error))
 
+    async def decide_next(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step
+    ) -> Decided | NoArtifact:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._one_thread, self._model.decide_next, inputs, groups, step
+            )
+        except (ArtifactNotFound, ArtifactRefused) as error:
+            return NoArtifact(str(error))
+
     def _refresh(self) -> None:
         """Read and check artifacts here; only what needs the model is done in the model's thread."""
         self._model.refresh(lambda job: self._one_thread.submit(job).result())
@@ -97,6 +108,15 @@ class RayHostClient:
         if isinstance(shares, NoArtifact):
             raise ArtifactNotFound(shares.why)
         return shares
+
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
+        try:
+            decided: Decided | NoArtifact = await self._handle.decide_next.remote(inputs, groups, step)
+        except BackPressureError as error:
+            raise Overloaded("the model's host is full; try again a little later") from error
+        if isinstance(decided, NoArtifact):
+            raise ArtifactNotFound(decided.why)
+        return decided
 
 
 @ray_serve.ingress()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from policies.decision import Action
 from review import queue
 from serve import journal, wire
 from serve.batching import GreedyBatcher, Overloaded
+from serve.cascade import follow
 from serve.config import Config
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
 from serve.journal import Committed
@@ -183,6 +185,7 @@ class Handler:
                     for at in members
                 ]
                 rows = await self._roads[model].batcher.submit(asked)
+                rows = await follow(model, self._roads, asked, rows, read=partial(self._read_again, requests, members))
                 entries = [
                     self._entry(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)
                 ]
@@ -194,6 +197,12 @@ class Handler:
 
         await asyncio.gather(*(decide_and_commit(model, members) for model, members in by_model.items()))
         return [result for result in results if result is not None]
+
+    async def _read_again(
+        self, requests: Sequence[wire.PredictRequest], members: Sequence[int], at: int, road: Road
+    ) -> ModelInput:
+        """The input of one of the members, as another model takes it."""
+        return read_input(requests[members[at]].input, await road.spec(), self._limits)
 
     async def _commit(self, entries: list[Entry]) -> list[Committed | Exception]:
         return await asyncio.get_running_loop().run_in_executor(
@@ -225,12 +234,14 @@ class Handler:
     def _record(self, record_id: UUID, request: wire.PredictRequest, row: Row, spot_check: float) -> Record:
         decided, i = row.share.decided if row.share else None, row.index
         otherwise = self._config.models[request.model].recipe.policy.otherwise
-        action = decided.actions[i] if decided else otherwise
-        timings = {"queued": round(row.queued_milliseconds, 3)}
-        if decided:
-            timings["model"] = round(decided.model_milliseconds, 3)
-        if row.share and row.share.shadow:
-            timings["shadow"] = round(row.share.shadow_milliseconds, 3)
+        action = decided.actions[i] if decided and not row.why_none else otherwise
+        first = row.before[0] if row.before else row
+        timings = {"queued": round(first.queued_milliseconds, 3)}
+        asked = [one.share for one in (*row.before, row) if one.share]
+        if asked:
+            timings["model"] = round(sum(share.decided.model_milliseconds for share in asked), 3)
+        if first.share and first.share.shadow:
+            timings["shadow"] = round(first.share.shadow_milliseconds, 3)
         return Record(
             id=record_id,
             created_at=self._clock(),
@@ -245,16 +256,40 @@ class Handler:
             scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
             confidence=decided.confidence[i] if decided else None,
             action=action,
-            reason=decided.reasons[i] if decided else row.why_none,
+            reason=decided.reasons[i] if decided and not row.why_none else row.why_none,
             label_probability=1.0 if action == Action.REVIEW else spot_check,
             timings=timings,
+            steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,
         )
 
 
+def _steps(model: str, row: Row) -> list[dict[str, Any]]:
+    """What each model of a cascade said, in turn."""
+    steps = []
+    for one in (*row.before, row):
+        if one.share is None:
+            continue
+        decided, i = one.share.decided, one.index
+        steps.append(
+            {
+                "model": model,
+                "prediction": decided.predictions[i],
+                "confidence": decided.confidence[i],
+                "action": decided.actions[i],
+                "reason": decided.reasons[i],
+                "scores": {name: values[i] for name, values in decided.scores.items()},
+            }
+        )
+        model = decided.asks_next
+    return steps
+
+
 def _shadow(row: Row) -> ShadowDecision | None:
-    if row.share is None or row.share.shadow is None:
+    """Of the model that was asked first: a shadow is not followed further."""
+    first = row.before[0] if row.before else row
+    if first.share is None or first.share.shadow is None:
         return None
-    shadow, i = row.share.shadow, row.index
+    shadow, i = first.share.shadow, first.index
     return ShadowDecision(
         artifact=shadow.artifact,
         prediction=shadow.predictions[i],

@@ -12,11 +12,12 @@ from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.judgement import Judgement
 from serve.checkpoint import fingerprint
 from serve.config import ModelConfig
-from serve.decided import Shadowed, Share, as_columns, as_shadow
+from serve.decided import Decided, Shadowed, Share, as_columns, as_shadow
 from serve.inputs import InputSpec, ModelInput
+from serve.later_steps import LaterSteps
 from serve.lineup import Lineup, Watch
 from serve.models import Classifier
-from serve.road import HostState
+from serve.road import HostState, Step
 from uncertainty.checks import Mask
 from uncertainty.output import Need, Output
 
@@ -44,6 +45,7 @@ class ModelHost:
             parents_sha256=config.task.parents_sha256,
         )
         self._watch = Watch(name, store, identity)
+        self._later_steps = LaterSteps(name, store, identity)
         self._lineup: Lineup | None = None
         self._failed: dict[str, str] = {}
         self.refresh()
@@ -115,6 +117,7 @@ class ModelHost:
                 judgement,
                 exclusive=self._task.exclusive,
                 model_milliseconds=spent,
+                asks_next=artifact.selector.asks_next,
             )
             began = time.perf_counter()
             shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
@@ -127,6 +130,23 @@ class ModelHost:
                 )
             )
         return shares
+
+    def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
+        """Decide rows that another model escalates, by its artifact: that was fitted for both."""
+        artifact = self._later_steps.artifact(step)
+        selector = artifact.further[self.name]
+        started = time.perf_counter()
+        output = self._run(inputs, selector.needs)
+        judgement = selector.decide(output, groups)
+        return as_columns(
+            artifact.name,
+            self.labels,
+            output,
+            judgement,
+            exclusive=self._task.exclusive,
+            model_milliseconds=(time.perf_counter() - started) * 1000,
+            asks_next=selector.asks_next,
+        )
 
     def _judge_shares(
         self, lineup: Lineup, output: Output, groups: Groups, in_canary: Mask

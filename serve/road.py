@@ -4,13 +4,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from calibration_store.store import ArtifactNotFound
 from serve.batching import GreedyBatcher, Overloaded
 from serve.config import ModelConfig
-from serve.decided import Share
+from serve.decided import Decided, Share
 from serve.inputs import InputSpec, ModelInput
 
 logger = logging.getLogger("demur.gateway")
@@ -36,6 +36,14 @@ class HostState:
     trouble: str
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where in a cascade a model is asked: by the artifact of the model that was asked first."""
+
+    model: str
+    artifact: str
+
+
 class HostClient(Protocol):
     """The way to a model host."""
 
@@ -50,6 +58,10 @@ class HostClient(Protocol):
         """
         ...
 
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
+        """Decide what an earlier model of a cascade escalated. Raises as `decide` does."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -59,6 +71,8 @@ class Asked:
     group: str | None
     draw: int
     at: float
+    step: Step | None = None
+    """None where no other model was asked before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,11 @@ class Row:
     share: Share | None
     index: int
     why_none: str
+    """Why the row is held although nobody decided so; empty where somebody decided."""
+
     queued_milliseconds: float
+    before: "tuple[Row, ...]" = ()
+    """In a cascade, what the models said that were asked before, in turn."""
 
 
 class Road:
@@ -80,13 +98,19 @@ class Road:
         self.host = host
         self._spec: InputSpec | None = None
         batch = config.host.batch
-        self.batcher: GreedyBatcher[Asked, Row] = GreedyBatcher(
-            self._send,
-            max_size=batch.max_size,
-            in_flight=batch.in_flight * config.host.replicas,
-            max_queued=batch.max_queued,
-            name=f"model {name}",
-        )
+
+        def batcher() -> GreedyBatcher[Asked, Row]:
+            return GreedyBatcher(
+                self._send,
+                max_size=batch.max_size,
+                in_flight=batch.in_flight * config.host.replicas,
+                max_queued=batch.max_queued,
+                name=f"model {name}",
+            )
+
+        self.batcher = batcher()
+        self.later = batcher()
+        """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
 
     async def spec(self) -> InputSpec:
         """What the model takes. Asked of the host once."""
@@ -102,12 +126,7 @@ class Road:
         left = time.perf_counter()
         queued = [(left - item.at) * 1000 for item in asked]
         try:
-            shares = await asyncio.wait_for(
-                self.host.decide(
-                    [item.input for item in asked], [item.group for item in asked], [item.draw for item in asked]
-                ),
-                self.config.host.timeout_seconds,
-            )
+            shares = await asyncio.wait_for(self._ask(asked), self.config.host.timeout_seconds)
         except (ArtifactNotFound, Overloaded):
             raise
         except TimeoutError:
@@ -122,3 +141,23 @@ class Road:
             rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
             return [rows[at] for at in range(len(asked))]
         return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
+
+    async def _ask(self, asked: list[Asked]) -> list[Share]:
+        """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
+        by_step: dict[Step | None, list[int]] = {}
+        for at, item in enumerate(asked):
+            by_step.setdefault(item.step, []).append(at)
+        parts = await asyncio.gather(
+            *(self._ask_together(step, [asked[at] for at in members]) for step, members in by_step.items())
+        )
+        return [
+            replace(share, rows=[members[i] for i in share.rows])
+            for members, shares in zip(by_step.values(), parts, strict=True)
+            for share in shares
+        ]
+
+    async def _ask_together(self, step: Step | None, asked: Sequence[Asked]) -> list[Share]:
+        inputs, groups = [item.input for item in asked], [item.group for item in asked]
+        if step is None:
+            return await self.host.decide(inputs, groups, [item.draw for item in asked])
+        return [Share(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]

@@ -64,6 +64,19 @@ class ReviewState(BaseModel):
     url: str = Field(description="Where to ask what became of it.")
 
 
+class StepView(BaseModel):
+    """What one model of a cascade said."""
+
+    model: str
+    prediction: str | list[str] | None
+    confidence: float | None
+    action: Literal["answer", "review", "abstain", "escalate"] = Field(
+        description="`escalate`: the next model was asked."
+    )
+    reason: str
+    scores: dict[str, float | None]
+
+
 class Prediction(BaseModel):
     """A prediction, and whether it may be relied on."""
 
@@ -89,6 +102,10 @@ class Prediction(BaseModel):
     reason: str
     artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
     group: str | None
+    steps: list[StepView] | None = Field(
+        description="Cascades: what each model said that was asked, in turn. The last of them has the last word; null"
+        " where there is no cascade."
+    )
     review: ReviewState | None = Field(description="Null if it was not held for review.")
 
 
@@ -210,6 +227,7 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "reason": record.reason,
         "artifact": record.artifact,
         "group": record.group,
+        "steps": record.steps,
         "review": _review(record, "waiting") if record.action == "review" else None,
     }
 

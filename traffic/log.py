@@ -12,13 +12,13 @@ from traffic.record import Answer, Entry, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
-    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings"
+    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps"
 )
 
 # A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
 INSERT_RECORD = (
     f"insert into records ({RECORD_COLUMNS})"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
 )
 INSERT_PAYLOAD = (
     "insert into payloads (record_id, input, expires_at) values (%s, %s, %s) on conflict (record_id) do nothing"
@@ -171,6 +171,7 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.reason,
         record.label_probability,
         _json(record.timings),
+        None if record.steps is None else _json(record.steps),
     )
 
 

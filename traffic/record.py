@@ -39,6 +39,9 @@ class Record:
     timings: Mapping[str, float]
     """Milliseconds by stage."""
 
+    steps: list[dict[str, Any]] | None = None
+    """In a cascade, what each model said that was asked, in turn, the last one included; None if only one was."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShadowDecision:

@@ -177,6 +177,11 @@ class LocalHost:
             self._one_thread, self.host.decide, inputs, groups, draws
         )
 
+    async def decide_next(self, inputs, groups, step):
+        return await asyncio.get_running_loop().run_in_executor(
+            self._one_thread, self.host.decide_next, inputs, groups, step
+        )
+
 
 @pytest.fixture(scope="session")
 def digits_host(quickstart: Config) -> ModelHost:

@@ -4,7 +4,7 @@ create table shadow_decisions (
     artifact       text not null,
     prediction     json,                         -- null: the output was unusable
     confidence     float8,
-    action         text not null check (action in ('answer', 'review', 'abstain')),
+    action         text not null check (action in ('answer', 'review', 'abstain', 'escalate')),
     reason         text not null,
     prediction_set text[] not null
 );
@@ -17,5 +17,5 @@ create table draw_key (
 );
 insert into draw_key (key) values (replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''));
 
--- What each model of a cascade said before the last one decided. Null: there was one model.
+-- What each model of a cascade said, in turn, the last one of them included. Null: only one was asked.
 alter table records add column steps json;
