@@ -11,14 +11,13 @@ import numpy as np
 from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
-from serve.fit import model_inputs, truth_of
-from serve.inputs import ModelInput
-from serve.rerun import ROWS_AT_A_TIME, Progress, Rerun
+from serve.fit import truth_of
+from serve.inputs import InvalidRequest
+from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
-from traffic.dataset import count_logged, logged_pages, read_labelled_file
+from traffic.dataset import BadDataFile, LabelledFile, count_logged, logged_pages, read_labelled_file
 from traffic.record import Answer
 from uncertainty.checks import Mask
-from uncertainty.output import LabelledOutput
 
 MOST_FLIPS = 20
 """How many records with another decision are named."""
@@ -74,7 +73,8 @@ class Batch:
     """Labelled rows of which some could be read."""
 
     ids: list[str]
-    inputs: list[ModelInput]
+    inputs: list[Read]
+    groups: list[str | None]
     truth: Mask
     forgotten: int = 0
     unusable: int = 0
@@ -85,16 +85,24 @@ def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, p
     rows = read_labelled_file(data)
     truth = truth_of(rows, config.model(model))
     rerun = Rerun(config, model, [a, b])
-    inputs = model_inputs(rows, rerun.classifier, rerun.limits)
+    inputs = list(_inputs(rows, rerun))
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(inputs), ROWS_AT_A_TIME):
             end = min(start + ROWS_AT_A_TIME, len(inputs))
             ids = [f"row {number}" for number in range(start + 1, end + 1)]
-            yield Batch(ids=ids, inputs=inputs[start:end], truth=truth[start:end])
+            yield Batch(ids=ids, inputs=inputs[start:end], groups=rows.groups[start:end], truth=truth[start:end])
             progress(end, len(inputs))
 
     return _compare(rerun, batches())
+
+
+def _inputs(rows: LabelledFile, rerun: Rerun) -> Iterator[Read]:
+    for number, value in enumerate(rows.inputs, start=1):
+        try:
+            yield rerun.read(value)
+        except InvalidRequest as error:
+            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
 
 
 def compare_on_traffic(
@@ -130,11 +138,12 @@ def compare_on_traffic(
         done = 0
         for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
             kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
-            read = [(str(record.id), rerun.read(record.input), truth(outcome)) for record, outcome in kept]
-            whole = [(name, value, row) for name, value, row in read if value is not None and row is not None]
+            read = [(record, rerun.read_if_possible(record.input), truth(outcome)) for record, outcome in kept]
+            whole = [(record, value, row) for record, value, row in read if value is not None and row is not None]
             yield Batch(
-                ids=[name for name, _, _ in whole],
+                ids=[str(record.id) for record, _, _ in whole],
                 inputs=[value for _, value, _ in whole],
+                groups=[record.group for record, _, _ in whole],
                 truth=np.array([row for _, _, row in whole], dtype=bool).reshape(len(whole), len(index)),
                 forgotten=len(page) - len(kept),
                 unusable=len(kept) - len(whole),
@@ -154,27 +163,25 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
         unusable += batch.unusable
         if not batch.ids:
             continue
-        output = rerun.run(batch.inputs)
-        rows = LabelledOutput(output=output, truth=batch.truth, exclusive=rerun.task.exclusive)
-        judged = [artifact.selector.decide(output) for artifact in rerun.artifacts]
-        sound = ~np.isnan(judged[0].confidence) & ~np.isnan(judged[1].confidence)
+        judged = rerun.judge(batch.inputs, batch.groups)
+        sound = ~np.isnan(judged[0].judgement.confidence) & ~np.isnan(judged[1].judgement.confidence)
         undefined += int((~sound).sum())
-        for side, artifact, judgement in zip(columns, rerun.artifacts, judged, strict=True):
-            quality = rerun.recipe.quality(artifact.selector.predictor, rows)
-            side.append((judgement.decisions.answered[sound], judgement.confidence[sound], quality[sound]))
+        for side, one in zip(columns, judged, strict=True):
+            said = one.judgement
+            side.append((said.decisions.answered[sound], said.confidence[sound], one.quality(batch.truth)[sound]))
         if len(flips) < MOST_FLIPS:
             a, b = (
                 as_columns(
-                    artifact.name,
+                    one.artifact,
                     rerun.task.labels,
-                    output,
-                    judgement,
+                    one.output,
+                    one.judgement,
                     exclusive=rerun.task.exclusive,
                     model_milliseconds=0.0,
                 )
-                for artifact, judgement in zip(rerun.artifacts, judged, strict=True)
+                for one in judged
             )
-            differ = judged[0].decisions.answered != judged[1].decisions.answered
+            differ = judged[0].judgement.decisions.answered != judged[1].judgement.decisions.answered
             flips += [
                 Flip(
                     id=batch.ids[i],
@@ -192,8 +199,8 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
             f" (keep_inputs_days), {unusable:,} do not fit the model, and {undefined:,} have no confidence"
         )
     return Comparison(
-        a=rerun.artifacts[0].name,
-        b=rerun.artifacts[1].name,
+        a=rerun.artifacts[0],
+        b=rerun.artifacts[1],
         forgotten=forgotten,
         unusable=unusable,
         undefined=undefined,

@@ -11,8 +11,7 @@ from audit.labels import likeness
 from audit.replay import NothingToReplay, Replay, replay
 from serve.config import Config
 from serve.decided import as_columns
-from serve.inputs import ModelInput
-from serve.rerun import ROWS_AT_A_TIME, Progress, Rerun
+from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import Logged, count_logged, logged_pages
 from traffic.record import Answer
@@ -69,12 +68,14 @@ def replay_traffic(
     done, forgotten, unusable = 0, 0, 0
     for page in logged_pages(database, model, since=since, until=until, size=ROWS_AT_A_TIME):
         kept = [record for record in page if record.has_input]
-        pairs = [(record, rerun.read(record.input)) for record in kept]
+        pairs = [(record, rerun.read_if_possible(record.input)) for record in kept]
         usable = [(record, value) for record, value in pairs if value is not None]
         forgotten += len(page) - len(kept)
         unusable += len(kept) - len(usable)
         if usable:
-            actions, predictions = _decide(rerun, [value for _, value in usable])
+            actions, predictions = _decide(
+                rerun, [value for _, value in usable], [record.group for record, _ in usable]
+            )
             then += [record.action for record, _ in usable]
             now += actions
             quality_then += [_worth(record.prediction, record) for record, _ in usable]
@@ -126,13 +127,15 @@ def left_out(replayed: ReplayedTraffic) -> str:
     )
 
 
-def _decide(rerun: Rerun, inputs: Sequence[ModelInput]) -> tuple[list[str], list[Answer | None]]:
-    output, artifact = rerun.run(inputs), rerun.artifacts[0]
+def _decide(
+    rerun: Rerun, inputs: Sequence[Read], groups: Sequence[str | None]
+) -> tuple[list[str], list[Answer | None]]:
+    (judged,) = rerun.judge(inputs, groups)
     decided = as_columns(
-        artifact.name,
+        judged.artifact,
         rerun.task.labels,
-        output,
-        artifact.selector.decide(output),
+        judged.output,
+        judged.judgement,
         exclusive=rerun.task.exclusive,
         model_milliseconds=0.0,
     )

@@ -1,59 +1,135 @@
-"""A configured model, run again on inputs of the past, and the artifacts that are to judge its output."""
+"""Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from calibration_store.artifact import ModelIdentity
+from calibration_store.artifact import Artifact, ModelIdentity
 from calibration_store.store import ArtifactStore
+from policies.cascade import last_words
+from policies.judgement import Judgement
 from serve.checkpoint import check_labels, fingerprint
-from serve.config import Config
+from serve.config import Config, ModelConfig
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
 from serve.models import Classifier
-from uncertainty.output import Output
+from uncertainty.checks import Array, Mask
+from uncertainty.correctness import QUALITIES
+from uncertainty.output import Need, Output
 
 ROWS_AT_A_TIME = 64
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, of how many."""
 
+Read = dict[str, ModelInput]
+"""An input as each model takes it, by the model's name."""
+
+
+class LoadedModel:
+    """A model with its weights, outside of the service."""
+
+    def __init__(self, model: ModelConfig, limits: InputLimits) -> None:
+        task, host = model.task, model.host
+        check_labels(host.checkpoint, task.kind, task.outputs)
+        self._limits = limits
+        self._mc_passes = host.mc_passes
+        self._classifier = Classifier(host.checkpoint, device=host.device, link=task.link, tree=task.tree)
+        self.identity = ModelIdentity(
+            checkpoint=host.checkpoint,
+            fingerprint=fingerprint(self._classifier.folder),
+            labels=task.labels,
+            parents_sha256=task.parents_sha256,
+        )
+        torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+
+    def read(self, value: Any) -> ModelInput:
+        """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
+        return read_input(value, self._classifier.spec, self._limits)
+
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
+        """What the model says about at least one input."""
+        return self._classifier.run(inputs, needs, mc_passes=self._mc_passes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejudged:
+    """What an artifact makes of a batch."""
+
+    artifact: str
+    judgement: Judgement
+    """Of the model that has the last word about each row."""
+
+    output: Output
+    """Of that model, as far as it says which labels are probable."""
+
+    right: str
+    """Which of `QUALITIES` says how right a prediction was."""
+
+    def quality(self, truth: Mask) -> Array:
+        """How right each prediction was [n], 0 to 1, by what holds [n, C]."""
+        return QUALITIES[self.right](self.judgement.predicted, truth)
+
 
 class Rerun:
-    """The model, with artifacts that were fitted for exactly it. All of them judge one and the same output."""
+    """A model and those of its cascade, with artifacts that were fitted for exactly them.
+
+    All artifacts judge one and the same output. Every model of a cascade is run on every input.
+    """
 
     def __init__(self, config: Config, name: str, artifacts: Sequence[str]) -> None:
         model = config.model(name)
         store = ArtifactStore(config.artifacts)
-        self.artifacts = [store.load(name, artifact) for artifact in artifacts]
         self.task = model.task
-        self.recipe = model.recipe
-        check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
-        self.classifier = Classifier(
-            model.host.checkpoint, device=model.host.device, link=model.task.link, tree=model.task.tree
-        )
-        identity = ModelIdentity(
-            checkpoint=model.host.checkpoint,
-            fingerprint=fingerprint(self.classifier.folder),
-            labels=model.task.labels,
-            parents_sha256=model.task.parents_sha256,
-        )
-        for artifact in self.artifacts:
-            artifact.check_fits(identity)
-        self.limits = InputLimits(
-            text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
-        )
-        self._needs = frozenset[Any]().union(*(artifact.selector.needs for artifact in self.artifacts))
-        self._mc_passes = model.host.mc_passes
-        torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+        self._name, self._right = name, model.right
+        self.artifacts = list(artifacts)
+        self._artifacts = [store.load(name, artifact) for artifact in artifacts]
+        limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+        asked = dict.fromkeys([name, *(step for artifact in self._artifacts for step in artifact.further)])
+        self._models = {step: LoadedModel(config.model(step), limits) for step in asked}
+        self._needs = {step: self._needed_of(step) for step in asked}
+        for artifact in self._artifacts:
+            for step in (name, *artifact.further):
+                artifact.check_fits(self._models[step].identity, step)
 
-    def read(self, value: Any) -> ModelInput | None:
-        """The input as the model takes it; None for one that it does not take any more."""
+    def read(self, value: Any) -> Read:
+        """The input as each model takes it; raises `InvalidRequest` for one that some model does not take."""
+        return {name: model.read(value) for name, model in self._models.items()}
+
+    def read_if_possible(self, value: Any) -> Read | None:
+        """The same, and None for an input that is not taken any more."""
         try:
-            return read_input(value, self.classifier.spec, self.limits)
+            return self.read(value)
         except InvalidRequest:
             return None
 
-    def run(self, inputs: Sequence[ModelInput]) -> Output:
-        """What the model says about at least one input, with all that the artifacts need to judge it."""
-        return self.classifier.run(inputs, self._needs, mc_passes=self._mc_passes)
+    def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[Rejudged]:
+        """What each artifact decides about at least one input."""
+        outputs = {
+            name: model.run([read[name] for read in inputs], self._needs[name]) for name, model in self._models.items()
+        }
+        return [self._judged(artifact, outputs, groups) for artifact in self._artifacts]
+
+    def _judged(self, artifact: Artifact, outputs: dict[str, Output], groups: Sequence[str | None]) -> Rejudged:
+        steps = {name: outputs[name] for name in (self._name, *artifact.further)}
+        ended = last_words(
+            {
+                name: artifact.selector_of(name).decide(output.only(artifact.selector_of(name).needs), groups)
+                for name, output in steps.items()
+            }
+        )
+        output = Output(
+            logits=ended.of([output.logits for output in steps.values()]),
+            probabilities=ended.of([output.probabilities for output in steps.values()]),
+        )
+        return Rejudged(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
+
+    def _needed_of(self, step: str) -> frozenset[Need]:
+        return frozenset[Need]().union(
+            *(
+                artifact.selector_of(step).needs
+                for artifact in self._artifacts
+                if step == self._name or step in artifact.further
+            )
+        )

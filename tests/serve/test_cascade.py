@@ -12,11 +12,13 @@ from transformers import BertConfig, BertForSequenceClassification
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactStore
 from policies.decision import Action
+from serve.compare import compare_on_file
 from serve.config import Config
 from serve.fit import fit_model
 from serve.host import ModelHost
 from serve.http import gateway_app
 from serve.models import Classifier
+from serve.replay import replay_traffic
 from serve.road import Step
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 
@@ -217,3 +219,28 @@ def test_models_of_a_cascade_have_the_same_labels(checkpoints, tmp_path):
     other = {"kind": "multiclass", "labels": ["good", "fair", "bad"]}
     with pytest.raises(ValueError, match="'large' has another task than 'small'"):
         configured(checkpoints, tmp_path, task=other)
+
+
+def test_a_cascade_is_replayed_and_compared_on_its_whole_road(config, hosts, labelled, database):
+    store = ArtifactStore(config.artifacts)
+    alone = configured({name: model.host.checkpoint for name, model in config.models.items()}, config.artifacts)
+    alone = Config.model_validate(
+        {
+            "artifacts": config.artifacts,
+            "models": {"small": {**alone.models["small"].model_dump(by_alias=True), "escalate_to": None}},
+        }
+    )
+    without = fit_model(alone, "small", labelled, clock=clock, progress=lambda *_: None).name
+    with client(config, hosts, database) as http:
+        told = [ask(http, text) for text in texts(40)]
+    answered = sum(one["action"] == "answer" for one in told)
+    by_large = sum(one["action"] == "answer" and len(one["steps"]) == 2 for one in told)
+    assert by_large > 0
+    everything = {"since": None, "until": None, "progress": lambda *_: None}
+    again = replay_traffic(config, "small", store.name_in_force("small"), database, **everything).numbers
+    assert (again.now.answered, again.answered_to_held, again.held_to_answered) == (answered, 0, 0)
+    first_only = replay_traffic(config, "small", without, database, **everything).numbers
+    assert first_only.now.answered == answered - by_large
+    found = compare_on_file(config, "small", without, store.name_in_force("small"), labelled, progress=lambda *_: None)
+    coverage = {one.name: one for one in found.numbers.differences}["coverage"]
+    assert coverage.b > coverage.a + 0.1
