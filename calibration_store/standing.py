@@ -37,7 +37,7 @@ class Canary:
         if low >= high:
             raise InvalidInput(f"held_between is {low} to {high}; the first bound is the lower one")
         if self.max_risk is not None:
-            fraction("max_risk", self.max_risk, open_high=True)
+            fraction("max_risk", self.max_risk, open_low=True, open_high=True)
 
 
 @dataclass(frozen=True, kw_only=True)

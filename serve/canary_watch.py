@@ -53,6 +53,7 @@ class CanaryWatch:
         self._database = database
         self._clock = clock
         self._followed: dict[str, Followed] = {}
+        self._out_of_sight: set[str] = set()
 
     def look(self) -> None:
         """Count what is new, and end each canary that has left its bounds."""
@@ -60,8 +61,11 @@ class CanaryWatch:
             try:
                 canary = self._store.standing(model).canary
             except ArtifactsUnreachable as error:
-                log.error("the canary of model %s cannot be watched: %s", model, error)
+                if model not in self._out_of_sight:  # once is enough for as long as it lasts
+                    log.error("the canary of model %s cannot be watched: %s", model, error)
+                    self._out_of_sight.add(model)
                 continue
+            self._out_of_sight.discard(model)
             if canary is None:
                 self._followed.pop(model, None)
             elif why := self._alarm(model, canary):

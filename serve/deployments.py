@@ -22,6 +22,7 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
 from serve.batching import Overloaded
+from serve.canary_watch import CanaryWatch
 from serve.config import Config
 from serve.decided import Decided, Share
 from serve.handler import Handler
@@ -34,6 +35,9 @@ log = logging.getLogger("demur.deployments")
 
 REFRESH_SECONDS = 2.0
 """How often a host looks for what was promoted, or set as shadow or canary."""
+
+WATCH_SECONDS = 5.0
+"""How often it is looked whether canaries keep within their bounds."""
 
 FORGET_SECONDS = 3600.0
 """How often inputs are looked for whose time is up."""
@@ -152,7 +156,9 @@ class Console:
         _log_plainly()
         self._config = config
         self._database = open_database(dsn)
+        watch = CanaryWatch(config, ArtifactStore(config.artifacts), self._database, clock=lambda: datetime.now(UTC))
         _every(FORGET_SECONDS, self._forget, name="forgetting")
+        _every(WATCH_SECONDS, watch.look, name="canaries")
 
     def _forget(self) -> None:
         with self._database.transaction() as connection:
