@@ -8,8 +8,8 @@ import numpy as np
 from policies.conformal import conformal_quantile, error_rate, labelled, promise_in_words
 from uncertainty.checks import Array, Mask
 
-
 OWN_SHARE = 0.5
+"""The mean of the shares that the paper draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
