@@ -18,6 +18,7 @@ from benchmarks.real.label_confidence import measure as measure_labels
 from benchmarks.real.measurement import measure as measure_all
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions, many_labels, one_label
+from benchmarks.real.promise_tables import promise_tables
 from benchmarks.real.ranking import measure as measure_scores
 from benchmarks.real.splits import splits
 from benchmarks.real.tables import tables
@@ -216,7 +217,7 @@ def test_tables_replace_only_what_is_between_their_markers():
 
 
 def test_the_document_shows_every_table():
-    names = tables([], [])
+    names = {**tables([], []), **promise_tables([])}
     with_tables((ROOT / "docs/evidence.md").read_text(), names)
 
 

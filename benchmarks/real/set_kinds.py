@@ -1,0 +1,91 @@
+"""The prediction sets that are checked on real data, each as a function of a split."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.real.predictions import Index
+from benchmarks.real.splits import Split
+from policies.adaptive_sets import AdaptiveSets
+from policies.class_conditional_sets import ClassConditionalSets
+from policies.conformal import SplitSets, conformal_quantile
+from policies.mondrian import mondrian_quantiles
+from policies.regularised_sets import RegularisedSets
+from uncertainty.checks import Array, Mask
+
+ALPHAS = (0.05, 0.1, 0.2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetCase:
+    """`n` rows of one model that it was not trained on, each with one right label."""
+
+    data: str
+    probabilities: Array
+    """[n, C]; what the sets are made of."""
+
+    classes: Index
+    """[n]"""
+
+    together: Index
+    """[n], rows of one number are never parted."""
+
+    groups: Index | None = None
+    """[n], known without the label."""
+
+    kinds: tuple[str, ...] = ("split", "adaptive", "class-conditional", "group-conditional")
+
+
+def split_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    fitted = SplitSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
+
+
+def adaptive_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    fitted = AdaptiveSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
+
+
+def regularised_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    """With the penalty and the rank that are there unless others are configured."""
+    fitted = RegularisedSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
+
+
+def strongly_regularised_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    """Each label after the first must be likelier by 0.2, the middle one of the larger penalties of the paper."""
+    recipe = RegularisedSets(alpha=alpha, penalty=0.2, k_reg=1)
+    return recipe.fit(case.probabilities[part.fit], case.classes[part.fit]).of(case.probabilities[part.test])
+
+
+def class_conditional_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    fitted = ClassConditionalSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
+
+
+def group_conditional_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    """What `mondrian_sets` says, for all rows at once."""
+    assert case.groups is not None
+    true_scores = 1 - case.probabilities[part.fit, case.classes[part.fit]]
+    found = mondrian_quantiles(true_scores, case.groups[part.fit], alpha)
+    limits = np.array([found.get(group, np.inf) for group in case.groups[part.test].tolist()])
+    return np.asarray(1 - case.probabilities[part.test] <= limits[:, None])
+
+
+def sampled_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    """What `sample_conformal` says. The scores are shares of answers that did not name the option: 1 - p."""
+    scores = 1 - case.probabilities
+    qhat = conformal_quantile(scores[part.fit, case.classes[part.fit]], alpha)
+    return np.asarray(scores[part.test] <= qhat)
+
+
+KINDS: Mapping[str, Callable[[SetCase, Split, float], Mask]] = {
+    "split": split_sets,
+    "adaptive": adaptive_sets,
+    "regularised": regularised_sets,
+    "regularised, 0.2 from the second": strongly_regularised_sets,
+    "class-conditional": class_conditional_sets,
+    "group-conditional": group_conditional_sets,
+    "sampled": sampled_sets,
+}
