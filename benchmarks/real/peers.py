@@ -19,6 +19,10 @@ from uncertainty.checks import Array, Mask
 
 INSTALL = "pip install -c constraints.txt -e '.[bench]'"
 
+ONE_BY_ONE = 5
+"""Splits for crepes, which looks at each pair of a row and a label by itself in Python: two seconds a split of the
+intents."""
+
 
 def are_installed() -> bool:
     return all(find_spec(name) is not None for name in ("mapie", "crepes"))
@@ -96,17 +100,19 @@ def _admitted(p_values: Array) -> Array:
     return np.stack([p_values >= 1 - (1 - alpha) for alpha in ALPHAS], axis=2)
 
 
+LAC = Peer(sets=partial(mapie_sets, "lac", True))
+RAPS = Peer(sets=partial(mapie_sets, "raps", True), splits=50)
 SETS: Mapping[str, Mapping[str, Peer]] = {
-    "split": {"MAPIE": partial(mapie_sets, "lac", True), "crepes": crepes_sets},
+    "split": {"MAPIE": LAC, "crepes": Peer(sets=crepes_sets, splits=ONE_BY_ONE)},
     "adaptive": {
-        "MAPIE": partial(mapie_sets, "aps", True),
-        "MAPIE, randomised": partial(mapie_sets, "aps", "randomized"),
+        "MAPIE": Peer(sets=partial(mapie_sets, "aps", True), splits=50),
+        "MAPIE, randomised": Peer(sets=partial(mapie_sets, "aps", "randomized"), splits=50),
     },
-    "regularised": {"MAPIE": partial(mapie_sets, "raps", True)},
-    "regularised, 0.2 from the second": {"MAPIE": partial(mapie_sets, "raps", True)},
-    "class-conditional": {"crepes": crepes_class_conditional},
-    "group-conditional": {"crepes": crepes_group_conditional},
-    "sampled": {"MAPIE": partial(mapie_sets, "lac", True), "crepes": crepes_sets},
+    "regularised": {"MAPIE": RAPS},
+    "regularised, 0.2 from the second": {"MAPIE": RAPS},
+    "class-conditional": {"crepes": Peer(sets=crepes_class_conditional, splits=ONE_BY_ONE)},
+    "group-conditional": {"crepes": Peer(sets=crepes_group_conditional, splits=ONE_BY_ONE)},
+    "sampled": {"MAPIE": LAC, "crepes": Peer(sets=crepes_sets)},
 }
 
 

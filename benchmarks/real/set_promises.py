@@ -17,8 +17,6 @@ CHANCE = 0.05
 """A split is called low if one as low happens so often by chance alone."""
 
 OURS = "demur"
-PEER_SPLITS = {"crepes": 5, "MAPIE": 50, "MAPIE, randomised": 50}
-"""crepes looks at each pair of a row and a label by itself in Python: two seconds a split of the intents."""
 
 Marks = NDArray[np.bool_]
 
@@ -86,17 +84,26 @@ def least_by_chance(n: int, m: int, alpha: float) -> float:
     return 0.0 if rank > n else float(betabinom.ppf(CHANCE, m, rank, n + 1 - rank) / m)
 
 
-Peer = Callable[[SetCase, Split], Array]
-"""Sets [m, C, A] of another library for a split, one for each of ALPHAS."""
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Sets of another library."""
+
+    sets: Callable[[SetCase, Split], Array]
+    """[m, C, A], one for each of ALPHAS."""
+
+    splits: int | None = None
+    """On so many of the first splits, if it is too slow for all."""
 
 
 def measure(case: SetCase, parts: Sequence[Split], peers: Mapping[str, Mapping[str, Peer]]) -> list[SetOutcome]:
-    """Our sets on every split; those of `peers`, by kind and name, on as many of the first as PEER_SPLITS says."""
+    """Our sets on every split, and those of `peers` by kind and name."""
     tallies: dict[tuple[str, str, float], list[_Counted]] = {}
     for at, part in enumerate(parts):
         for kind in case.kinds:
-            asked = {name: peer for name, peer in peers.get(kind, {}).items() if at < PEER_SPLITS.get(name, len(parts))}
-            theirs = {name: peer(case, part) for name, peer in asked.items()}
+            asked = {
+                name: peer for name, peer in peers.get(kind, {}).items() if peer.splits is None or at < peer.splits
+            }
+            theirs = {name: peer.sets(case, part) for name, peer in asked.items()}
             for column, alpha in enumerate(ALPHAS):
                 ours = KINDS[kind](case, part, alpha)
                 tallies.setdefault((kind, OURS, alpha), []).append(_counted(case, part, alpha, ours, ours))
