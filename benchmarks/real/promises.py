@@ -74,6 +74,7 @@ def _intents(data: Path, times: int) -> list[Outcome]:
         kinds=(
             "split",
             "adaptive",
+            "adaptive, as it was",
             "regularised",
             "regularised, 0.2 from the second",
             "class-conditional",

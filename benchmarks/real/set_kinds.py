@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.real.predictions import Index
 from benchmarks.real.splits import Split
-from policies.adaptive_sets import AdaptiveSets
+from policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
 from policies.class_conditional_sets import ClassConditionalSets
 from policies.conformal import SplitSets, conformal_quantile
 from policies.mondrian import mondrian_quantiles
@@ -34,7 +34,7 @@ class SetCase:
     groups: Index | None = None
     """[n], known without the label."""
 
-    kinds: tuple[str, ...] = ("split", "adaptive", "class-conditional", "group-conditional")
+    kinds: tuple[str, ...] = ("split", "adaptive", "adaptive, as it was", "class-conditional", "group-conditional")
 
 
 def split_sets(case: SetCase, part: Split, alpha: float) -> Mask:
@@ -44,6 +44,14 @@ def split_sets(case: SetCase, part: Split, alpha: float) -> Mask:
 
 def adaptive_sets(case: SetCase, part: Split, alpha: float) -> Mask:
     fitted = AdaptiveSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
+
+
+def wholly_adaptive_sets(case: SetCase, part: Split, alpha: float) -> Mask:
+    """Of artifacts that were fitted when all of a label's own probability was in its score."""
+    p, truth = case.probabilities[part.fit], case.classes[part.fit]
+    scores = cumulative_scores(p, 0.0, 0, 1.0)[np.arange(len(p)), truth]
+    fitted = CumulativeSets(alpha=alpha, qhat=conformal_quantile(scores, alpha), penalty=0.0, k_reg=0)
     return fitted.of(case.probabilities[part.test])
 
 
@@ -83,6 +91,7 @@ def sampled_sets(case: SetCase, part: Split, alpha: float) -> Mask:
 KINDS: Mapping[str, Callable[[SetCase, Split, float], Mask]] = {
     "split": split_sets,
     "adaptive": adaptive_sets,
+    "adaptive, as it was": wholly_adaptive_sets,
     "regularised": regularised_sets,
     "regularised, 0.2 from the second": strongly_regularised_sets,
     "class-conditional": class_conditional_sets,

@@ -242,6 +242,13 @@ def test_with_some_data_it_measures_that_and_writes_no_page(tmp_path, capsys):
     assert page.read_text() == "as it was"
 
 
+def test_what_to_compare_with_may_be_missing(tmp_path, capsys, monkeypatch):
+    write_medical_questions(tmp_path)
+    monkeypatch.setattr(evidence.peers, "are_installed", lambda: False)
+    assert evidence.main(["--data", str(tmp_path)]) == 0
+    assert evidence.peers.INSTALL in capsys.readouterr().out
+
+
 @pytest.mark.skipif(not medical_questions.SOURCE.is_in(DATA), reason="the stored model outputs are not here")
 def test_the_real_thing():
     base, *_ = medical_questions.read(DATA / medical_questions.SOURCE.folder)
