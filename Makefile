@@ -32,8 +32,9 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
 	@$(BIN)/python -m pytest
 
-bench: $(VENV)/bench ## time scores beside a model, and metrics beside those of other libraries (five minutes)
+bench: $(VENV)/bench ## time scores beside a model, a shadow, and metrics beside those of other libraries (five minutes)
 	@$(BIN)/python -m benchmarks.scores
+	@$(BIN)/python -m benchmarks.shadow
 	@$(BIN)/python -m benchmarks.metrics
 
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers

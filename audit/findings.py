@@ -12,7 +12,7 @@ from audit.label_frequency import BucketF1
 from audit.predictive_quality import macro_f1
 from audit.ranking import Ranking
 from audit.top_k import TopK
-from policies.selector import Judgement
+from policies.judgement import Judgement
 from uncertainty.checks import Array, Mask
 from uncertainty.output import LabelledOutput
 from uncertainty.top_k import top_labels

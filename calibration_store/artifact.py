@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from safetensors import SafetensorError
@@ -32,9 +32,12 @@ class ModelIdentity:
     """SHA-256 over the files of the checkpoint."""
 
     labels: tuple[str, ...]
+    parents_sha256: str = ""
+    """Of the label tree; empty where there is none."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels)}
+        tree = {"parents_sha256": self.parents_sha256} if self.parents_sha256 else {}
+        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels), **tree}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +49,18 @@ class Artifact:
 
     manifest: Mapping[str, Any]
     selector: Selector
+    further: Mapping[str, Selector] = field(default_factory=dict)
+    """In a cascade, the models that are asked after this one, in turn: what was fitted for each."""
 
-    def check_fits(self, identity: ModelIdentity) -> None:
-        """Raise `ArtifactRefused` unless this was fitted for exactly this model."""
+    def selector_of(self, model: str) -> Selector:
+        """What decides about the output of a model: this artifact's own, or one of its cascade."""
+        return self.further.get(model, self.selector)
+
+    def check_fits(self, identity: ModelIdentity, model: str = "") -> None:
+        """Raise `ArtifactRefused` unless this was fitted for exactly this model, or for this `model` of its cascade."""
         fitted = self.manifest["model"]
+        if model in self.further:
+            fitted = self.manifest["cascade"][model]["model"]
         if fitted["fingerprint"] != identity.fingerprint:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another checkpoint than {identity.checkpoint};"
@@ -59,6 +70,10 @@ class Artifact:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another label set ({len(fitted['labels'])} labels,"
                 f" {fitted['labels'][:3]} ...); fit a new one with `demur fit`"
+            )
+        if fitted.get("parents_sha256", "") != identity.parents_sha256:
+            raise ArtifactRefused(
+                f"artifact {self.name} was fitted for another label tree; fit a new one with `demur fit`"
             )
 
 
@@ -71,15 +86,28 @@ class ArtifactFiles:
     arrays: bytes
 
 
-def pack(selector: Selector, *, model: str, identity: ModelIdentity, facts: Mapping[str, Any]) -> ArtifactFiles:
+def pack(
+    selector: Selector,
+    *,
+    model: str,
+    identity: ModelIdentity,
+    facts: Mapping[str, Any],
+    further: Mapping[str, tuple[Selector, ModelIdentity]] = {},
+) -> ArtifactFiles:
     """Return the files of an artifact. `facts` is what else the manifest should tell: data, report, versions."""
     description, arrays = take_apart(selector)
+    cascade = {}
+    for name, (following, its_identity) in further.items():
+        its_description, its_arrays = take_apart(following, place=f"cascade.{name}.")
+        cascade[name] = {"model": its_identity.as_json(), "selector": its_description}
+        arrays |= its_arrays
     blob = save(arrays)
     manifest = {
         "format": FORMAT,
         "name": model,
         "model": identity.as_json(),
         "selector": description,
+        **({"cascade": cascade} if cascade else {}),
         "arrays": {"sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob)},
         **facts,
     }
@@ -100,10 +128,12 @@ def unpack(files: ArtifactFiles) -> Artifact:
     if hashlib.sha256(files.arrays).hexdigest() != arrays["sha256"]:
         raise ArtifactRefused(f"artifact {name} was altered: its arrays are not those that were fitted; fit it again")
     try:
-        selector = put_together(manifest["selector"], load(files.arrays))
+        loaded = load(files.arrays)
+        selector = put_together(manifest["selector"], loaded)
+        further = {model: put_together(step["selector"], loaded) for model, step in manifest.get("cascade", {}).items()}
     except (UnknownPart, SafetensorError, InvalidInput) as error:
         raise ArtifactRefused(f"artifact {name} cannot be read by this demur: {error}") from None
-    return Artifact(name=name, manifest=manifest, selector=selector)
+    return Artifact(name=name, manifest=manifest, selector=selector, further=further)
 
 
 def _checked_manifest(files: ArtifactFiles) -> dict[str, Any]:

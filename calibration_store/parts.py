@@ -1,7 +1,7 @@
 """Taking a fitted selector apart into JSON and arrays, and putting it together again. Nothing is pickled.
 
-A fitted part is a frozen dataclass whose fields are numbers, strings, lists of strings, float64 arrays, or other fitted
-parts: that is all there is to know about it, so one function serves every part.
+A fitted part is a frozen dataclass whose fields are numbers, strings, float64 arrays, other fitted parts, or lists
+of these: that is all there is to know about it, so one function serves every part.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from policies.all_of import FITTED_GATES, Gated
 from policies.label_sets import FITTED_SETS
 from policies.prediction import FITTED_PREDICTORS
-from policies.selector import FITTED_POLICIES, Selector
+from policies.promise import Promise
+from policies.rules import FITTED_POLICIES
+from policies.selector import Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
 from uncertainty.checks import Array
 from uncertainty.combination import FITTED_COMBINATIONS
 from uncertainty.feature_scores import FeatureLogisticScore
 from uncertainty.hybrid import HybridRanks
 from uncertainty.label_confidence import LabelCalibrator
+from uncertainty.label_tree import LabelTree
 from uncertainty.scores import FITTED_SCORES
 from uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
 
@@ -32,8 +36,12 @@ PARTS: dict[str, type] = {
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
         *FITTED_PREDICTORS,
+        LabelTree,
         *FITTED_SETS,
         *FITTED_POLICIES,
+        *FITTED_GATES,
+        Gated,
+        Promise,
     )
 }
 
@@ -42,11 +50,12 @@ class UnknownPart(ValueError):
     """The artifact holds a part that this version of demur does not know, or not with these fields."""
 
 
-def take_apart(selector: Selector) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the selector as a JSON description and the arrays that it refers to by name."""
+def take_apart(selector: Selector, place: str = "") -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the selector as a JSON description and the arrays that it refers to, by names that begin with `place`."""
     arrays: dict[str, Array] = {}
     description = {
-        field.name: _describe(getattr(selector, field.name), field.name, arrays) for field in fields(selector)
+        field.name: _describe(getattr(selector, field.name), f"{place}{field.name}", arrays)
+        for field in fields(selector)
     }
     return description, arrays
 
@@ -68,12 +77,16 @@ def _describe(value: Any, place: str, arrays: dict[str, Array]) -> Any:
         return {"array": place}
     if isinstance(value, Mapping):
         return {name: _describe(item, f"{place}.{name}", arrays) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_describe(item, f"{place}.{at}", arrays) for at, item in enumerate(value)]
     if isinstance(value, float) and np.isinf(value):
         return {"infinity": 1 if value > 0 else -1}  # JSON has no word for it
     return value
 
 
 def _build(value: Any, arrays: Mapping[str, Array]) -> Any:
+    if isinstance(value, list):
+        return [_build(item, arrays) for item in value]
     if not isinstance(value, Mapping):
         return value
     if "array" in value:

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.conformal import conformal_quantile, error_rate, labelled, promise_in_words
+from policies.conformal import conformal_quantile, error_rate, labelled, marginal_coverage, promise_in_words
+from policies.promise import Promise
 from uncertainty.checks import Array, Mask
 
 OWN_SHARE = 0.5
@@ -31,6 +32,8 @@ class CumulativeSets:
 
     penalty: float
     k_reg: int
+    n: int = 0
+    """Labelled rows that were fitted; 0 in artifacts from before this was noted."""
 
     own_share: float = 1.0
     """1 in artifacts that do not say, whose sets are larger: the second label of a sure input then has about the score
@@ -42,7 +45,11 @@ class CumulativeSets:
     def promise(self) -> str:
         return promise_in_words(self.alpha, self.qhat)
 
-    def of(self, probabilities: Array) -> Mask:
+    @property
+    def promised(self) -> Promise:
+        return marginal_coverage(self.alpha, self.qhat, self.n)
+
+    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
         """Return [n, C], True where the label is not ruled out. A row with NaN has an empty set."""
         members = np.asarray(cumulative_scores(probabilities, self.penalty, self.k_reg, self.own_share) <= self.qhat)
         members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
@@ -58,7 +65,7 @@ class AdaptiveSets:
     def __post_init__(self) -> None:
         error_rate(self.alpha)
 
-    def fit(self, probabilities: Any, classes: Any) -> CumulativeSets:
+    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> CumulativeSets:  # noqa: ARG002
         return fit_cumulative(probabilities, classes, alpha=self.alpha, penalty=0.0, k_reg=0)
 
 
@@ -67,7 +74,7 @@ def fit_cumulative(probabilities: Any, classes: Any, *, alpha: float, penalty: f
     rows, right = labelled(probabilities, classes)
     true_scores = cumulative_scores(rows, penalty, k_reg, OWN_SHARE)[np.arange(len(rows)), right]
     qhat = conformal_quantile(true_scores, alpha)
-    return CumulativeSets(alpha=alpha, qhat=qhat, penalty=penalty, k_reg=k_reg, own_share=OWN_SHARE)
+    return CumulativeSets(alpha=alpha, qhat=qhat, penalty=penalty, k_reg=k_reg, n=len(rows), own_share=OWN_SHARE)
 
 
 def cumulative_scores(probabilities: Array, penalty: float, k_reg: int, own_share: float) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 
 from policies.conformal import error_rate, labelled, labels_needed
 from policies.mondrian import mondrian_quantiles
+from policies.promise import Promise
 from uncertainty.checks import Array, InvalidInput, Mask
 
 
@@ -22,8 +23,22 @@ class ClassLimitSets:
     qhats: Array
     """[C], +inf for a label of too few fitted rows: it is in every set."""
 
+    n: int = 0
+    """Labelled rows that were fitted; 0 in artifacts from before this was noted."""
+
     keep_predicted: bool = True
     """Whether the predicted label is shown even where the set rules it out."""
+
+    @property
+    def promised(self) -> Promise:
+        return Promise(
+            share="of the inputs of each label have a set without it",
+            target=self.alpha,
+            delta=None,
+            n=self.n,
+            feasible=bool(np.isfinite(self.qhats).any()),
+            assumption="later inputs of each label are drawn like its calibration data",
+        )
 
     @property
     def promise(self) -> str:
@@ -34,7 +49,7 @@ class ClassLimitSets:
         needed = labels_needed(self.alpha)
         return f"{words} (that takes {needed:,} labelled rows of each; {scarce} of {len(self.qhats)} have fewer)"
 
-    def of(self, probabilities: Array) -> Mask:
+    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
         """Return [n, C], True where the label is not ruled out. The predicted one may be where others are not."""
         if probabilities.ndim != 2 or probabilities.shape[1] != len(self.qhats):
             raise InvalidInput(f"probabilities has shape {probabilities.shape} for {len(self.qhats)} labels")
@@ -51,8 +66,8 @@ class ClassConditionalSets:
     def __post_init__(self) -> None:
         error_rate(self.alpha)
 
-    def fit(self, probabilities: Any, classes: Any) -> ClassLimitSets:
+    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> ClassLimitSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
         found = mondrian_quantiles(1 - rows[np.arange(len(rows)), right], right.tolist(), self.alpha)
         qhats = np.array([found.get(label, np.inf) for label in range(rows.shape[1])])
-        return ClassLimitSets(alpha=self.alpha, qhats=qhats, keep_predicted=self.keep_predicted)
+        return ClassLimitSets(alpha=self.alpha, qhats=qhats, n=len(rows), keep_predicted=self.keep_predicted)

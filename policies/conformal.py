@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.promise import Promise
 from uncertainty.checks import (
     Array,
     InvalidInput,
@@ -33,6 +34,9 @@ class LabelSets:
     qhat: float
     """+inf rules out nothing."""
 
+    n: int = 0
+    """Labelled rows that were fitted; 0 in artifacts from before this was noted."""
+
     keep_predicted: bool = True
     """Whether the predicted label is shown even where the set rules it out; the set can only miss less often then."""
 
@@ -40,7 +44,11 @@ class LabelSets:
     def promise(self) -> str:
         return promise_in_words(self.alpha, self.qhat)
 
-    def of(self, probabilities: Array) -> Mask:
+    @property
+    def promised(self) -> Promise:
+        return marginal_coverage(self.alpha, self.qhat, self.n)
+
+    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
         """Return [n, C], True where the label is not ruled out."""
         return np.asarray(1 - probabilities <= self.qhat)
 
@@ -56,11 +64,11 @@ class SplitSets:
     def __post_init__(self) -> None:
         error_rate(self.alpha)
 
-    def fit(self, probabilities: Any, classes: Any) -> LabelSets:
+    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> LabelSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
         true_scores = 1 - rows[np.arange(len(rows)), right]
         qhat = conformal_quantile(true_scores, self.alpha)
-        return LabelSets(alpha=self.alpha, qhat=qhat, keep_predicted=self.keep_predicted)
+        return LabelSets(alpha=self.alpha, qhat=qhat, n=len(rows), keep_predicted=self.keep_predicted)
 
 
 def error_rate(alpha: Any) -> float:
@@ -70,16 +78,29 @@ def error_rate(alpha: Any) -> float:
 
 def labelled(probabilities: Any, classes: Any) -> tuple[Array, NDArray[np.intp]]:
     """Return `probabilities` [n, C] that the model was not trained on, and the index [n] of each row's right label."""
-    rows, right = probability_rows("probabilities", probabilities), np.asarray(classes)
-    same_length(probabilities=rows, classes=right)
+    rows = probability_rows("probabilities", probabilities)
+    return rows, right_labels(classes, rows)
+
+
+def right_labels(classes: Any, rows: Array) -> NDArray[np.intp]:
+    """Return the index [n] of the right label of each of `rows` [n, C]."""
+    right = np.asarray(classes)
+    same_length(rows=rows, classes=right)
     if right.ndim != 1 or right.dtype.kind not in "iu" or right.min() < 0 or right.max() >= rows.shape[1]:
         raise InvalidInput(f"classes is not a list of indices of {rows.shape[1]} labels")
-    return rows, right.astype(np.intp, copy=False)
+    return right.astype(np.intp, copy=False)
 
 
 def labels_needed(alpha: float) -> int:
     """Return the smallest number of labelled rows from which `conformal_quantile` is finite."""
     return snapped_ceil(1 / alpha) - 1
+
+
+def marginal_coverage(alpha: float, qhat: float, n: int) -> Promise:
+    """What sets with one quantile promise, all inputs taken together."""
+    return Promise(
+        share="of the sets lack the right label", target=alpha, delta=None, n=n, feasible=bool(np.isfinite(qhat))
+    )
 
 
 def promise_in_words(alpha: float, qhat: float) -> str:

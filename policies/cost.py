@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from policies.graded import Graded
 from policies.threshold import Otherwise, Threshold
 from uncertainty.checks import Array, InvalidInput, finite, probability_rows, real_number
 
@@ -73,19 +74,23 @@ def chow_cost_matrix(probs: Any, cost: Any, reject_cost: float) -> list[CostDeci
 
 @dataclass(frozen=True, kw_only=True)
 class ChowRule:
-    """`cost`: the limit at which answering costs as much as holding. Needs no data, and promises nothing."""
+    """`cost`: the limit at which answering costs as much as holding, at the price of a review. Needs no data, and
+    promises nothing."""
 
     error_cost: float = 1.0
     reject_cost: float = 0.1
+    """The price of a review."""
+
     correct_cost: float = 0.0
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         self._limit()
 
-    def fit(self, confidence: Array, correct: Array) -> Threshold:  # noqa: ARG002 - nothing is learnt
+    def fit(self, rows: Graded) -> Threshold:  # noqa: ARG002 - nothing is learnt
         meaning = (
             f"where answering, at {self.error_cost:g} if wrong and {self.correct_cost:g} if right,"
             f" costs as much as holding, at {self.reject_cost:g}"

@@ -14,6 +14,21 @@ class Action(StrEnum):
     ANSWER = "answer"  # sure enough: the caller may rely on it
     REVIEW = "review"  # held, and a person is asked
     ABSTAIN = "abstain"  # held, and nobody is asked
+    ESCALATE = "escalate"  # not answered yet: the next model of the cascade is asked; never the last word
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelConfidence:
+    """How probable the predicted labels are, where labels do not exclude each other."""
+
+    predicted: Mask
+    """[n, C]."""
+
+    top: NDArray[np.intp]
+    """[n, k], the most probable labels."""
+
+    values: Array
+    """[n, k], their calibrated probabilities; nothing is known of the other labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +52,15 @@ class Assessed:
 
     set_promise: str = ""
     """At what error the sets rule labels out, in words; empty where there are no sets."""
+
+    more_labels: NDArray[np.intp] | None = None
+    """[n], how many labels that are not predicted the set does not rule out; None where there are no sets."""
+
+    label_confidence: LabelConfidence | None = None
+    """Of the labels of a multilabel task, where they are calibrated."""
+
+    expected_cost: Array | None = None
+    """[n], of acting on what is predicted, where costs are given."""
 
     def __len__(self) -> int:
         return len(self.confidence)

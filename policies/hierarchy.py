@@ -4,11 +4,15 @@
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from uncertainty.checks import InvalidInput, fraction, real_number
+from uncertainty.label_tree import LabelTree
 
 Parents = Mapping[Any, Iterable[Any]]
 
@@ -61,6 +65,28 @@ def imdrf_ancestors(code: str) -> list[str]:
     if not isinstance(code, str) or IMDRF_CODE.fullmatch(code) is None:
         raise InvalidInput(f"code is {code!r}; an IMDRF code is a letter and 2, 4 or 6 digits")
     return [code[:length] for length in (3, 5) if length < len(code)]
+
+
+def imdrf_parents(codes: Iterable[str]) -> dict[str, list[str]]:
+    """Return `Parents` of IMDRF codes and of all codes above them."""
+    ways = ([*imdrf_ancestors(code), code] for code in codes)
+    return {lower: [upper] for way in ways for upper, lower in pairwise(way)}
+
+
+def tree_over(outputs: Sequence[str], parents: Parents) -> tuple[tuple[str, ...], LabelTree]:
+    """Return all labels, which are the `outputs` of a model and then what else lies above them, and their tree.
+
+    Everything in `parents` must be one of these: a label that is not would be one with its name misspelt.
+    """
+    above = ancestors(parents)
+    higher = frozenset[str]().union(*(above.get(label, ()) for label in outputs)).difference(outputs)
+    labels = (*outputs, *sorted(higher))
+    index = {label: position for position, label in enumerate(labels)}
+    if unknown := sorted(map(str, above.keys() - index.keys())):
+        raise InvalidInput(f"neither labels nor above one: {', '.join(unknown[:10])}; take them out of the tree")
+    links = [(index[child], index[parent]) for child, directly in parents.items() for parent in directly]
+    children, uppers = np.array(links, dtype=np.float64).reshape(-1, 2).T
+    return labels, LabelTree(width=len(labels), children=children, parents=uppers)
 
 
 def _labels(name: str, labels: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """The prediction sets that can be configured: labels that cannot be ruled out at a chosen error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,8 +8,13 @@ import numpy as np
 from policies.adaptive_sets import AdaptiveSets, CumulativeSets
 from policies.class_conditional_sets import ClassConditionalSets, ClassLimitSets
 from policies.conformal import LabelSets, SplitSets
+from policies.group_conditional_sets import GroupConditionalSets, GroupLimitSets
+from policies.missed_label_sets import LabelsAbove, MissedLabelSets
+from policies.promise import Promise
 from policies.regularised_sets import RegularisedSets
+from policies.sampled_sets import FrequencySets, SampleFrequencySets
 from uncertainty.checks import Array, Mask
+from uncertainty.output import Need, Output
 
 
 class PredictionSets(Protocol):
@@ -23,13 +28,20 @@ class PredictionSets(Protocol):
         """At what error labels are ruled out, to follow words like `cannot be ruled out`."""
         ...
 
-    def of(self, probabilities: Array) -> Mask: ...
+    @property
+    def promised(self) -> Promise: ...
+
+    def of(self, seen: Array, groups: Sequence[str | None] | None = None) -> Mask:
+        """[n, C], from what the sets read, and the group of each row."""
+        ...
 
 
 class PredictionSetsRecipe(Protocol):
     """Sets as they are configured, before they have seen data."""
 
-    def fit(self, probabilities: Any, classes: Any) -> PredictionSets: ...
+    def fit(self, seen: Any, right: Any, groups: Sequence[str | None] | None = None) -> PredictionSets:
+        """`right` is the index of the right label [n] or, where labels do not exclude each other, which hold [n, C]."""
+        ...
 
 
 SETS: dict[str, Callable[..., PredictionSetsRecipe]] = {
@@ -37,10 +49,35 @@ SETS: dict[str, Callable[..., PredictionSetsRecipe]] = {
     "adaptive": AdaptiveSets,
     "regularised": RegularisedSets,
     "class_conditional": ClassConditionalSets,
+    "group_conditional": GroupConditionalSets,
+    "sampled": SampleFrequencySets,
 }
+"""For labels that exclude each other."""
 
-FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets)
+MULTILABEL_SETS: dict[str, Callable[..., PredictionSetsRecipe]] = {"risk_control": MissedLabelSets}
+"""For those that do not."""
+
+FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets, GroupLimitSets, FrequencySets, LabelsAbove)
 """What an artifact may hold in the place of sets."""
+
+
+def needs_of_sets(sets: object) -> frozenset[Need]:
+    """What a model must hand over for these sets, beside probabilities."""
+    return frozenset({"mc_probabilities"}) if _reads_frequencies(sets) else frozenset()
+
+
+def seen_by(sets: object, output: Output) -> Array:
+    """What sets read of an output, [n, C]: probabilities, or how often each label was the most probable in repeated
+    passes."""
+    if not _reads_frequencies(sets):
+        return output.probabilities
+    passes = output.needed("mc_probabilities")
+    named = passes.argmax(axis=2)[:, :, None] == np.arange(passes.shape[2])
+    return np.asarray(named.mean(axis=1))
+
+
+def _reads_frequencies(sets: object) -> bool:
+    return getattr(sets, "reads", "probabilities") == "frequencies"
 
 
 def shown(sets: PredictionSets, members: Mask, predicted: Mask) -> Mask:

@@ -1,10 +1,12 @@
 """One limit for each label of a multi-label model: a label is predicted iff its probability reaches its limit."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from policies.promise import Promise
 from uncertainty.checks import Array, InvalidInput, Mask, fraction, outcomes, real_number, unit_interval
 
 BLOCK = 64
@@ -16,6 +18,19 @@ class LabelThresholds:
     """Limits [L] on probabilities."""
 
     limits: Array
+    missed_share: float | None = None
+    """At most this share of the labels that hold is promised to be missed; None: nothing is."""
+
+    n: int = 0
+    """Rows that the promise rests on."""
+
+    @property
+    def promised(self) -> Promise | None:
+        if self.missed_share is None:
+            return None
+        return Promise(
+            share="of the labels that hold are not predicted", target=self.missed_share, delta=None, n=self.n
+        )
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, L], True where the label is predicted; False where its probability is NaN."""
@@ -26,15 +41,27 @@ class LabelThresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenLabelLimit:
-    """`fixed`: the same limit for every label, chosen by somebody."""
+    """`fixed`: limits chosen by somebody."""
 
     limit: float = 0.5
+    """For every label that has none of its own."""
+
+    labels: Mapping[int, float] = field(default_factory=dict)
+    """Own limits, by the index of the label."""
 
     def __post_init__(self) -> None:
         fraction("limit", real_number("limit", self.limit))
+        for label, limit in self.labels.items():
+            fraction(f"the limit of label {label}", real_number(f"the limit of label {label}", limit))
 
     def fit(self, probabilities: Any, targets: Any) -> LabelThresholds:  # noqa: ARG002 - nothing is learnt
-        return LabelThresholds(limits=np.full(_matrix("probabilities", probabilities).shape[1], float(self.limit)))
+        n_labels = _matrix("probabilities", probabilities).shape[1]
+        limits = np.full(n_labels, float(self.limit))
+        for label, limit in self.labels.items():
+            if not 0 <= label < n_labels:
+                raise InvalidInput(f"there is a limit for label {label}, and there are {n_labels} labels")
+            limits[label] = limit
+        return LabelThresholds(limits=limits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,12 +51,25 @@ def learn_then_test(
     order = np.argsort(scores)
     accepted = np.searchsorted(scores[order], limits, side="right")
     n_errors = np.append(0, np.cumsum(wrong[order]))[accepted]
-    p_values = binomial_p_values(n_errors, accepted, target_risk)
-    level = delta / len(limits) if method == "bonferroni" else delta
+    tested = rejected_limits(n_errors, accepted, target_risk, delta=delta, method=method)
+    threshold = float(limits[tested.rejected[-1]]) if tested.rejected else -np.inf
+    return LearnedLimits(p_values=tested.p_values, rejected=tested.rejected, threshold=threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedLimits:
+    """What the tests of J limits said, whatever the limits are of."""
+
+    p_values: Array
+    rejected: list[int]
+
+
+def rejected_limits(
+    n_errors: Any, n_accepted: Any, target_risk: float, *, delta: float, method: Testing
+) -> RejectedLimits:
+    """Test limits that accept `n_accepted` [J] rows, `n_errors` [J] of them wrong; the strictest comes first."""
+    p_values = binomial_p_values(n_errors, n_accepted, target_risk)
+    level = delta / len(p_values) if method == "bonferroni" else delta
     passed = p_values <= level
     rejected = np.flatnonzero(passed if method == "bonferroni" else np.logical_and.accumulate(passed))
-    return LearnedLimits(
-        p_values=p_values,
-        rejected=rejected.tolist(),
-        threshold=float(limits[rejected[-1]]) if len(rejected) else -np.inf,
-    )
+    return RejectedLimits(p_values=p_values, rejected=rejected.tolist())

@@ -31,7 +31,9 @@ class MissedLabelLimit:
                 f"{len(missed)} rows are too few to promise that at most {self.alpha:.2%} of the labels are missed;"
                 f" {int(np.ceil(1 / self.alpha)) - 1} would do"
             )
-        return LabelThresholds(limits=np.full(np.shape(targets)[1], -found.setting))
+        return LabelThresholds(
+            limits=np.full(np.shape(targets)[1], -found.setting), missed_share=self.alpha, n=len(missed)
+        )
 
 
 def shares_missed(probabilities: Any, targets: Any, limits: Array) -> Array:

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from policies.cheapest_label import CheapestLabel
+from policies.closed_labels import ClosedLabelLimits, ClosedLabels, LabelLimits
 from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
 from policies.missed_labels import MissedLabelLimit
 from uncertainty.checks import Array, Mask
@@ -34,7 +36,7 @@ class MostProbable:
         return self
 
 
-LABEL_LIMITS: dict[str, Callable[..., PredictorRecipe]] = {
+LABEL_LIMITS: dict[str, Callable[..., LabelLimits]] = {
     "fixed": GivenLabelLimit,
     "max_f1": MaxF1LabelLimits,
     "risk_control": MissedLabelLimit,
@@ -44,8 +46,9 @@ LABEL_LIMITS: dict[str, Callable[..., PredictorRecipe]] = {
 
 def learns(recipe: PredictorRecipe) -> bool:
     """Whether there is something to fit: fitted limits make the rows that they were fitted on look righter."""
-    return not isinstance(recipe, MostProbable | GivenLabelLimit)
+    limits = recipe.limits if isinstance(recipe, ClosedLabelLimits) else recipe
+    return not isinstance(limits, MostProbable | GivenLabelLimit)
 
 
-FITTED_PREDICTORS = (MostProbable, LabelThresholds)
+FITTED_PREDICTORS = (MostProbable, LabelThresholds, ClosedLabels, CheapestLabel)
 """What an artifact may hold in the place of a predictor."""

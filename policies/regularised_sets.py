@@ -25,5 +25,5 @@ class RegularisedSets:
         real_number("penalty", self.penalty, least=0)
         whole_number("k_reg", self.k_reg)
 
-    def fit(self, probabilities: Any, classes: Any) -> CumulativeSets:
+    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> CumulativeSets:  # noqa: ARG002
         return fit_cumulative(probabilities, classes, alpha=self.alpha, penalty=float(self.penalty), k_reg=self.k_reg)

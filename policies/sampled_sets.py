@@ -5,11 +5,74 @@ For models that show no probabilities.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from policies.conformal import Method, conformal_quantile, conformal_sets
-from uncertainty.checks import InvalidInput, same_length
+import numpy as np
+
+from policies.conformal import (
+    Method,
+    conformal_quantile,
+    conformal_sets,
+    error_rate,
+    marginal_coverage,
+    promise_in_words,
+    right_labels,
+)
+from policies.promise import Promise
+from uncertainty.checks import Array, InvalidInput, Mask, same_length, unit_interval
 from uncertainty.options import sample_frequency_scores
+
+ROUNDING = 1e-12
+"""Shares of samples that differ by less are equal."""
+
+SLACK = 1e-6
+"""How far the shares of a row may sum to more than 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencySets:
+    """Every label that was named in a share of at least 1 - qhat of the samples; a qhat of 1 rules out nothing."""
+
+    reads: ClassVar[str] = "frequencies"
+
+    alpha: float
+    qhat: float
+    n: int
+    keep_predicted: bool = True
+
+    @property
+    def promise(self) -> str:
+        return promise_in_words(self.alpha, self.qhat)
+
+    @property
+    def promised(self) -> Promise:
+        return marginal_coverage(self.alpha, self.qhat, self.n)
+
+    def of(self, frequencies: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
+        """Return [n, C], True where the label is not ruled out; `frequencies` [n, C] are shares of samples."""
+        return np.asarray(1 - frequencies <= self.qhat + ROUNDING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleFrequencySets:
+    """`sampled`: one quantile of how often the right label was not named in repeated answers to one input."""
+
+    reads: ClassVar[str] = "frequencies"
+
+    alpha: float = 0.01
+    keep_predicted: bool = True
+
+    def __post_init__(self) -> None:
+        error_rate(self.alpha)
+
+    def fit(self, frequencies: Any, classes: Any, groups: Any = None) -> FrequencySets:  # noqa: ARG002
+        """`frequencies` [n, C], whose rows fall short of 1 where answers could not be read, and classes [n]."""
+        shares = unit_interval("frequencies", frequencies, ndim=2)
+        if (shares.sum(axis=1) > 1 + SLACK).any():
+            raise InvalidInput("frequencies are shares of one row's samples, and some rows sum to more than 1")
+        right = right_labels(classes, shares)
+        qhat = conformal_quantile(1 - shares[np.arange(len(shares)), right], self.alpha)
+        return FrequencySets(alpha=self.alpha, qhat=qhat, n=len(shares), keep_predicted=self.keep_predicted)
 
 
 @dataclass(frozen=True, kw_only=True)

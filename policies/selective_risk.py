@@ -5,11 +5,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from policies.graded import Graded
 from policies.guaranteed_risk import bisection_steps, guaranteed_risk
-from policies.learn_then_test import learn_then_test
+from policies.learn_then_test import rejected_limits
+from policies.promise import SAME_TRAFFIC, Promise
 from policies.risk_bound import binomial_upper_bound, labels_without_error
 from policies.threshold import Otherwise, Threshold
-from uncertainty.checks import Array, InvalidInput, ascending, fraction, real_number, unit_interval
+from uncertainty.checks import InvalidInput, ascending, fraction, outcomes, real_number, unit_interval
 
 LIMITS = (*(percent / 100 for percent in range(100)), 0.995, 0.999)
 """The limits that are tested unless others are configured. They may not depend on the labels."""
@@ -37,6 +39,7 @@ class SelectiveRisk:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         fraction("max_risk", real_number("max_risk", self.max_risk), open_low=True, open_high=True)
@@ -45,16 +48,19 @@ class SelectiveRisk:
         if self.method not in ("sgr", "ltt", "ltt_fixed_sequence"):
             raise InvalidInput(f"method is {self.method!r}; it is 'sgr', 'ltt' or 'ltt_fixed_sequence'")
 
-    def fit(self, confidence: Array, correct: Array) -> Threshold:
-        limit = self._search(confidence, 1 - correct)
+    def fit(self, rows: Graded) -> Threshold:
+        outcomes("quality", rows.quality, ndim=2)
+        limit, delta = self._search(rows)
         if np.isinf(limit):
-            meaning = self._missing(confidence, n_errors=int((1 - correct).sum()))
+            meaning = self._missing(rows)
         else:
             meaning = (
                 f"the limit for at most {self.max_risk:.2%} wrong answers, except with probability"
                 f" {100 * self.delta:g}%, on traffic like the calibration data"
             )
-        return Threshold(limit=limit, meaning=meaning, otherwise=self.otherwise)
+        return Threshold(
+            limit=limit, meaning=meaning, otherwise=self.otherwise, promise=self._promise(rows, limit, delta)
+        )
 
     def labels_needed(self) -> int:
         """Return the smallest number of labels that is enough if none shows an error and no confidences are tied.
@@ -74,25 +80,56 @@ class SelectiveRisk:
                 return 2 * accepted - 1
             steps += 1
 
-    def _search(self, confidence: Array, errors: Array) -> float:
+    def _search(self, rows: Graded) -> tuple[float, float]:
+        """The limit, +inf if none is safe, and the error level at which it was tested."""
         if self.method == "sgr":
-            return guaranteed_risk(confidence, errors, self.max_risk, delta=self.delta).threshold
-        tested = learn_then_test(
-            -confidence,
-            errors,
-            [-limit for limit in reversed(self.limits)],
+            if rows.models > 1:
+                raise InvalidInput(
+                    "selective_risk: sgr ranks the confidences of one model, and a cascade has several; use"
+                    " `method: ltt`, which tests given limits"
+                )
+            answerable = np.isfinite(rows.surest)
+            level = self.delta / bisection_steps(max(1, int(answerable.sum())))
+            if not answerable.any():
+                return np.inf, level
+            found = guaranteed_risk(
+                rows.surest[answerable], 1 - rows.quality[answerable, 0], self.max_risk, delta=self.delta
+            )
+            return found.threshold, level
+        limits = np.asarray(self.limits, dtype=np.float64)
+        n_answered, lost = rows.at(limits)
+        # from the highest limit down: the strictest comes first
+        tested = rejected_limits(
+            np.rint(lost[::-1]),
+            n_answered[::-1],
             self.max_risk,
             delta=self.delta,
             method="bonferroni" if self.method == "ltt" else "fixed_sequence",
         )
-        return -tested.threshold
+        limit = float(limits[::-1][tested.rejected[-1]]) if tested.rejected else np.inf
+        return limit, self.delta / len(limits) if self.method == "ltt" else self.delta
 
-    def _missing(self, confidence: Array, *, n_errors: int) -> str:
-        n, needed = len(confidence), self.labels_needed()
+    def _promise(self, rows: Graded, limit: float, level: float) -> Promise:
+        feasible = bool(np.isfinite(limit))
+        n_answered, lost = rows.at(np.array([limit]))
+        n, errors = int(n_answered[0]), round(float(lost[0]))
+        return Promise(
+            share="of the answers are wrong",
+            target=self.max_risk,
+            delta=self.delta,
+            n=len(rows),
+            errors=errors if feasible else None,
+            bound=binomial_upper_bound(errors, n, level) if feasible else None,
+            feasible=feasible,
+            assumption=SAME_TRAFFIC,
+        )
+
+    def _missing(self, rows: Graded) -> str:
+        n, needed = len(rows), self.labels_needed()
         promise = f"at most {self.max_risk:.2%} wrong answers at {100 * (1 - self.delta):g}% confidence"
         if self.method == "ltt_fixed_sequence":
             highest = self.limits[-1]
-            reached = int((confidence >= highest).sum())
+            reached = int((rows.surest >= highest).sum())
             if reached < needed:
                 return (
                     f"only {reached:,} of {n:,} labels reach {highest:g}, the limit to be tried first;"
@@ -102,6 +139,7 @@ class SelectiveRisk:
             return (
                 f"with {n:,} labels no limit can promise {promise}; {needed:,} labels without an error would allow it"
             )
+        n_errors = int((rows.quality[:, 0] < 1).sum())
         return (
             f"no limit tried on {n:,} labels, {n_errors:,} of them wrong, can promise {promise};"
             " fewer errors among the most confident, or more labels, would allow it"

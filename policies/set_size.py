@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from policies.decision import Action, Assessed, Decisions
-from policies.threshold import Otherwise
-from uncertainty.checks import Array, one_of, whole_number
+from policies.graded import Graded
+from policies.threshold import UNKNOWN, Otherwise
+from uncertainty.checks import one_of, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class SetSize:
     """Of a set that rules out none, whatever `answer_up_to` is. In a binary task every set of two is one."""
 
     certifies: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -36,16 +38,14 @@ class SetSize:
         for name in ("otherwise", "when_empty", "when_full"):
             one_of(name, getattr(self, name), ("review", "abstain"))
 
-    def fit(self, confidence: Array, quality: Array) -> "SetSize":  # noqa: ARG002 - the sets are fitted, not the rule
+    def fit(self, rows: Graded) -> "SetSize":  # noqa: ARG002 - the sets are fitted, not the rule
         return self
 
     def decide(self, assessed: Assessed) -> Decisions:
         known = ~np.isnan(assessed.confidence)
         rows = zip(known.tolist(), assessed.set_size.tolist(), assessed.in_set.tolist(), strict=True)
         judged = [
-            self._judge(size, inside, assessed.n_labels, assessed.set_promise)
-            if sure
-            else (self.otherwise, "the confidence is unknown, and what is unknown is held")
+            self._judge(size, inside, assessed.n_labels, assessed.set_promise) if sure else (self.otherwise, UNKNOWN)
             for sure, size, inside in rows
         ]
         return Decisions(

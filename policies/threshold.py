@@ -6,18 +6,26 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from policies.decision import Action, Assessed, Decisions
+from policies.graded import Graded
+from policies.promise import Promise
 from uncertainty.checks import (
-    Array,
     InvalidInput,
     finite,
     fraction,
     outcomes,
+    real_number,
     same_length,
     snapped_ceil,
 )
 
 Otherwise = Literal["review", "abstain"]
 """What becomes of a held prediction: a person is asked, or nobody is."""
+
+ROUNDING = 1e-12
+"""Risks that differ by less are equal."""
+
+
+UNKNOWN = "the confidence is unknown, and what is unknown is held"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +38,7 @@ class Threshold:
     """What the limit stands for; ends the reason of every held prediction."""
 
     otherwise: str = "review"
+    promise: Promise | None = None
 
     def decide(self, assessed: Assessed) -> Decisions:
         answered = assessed.confidence >= self.limit  # False for NaN: what is unknown is held
@@ -41,12 +50,42 @@ class Threshold:
 
     def _reason(self, confidence: float) -> str:
         if np.isnan(confidence):
-            return "the confidence is unknown, and what is unknown is held"
+            return UNKNOWN
         if np.isinf(self.limit):
             return f"no confidence is enough: {self.meaning}"
         here, limit = told_apart(confidence, self.limit)
         relation = "at or above" if confidence >= self.limit else "below"
         return f"confidence {here} is {relation} {limit}, {self.meaning}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreLimit:
+    """A limit on a score, which is higher when less sure."""
+
+    score: str
+    limit: float
+    meaning: str
+    otherwise: str = "review"
+
+    def decide(self, assessed: Assessed) -> Decisions:
+        values = assessed.scores[self.score]
+        answered = (values <= self.limit) & ~np.isnan(assessed.confidence)
+        return Decisions.where(
+            answered,
+            reasons=[
+                score_reason(self.score, value, self.limit, self.meaning) if known or np.isnan(value) else UNKNOWN
+                for value, known in zip(values.tolist(), ~np.isnan(assessed.confidence), strict=True)
+            ],
+            otherwise=Action(self.otherwise),
+        )
+
+
+def score_reason(score: str, value: float, limit: float, meaning: str) -> str:
+    """Say on which side of its limit a score lies."""
+    if np.isnan(value):
+        return f"{score} is undefined, and what is unknown is held"
+    here, there = told_apart(value, limit)
+    return f"{score} {here} is {'at or below' if value <= limit else 'above'} {there}, {meaning}"
 
 
 def told_apart(a: float, b: float) -> tuple[str, str]:
@@ -60,18 +99,32 @@ def told_apart(a: float, b: float) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenLimit:
-    """`threshold`: a limit that somebody chose. It promises nothing."""
+    """`threshold`: a limit that somebody chose, from which confidence, or up to which a score, is answered. It promises
+    nothing."""
 
     limit: float
+    score: str | None = None
+    """The score that it is a limit of; by default it is one of confidence."""
+
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        fraction("limit", self.limit)
+        if self.score is None:
+            fraction("limit", self.limit)
+        else:
+            real_number("limit", self.limit)
 
-    def fit(self, confidence: Array, quality: Array) -> Threshold:  # noqa: ARG002 - nothing is learnt
-        return Threshold(limit=self.limit, meaning="the limit in the configuration", otherwise=self.otherwise)
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset() if self.score is None else frozenset({self.score})
+
+    def fit(self, rows: Graded) -> Threshold | ScoreLimit:  # noqa: ARG002 - nothing is learnt
+        meaning = "the limit in the configuration"
+        if self.score is None:
+            return Threshold(limit=self.limit, meaning=meaning, otherwise=self.otherwise)
+        return ScoreLimit(score=self.score, limit=float(self.limit), meaning=meaning, otherwise=self.otherwise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,17 +138,21 @@ class TargetRisk:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         fraction("max_risk", self.max_risk, open_high=True)
 
-    def fit(self, confidence: Array, quality: Array) -> Threshold:
-        found = _largest_within(-confidence, 1 - quality, self.max_risk)
-        if np.isneginf(found.threshold):
-            meaning = f"on {len(confidence)} calibration rows no limit kept wrong answers within {self.max_risk:.2%}"
-        else:
-            meaning = f"the limit for at most {self.max_risk:.2%} wrong answers on the calibration data"
-        return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
+    def fit(self, rows: Graded) -> Threshold:
+        limits = np.unique(rows.surest if rows.models == 1 else rows.confidence)
+        limits = limits[np.isfinite(limits)]
+        n_answered, lost = rows.at(limits)
+        allowed = np.flatnonzero(lost <= (self.max_risk + ROUNDING) * n_answered)
+        if len(allowed) == 0:
+            meaning = f"on {len(rows)} calibration rows no limit kept wrong answers within {self.max_risk:.2%}"
+            return Threshold(limit=np.inf, meaning=meaning, otherwise=self.otherwise)
+        meaning = f"the limit for at most {self.max_risk:.2%} wrong answers on the calibration data"
+        return Threshold(limit=float(limits[allowed[0]]), meaning=meaning, otherwise=self.otherwise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +163,14 @@ class RejectionRate:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         fraction("rate", self.rate)
 
-    def fit(self, confidence: Array, quality: Array) -> Threshold:  # noqa: ARG002 - labels play no part
-        found = threshold_at_rejection_rate(-confidence, self.rate)
+    def fit(self, rows: Graded) -> Threshold:
+        # a row that no limit answers counts among the held, as the least sure of all
+        found = threshold_at_rejection_rate(-np.where(np.isneginf(rows.surest), -1.0, rows.surest), self.rate)
         meaning = f"the limit that held at most {self.rate:.2%} of the calibration data"
         return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
 
@@ -141,16 +200,12 @@ def threshold_at_target_risk(u: Any, errors: Any, target: float) -> RiskLimit:
     scores, wrong = finite("u", u), outcomes("errors", errors)
     same_length(u=scores, errors=wrong)
     fraction("target", target)
-    return _largest_within(scores, wrong, target)
-
-
-def _largest_within(scores: Array, losses: Array, target: float) -> RiskLimit:
     n = len(scores)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
-    risk = np.cumsum(losses[order]) / np.arange(1, n + 1)
+    risk = np.cumsum(wrong[order]) / np.arange(1, n + 1)
     last_of_tie = np.append(ranked[1:] != ranked[:-1], True)  # a limit takes a tie group whole
-    allowed = np.flatnonzero(last_of_tie & (risk <= target + 1e-12))
+    allowed = np.flatnonzero(last_of_tie & (risk <= target + ROUNDING))
     if len(allowed) == 0:
         return RiskLimit(threshold=-np.inf, coverage=0.0, risk=np.nan)
     at = allowed[-1]

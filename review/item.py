@@ -1,4 +1,4 @@
-"""A held prediction on its way to a person, and the states it goes through."""
+"""A prediction on its way to a person, and the states it goes through."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +12,16 @@ class Status(StrEnum):
     RESOLVED = "resolved"  # claimed -> resolved, and an outcome was written
 
 
+class Kind(StrEnum):
+    """Why a person is asked. Reviewers are not told: they shall look at both with the same eyes."""
+
+    HELD = "held"  # the model was not sure enough
+    SPOT_CHECK = "spot_check"  # drawn to see whether what was not held is right
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReviewItem:
-    """One held prediction in the queue."""
+    """One prediction in the queue."""
 
     record_id: UUID
     model: str

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg.rows import kwargs_row
 
-from review.item import Claim, ReviewItem, Status
+from review.item import Claim, Kind, ReviewItem, Status
 from traffic import log
 from traffic.database import Connection, migrations_in
 from traffic.record import Answer, Outcome, Record
@@ -46,15 +46,15 @@ class Backlog:
     resolved: int
 
 
-def enqueue(connection: Connection, records: Sequence[Record]) -> None:
-    """Put held records into the queue. Doing it again changes nothing."""
+def enqueue(connection: Connection, records: Sequence[Record], kind: Kind = Kind.HELD) -> None:
+    """Put records into the queue. Doing it again changes nothing."""
     with connection.cursor() as cursor:
         cursor.executemany(
             "with added as ("
-            "  insert into review_items (record_id, model, status, created_at)"
-            "  values (%s, %s, 'waiting', %s) on conflict (record_id) do nothing returning record_id"
+            "  insert into review_items (record_id, model, status, created_at, kind)"
+            "  values (%s, %s, 'waiting', %s, %s) on conflict (record_id) do nothing returning record_id"
             ") insert into review_events (record_id, to_status, token) select record_id, 'waiting', 0 from added",
-            [(record.id, record.model, record.created_at) for record in records],
+            [(record.id, record.model, record.created_at, kind.value) for record in records],
         )
 
 

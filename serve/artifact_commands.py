@@ -1,4 +1,4 @@
-"""`demur artifacts`: what was fitted, and which of it is in force."""
+"""`demur artifacts`: what was fitted, and which of it decides."""
 
 import getpass
 from contextlib import ExitStack
@@ -9,11 +9,14 @@ import typer
 from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
+from calibration_store.history import Change
+from calibration_store.standing import Canary, Standing
 from calibration_store.store import ArtifactStore
 from serve.config import BadConfig, load_config
 from serve.terminal import (
     ConfigOption,
     config_path,
+    ended_roles,
     moment,
     now,
     opened_database,
@@ -23,23 +26,25 @@ from serve.terminal import (
     write_json,
 )
 
-artifacts = typer.Typer(no_args_is_help=True, help="What was fitted, and which of it is in force.")
+ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the configuration.")]
+WhyOption = Annotated[str, typer.Option(help="Reason, kept in the history.")]
+
+artifacts = typer.Typer(no_args_is_help=True, help="What was fitted, and which of it decides.")
 
 
 @artifacts.command("list")
 def list_artifacts(config: ConfigOption = None) -> None:
-    """List stored artifacts; a star marks the one in force."""
+    """List stored artifacts, and say which is in force, the shadow or the canary."""
     settings = load_config(config_path(config))
     store = ArtifactStore(settings.artifacts)
     table = Table("model")
     table.add_column("artifact", no_wrap=True)  # a name is there to be copied
-    for column in ("in force", "created", "fitted on", "held-out ECE", "held-out risk"):
+    for column in ("role", "created", "fitted on", "held-out ECE", "held-out risk"):
         table.add_column(column)
     refused = []
     for model in settings.models:
-        in_force = store.name_in_force(model)
+        standing = store.standing(model)
         for name in store.names(model):
-            mark = "*" if name == in_force else ""
             try:
                 manifest = store.load(model, name).manifest
             except ArtifactRefused as error:
@@ -49,7 +54,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
             table.add_row(
                 model,
                 name,
-                mark,
+                _role(standing, name),
                 manifest["created_at"][:19],
                 f"{manifest['n_fitted']} of {manifest['data']['file']}",
                 "–" if ece is None else f"{ece:.4f}",
@@ -67,17 +72,18 @@ def show_artifact(model: str, name: str, config: ConfigOption = None) -> None:
 
 
 @artifacts.command("history")
-def show_history(model: str, config: ConfigOption = None) -> None:
-    """Who put what in force, when and why."""
-    table = Table("number", "at")
+def show_history(model: ModelArgument, config: ConfigOption = None) -> None:
+    """Who changed what, when and why: every promotion, rollback, shadow and canary, oldest first."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    table = Table("number", "at", "action")
     table.add_column("artifact", no_wrap=True)
-    table.add_column("by")
-    table.add_column("why")
-    for entry in ArtifactStore(load_config(config_path(config)).artifacts).history(model):
-        told = [f"rollback of {entry.rolled_back}"] if entry.rolled_back is not None else []
-        table.add_row(
-            str(entry.number), entry.at[:19], entry.artifact, entry.by, ": ".join([*told, *filter(None, [entry.why])])
-        )
+    for column in ("by", "why"):
+        table.add_column(column)
+    for change in ArtifactStore(settings.artifacts).history(model):
+        action, details = _told(change)
+        why = "; ".join(filter(None, [change.why, *details]))
+        table.add_row(str(change.number), change.at[:19], action, change.artifact, change.by, why)
     out.print(table)
 
 
@@ -86,9 +92,12 @@ def promote_artifact(
     model: str,
     name: str,
     config: ConfigOption = None,
-    why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "",
+    why: WhyOption = "",
 ) -> None:
-    """Put an artifact in force. A running service takes it up within seconds."""
+    """Put an artifact in force. A running service takes it up within seconds.
+
+    A shadow or canary that is promoted is that no more. A canary of the artifact that is replaced ends as well: it was
+    judged beside another one. A shadow stays."""
     settings = load_config(config_path(config))
     settings.model(model)
     put_in_force(settings, model, name, why)
@@ -96,8 +105,8 @@ def promote_artifact(
 
 @artifacts.command("rollback")
 def rollback_artifact(
-    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
-    why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "",
+    model: ModelArgument,
+    why: WhyOption = "",
     config: ConfigOption = None,
 ) -> None:
     """Put the artifact in force again that was in force before the present one. The history gets one more entry that
@@ -106,11 +115,81 @@ def rollback_artifact(
     settings.model(model)
     entry = ArtifactStore(settings.artifacts).rollback(model, by=getpass.getuser(), why=why, clock=now)
     out.print(f"{entry.artifact} is in force again for {model} (promotion {entry.number}), {entry.rolled_back} no more")
+    for sentence in ended_roles(entry):
+        out.print(sentence)
+
+
+@artifacts.command("shadow")
+def shadow_artifact(
+    model: ModelArgument,
+    name: Annotated[str | None, typer.Argument(help="The artifact, in the place of any other shadow.")] = None,
+    off: Annotated[bool, typer.Option("--off", help="End the shadow.")] = False,
+    why: WhyOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Let an artifact decide on all traffic beside the one in force. Both decisions are recorded; callers see only the
+    one in force. Afterwards `demur artifacts compare` says how they differ."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    _one_of_both(name, off, command="shadow")
+    change = ArtifactStore(settings.artifacts).shadow(model, name, by=getpass.getuser(), why=why, clock=now)
+    if name is not None:
+        out.print(f"{name} is the shadow of {change.standing.in_force} for {model} (change {change.number})")
+    for sentence in ended_roles(change):
+        out.print(sentence)
+
+
+@artifacts.command("canary")
+def canary_artifact(
+    model: ModelArgument,
+    name: Annotated[str | None, typer.Argument(help="The artifact, in the place of any other canary.")] = None,
+    share: Annotated[float | None, typer.Option(help="Share of the traffic that it decides, such as 0.1.")] = None,
+    held_between: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Lowest and highest share of predictions that it may hold, such as 0.05 0.4."),
+    ] = None,
+    max_risk: Annotated[
+        float | None,
+        typer.Option(help="Highest share of its answers that may be wrong, such as 0.05; unlimited by default."),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="End the canary.")] = False,
+    why: WhyOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Let an artifact decide a share of the traffic. The service ends that by itself when the artifact holds more or
+    less than it may, or is wrong too often. To change the share, start it again; if all is well, promote it."""
+    settings = load_config(config_path(config))
+    settings.model(model)
+    _one_of_both(name, off, command="canary")
+    store = ArtifactStore(settings.artifacts)
+    if name is None:
+        if (share, held_between, max_risk) != (None, None, None):
+            raise BadConfig("--off goes without --share, --held-between and --max-risk")
+        change = store.stop_canary(model, by=getpass.getuser(), why=why, clock=now)
+    elif share is None or held_between is None:
+        raise BadConfig(
+            "a canary needs bounds: give --share, such as 0.1, and --held-between with the lowest and the highest"
+            " share of predictions that it may hold, such as 0.05 0.4"
+        )
+    else:
+        change = store.start_canary(
+            model,
+            name,
+            share=share,
+            held_between=held_between,
+            max_risk=max_risk,
+            by=getpass.getuser(),
+            why=why,
+            clock=now,
+        )
+        out.print(f"{name} is the canary for {model} (change {change.number}): {_bounds(change.standing.canary)}")
+    for sentence in ended_roles(change) if change else []:
+        out.print(sentence)
 
 
 @artifacts.command("compare")
 def compare_artifacts(
-    model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
+    model: ModelArgument,
     a: Annotated[str, typer.Argument(help="An artifact, such as the one in force.")],
     b: Annotated[str, typer.Argument(help="Another one, fitted for the same checkpoint.")],
     since: Annotated[
@@ -155,3 +234,43 @@ def compare_artifacts(
     for remark in remarks(found):
         out.print(remark)
     write_json(to, found.as_json())
+
+
+def _one_of_both(name: str | None, off: bool, *, command: str) -> None:
+    if (name is None) != off:
+        raise BadConfig(
+            f"which artifact? give its name (`demur artifacts list` has them), or --off to end the {command}"
+        )
+
+
+def _role(standing: Standing, name: str) -> str:
+    if name == standing.in_force:
+        return "in force"
+    if name == standing.shadow:
+        return "shadow"
+    if standing.canary and name == standing.canary.artifact:
+        return f"canary {_percent(standing.canary.share)}"
+    return ""
+
+
+def _bounds(canary: Canary | None) -> str:
+    if canary is None:
+        return ""
+    low, high = canary.held_between
+    alarm = "" if canary.max_risk is None else f", at most {_percent(canary.max_risk)} wrong"
+    return f"{_percent(canary.share)} of traffic, {_percent(low)} to {_percent(high)} held{alarm}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
+
+
+def _told(change: Change) -> tuple[str, list[str]]:
+    """The action in words, and what else is to be told of it."""
+    words = {"stop_shadow": "shadow off", "stop_canary": "canary off"}
+    ended = [] if change.action in words else ended_roles(change)
+    if change.action == "rollback":
+        return "rollback", [f"rollback of {change.rolled_back}", *ended]
+    if change.action == "canary":
+        return "canary", [_bounds(change.standing.canary), *ended]
+    return words.get(change.action, change.action), ended

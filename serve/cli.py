@@ -14,7 +14,7 @@ from rich.table import Table
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.artifact_commands import artifacts
-from serve.config import BadConfig, load_config
+from serve.config import BadConfig, TaskConfig, load_config
 from serve.terminal import (
     ConfigOption,
     config_path,
@@ -57,9 +57,9 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
     store = ArtifactStore(settings.artifacts)
     out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
     for name, model in settings.models.items():
-        check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
+        check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
         in_force = store.name_in_force(name) or "none yet"
-        out.print(f"  {name}: {len(model.task.labels)} labels, {model.host.checkpoint}, artifact in force: {in_force}")
+        out.print(f"  {name}: {_labels(model.task)}, {model.host.checkpoint}, artifact in force: {in_force}")
 
 
 @app.command()
@@ -212,6 +212,16 @@ def audit(
         (to / f"{name}.html").write_text(report.as_html(), encoding="utf-8")
     out.print(report.missing)
     out.print(f"report: {to / f'{name}.html'}\nnumbers: {to / f'{name}.json'}")
+
+
+def _labels(task: TaskConfig) -> str:
+    if task.tree is None:
+        return f"{len(task.labels)} labels"
+    text = f"{len(task.labels)} labels in a tree of {task.tree.roots} roots and depth {task.tree.depth}"
+    if added := task.labels[len(task.outputs) :]:
+        names = f"{', '.join(added[:5])}{', ...' if len(added) > 5 else ''}"
+        text += f" ({len(added)} without an output of the model: {names})"
+    return text
 
 
 def main() -> None:

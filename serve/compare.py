@@ -124,7 +124,7 @@ def compare_on_traffic(
             return None
         row = np.zeros(len(index), dtype=bool)
         row[[index[label] for label in labels]] = True
-        return row
+        return rerun.task.closed(row)  # it may have been told before the task had a label tree
 
     def batches() -> Iterator[Batch]:
         done = 0

@@ -1,23 +1,25 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from policies.label_sets import SETS, PredictionSetsRecipe
+from policies.closed_labels import ClosedLabelLimits, LabelLimits
+from policies.hierarchy import imdrf_parents, tree_over
 from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
-from policies.selector import POLICIES, PolicyRecipe, SelectorRecipe, acts_on_sets
-from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
-from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
-from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
+from policies.selector_recipe import SelectorRecipe
+from serve.recipe import recipe_of
+from serve.settings import complaint, named, part
+from serve.tree_file import as_parents, read_parents
+from uncertainty.checks import InvalidInput, Mask, fraction
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import Link
-from uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
 
 
 class BadConfig(ValueError):
@@ -31,25 +33,40 @@ class Section(BaseModel):
 class TaskConfig(Section):
     """What the model decides between."""
 
+    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
+
     kind: Literal["binary", "multiclass", "multilabel"]
     """One of two labels; one of several; or each label by itself."""
 
-    labels: tuple[str, ...] = Field(min_length=1, max_length=10_000)
+    outputs: tuple[str, ...] = Field(alias="labels", min_length=1, max_length=10_000)
     """In the order of the checkpoint's outputs. In a binary task the second one is the positive one."""
+
+    parents: Literal["imdrf"] | dict[str, list[str]] | None = Field(default=None, alias="tree")
+    """Which labels of a multilabel task lie above which: `imdrf` for labels that are IMDRF codes, a mapping from child
+    to parent, or a file of such pairs, which is read at once. Labels and probabilities are closed upwards."""
 
     thresholds: str | dict[str, dict[str, Any]] | None = None
     """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`),
     `max_f1`, each label's own, or `risk_control`, one that misses at most a share `alpha` of the labels."""
 
+    @field_validator("parents", mode="before")
+    @classmethod
+    def tree_is_read(cls, value: Any) -> Any:
+        if value in (None, "imdrf"):
+            return value
+        return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents("this", value)
+
     @model_validator(mode="after")
     def labels_suit_the_kind(self) -> "TaskConfig":
-        twice = sorted(label for label, times in Counter(self.labels).items() if times > 1)
+        twice = sorted(label for label, times in Counter(self.outputs).items() if times > 1)
         if twice:
             raise ValueError(f"labels appear twice: {', '.join(twice)}")
-        if self.kind == "binary" and len(self.labels) != 2:
-            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.labels)}")
-        if self.kind == "multiclass" and len(self.labels) < 2:
+        if self.kind == "binary" and len(self.outputs) != 2:
+            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.outputs)}")
+        if self.kind == "multiclass" and len(self.outputs) < 2:
             raise ValueError("a multiclass task has 2 labels or more")
+        if self.parents is not None and self.exclusive:
+            raise ValueError(f"tree is for multilabel tasks; the labels of a {self.kind} one exclude each other")
         if self.thresholds is not None and self.exclusive:
             raise ValueError(f"thresholds are for multilabel tasks; in a {self.kind} one the most probable label wins")
         _ = self.predictor
@@ -64,13 +81,62 @@ class TaskConfig(Section):
     def link(self) -> Link:
         return "softmax" if self.exclusive else "sigmoid"
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Everything that can be predicted, told and recorded: the outputs, and behind them what else lies above."""
+        return self._labels_and_tree[0]
+
+    @property
+    def tree(self) -> LabelTree | None:
+        return self._labels_and_tree[1]
+
+    @property
+    def parents_sha256(self) -> str:
+        """What an artifact is bound to besides the labels; empty without a tree."""
+        return self.tree.sha256 if self.tree else ""
+
+    def means_the_same_as(self, other: "TaskConfig") -> bool:
+        """Whether both say the same about an input, in whatever way their models come to it."""
+        return (self.kind, self.labels, self.parents_sha256) == (other.kind, other.labels, other.parents_sha256)
+
+    def closed(self, truth: Mask) -> Mask:
+        """Return what is known to hold, [..., L], with all that lies above it."""
+        return self.tree.closed(truth) if self.tree else truth
+
+    def with_ancestors(self, told: Iterable[str]) -> list[str]:
+        """Return labels that somebody tells, which must be among `labels`, with their ancestors, in that order."""
+        chosen = frozenset(told)
+        held = self.closed(np.array([label in chosen for label in self.labels]))
+        return [label for label, holds in zip(self.labels, held.tolist(), strict=True) if holds]
+
     @cached_property
     def predictor(self) -> PredictorRecipe:
         if self.exclusive:
             return MostProbable()
-        name, settings = _named("thresholds", self.thresholds or "fixed")
-        predictor: PredictorRecipe = _part("thresholds", LABEL_LIMITS, name, settings)
-        return predictor
+        name, settings = named("thresholds", self.thresholds or "fixed")
+        if name == "fixed" and "labels" in settings:
+            settings = {**settings, "labels": self._by_position(settings["labels"])}
+        limits: LabelLimits = part("thresholds", LABEL_LIMITS, name, settings)
+        return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
+
+    @cached_property
+    def _labels_and_tree(self) -> tuple[tuple[str, ...], LabelTree | None]:
+        if self.parents is None:
+            return self.outputs, None
+        try:
+            parents = imdrf_parents(self.outputs) if self.parents == "imdrf" else self.parents
+            return tree_over(self.outputs, parents)
+        except InvalidInput as error:
+            raise ValueError(f"tree: {error}") from None
+
+    def _by_position(self, limits: Any) -> dict[int, float]:
+        place = "thresholds: fixed: labels"
+        if not isinstance(limits, Mapping):
+            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
+        index = {label: position for position, label in enumerate(self.labels)}
+        if unknown := [label for label in limits if label not in index]:
+            raise ValueError(f"{place}: {', '.join(map(repr, unknown[:10]))} is not among task.labels")
+        return {index[label]: fraction(f"{place}: {label}", limit) for label, limit in limits.items()}
 
 
 class BatchConfig(Section):
@@ -148,7 +214,15 @@ class ModelConfig(Section):
     label_confidence: str | dict[str, dict[str, Any]] | None = None
     """How the probabilities of the most probable labels of a multilabel task are calibrated."""
 
+    spot_check: float = Field(default=0.0, ge=0, le=1)
+    """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
+    them it can be told how often answers are wrong."""
+
     calibration: CalibrationConfig = CalibrationConfig()
+
+    escalate_to: str | None = None
+    """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
+    artifact of this model then decides for both."""
 
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
@@ -158,101 +232,12 @@ class ModelConfig(Section):
     @cached_property
     def recipe(self) -> SelectorRecipe:
         """The selector that is configured here, before it has seen data."""
-        scores: dict[str, ScoreRecipe] = {}
-        combinations: dict[str, CombinationRecipe] = {}
-        for entry in self.scores:
-            kind, settings = _named("scores", entry)
-            settings = dict(settings)
-            name = settings.pop("as", kind)
-            if name in scores or name in combinations:
-                raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
-            if kind in COMBINATIONS:
-                combinations[name] = _part("scores", COMBINATIONS, kind, settings)
-            else:
-                scores[name] = _part("scores", SCORES, kind, settings, also=COMBINATIONS)
-                if ONLY_FOR.get(kind, self.task.link) != self.task.link:
-                    fitting = [other for other in SCORES if ONLY_FOR.get(other, self.task.link) == self.task.link]
-                    raise ValueError(
-                        f"scores: {kind} is not defined for a {self.task.kind} task; these are: {', '.join(fitting)}"
-                    )
-        for name, mix in combinations.items():
-            if missing := [source for source in mix.sources if source not in scores]:
-                raise ValueError(
-                    f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} as well"
-                )
-        if self.confidence.score not in {**scores, **combinations}:
-            raise ValueError(
-                f"confidence.score: {self.confidence.score!r} is not among the scores:"
-                f" {', '.join((*scores, *combinations))}"
-            )
-        rule = dict(self.policy)
-        kind = rule.pop("kind", None)
-        policy: PolicyRecipe = _part("policy.kind", POLICIES, kind, rule)
-        self._check_right(kind, policy, [entry for entry in combinations.values() if isinstance(entry, Logistic)])
-        return SelectorRecipe(
-            scores=scores,
-            combinations=combinations,
-            confidence_score=self.confidence.score,
-            calibrator=self._calibrator(),
-            policy=policy,
-            predictor=self.task.predictor,
-            right=self.right,
-            sets=self._sets(policy),
-            label_calibrator=self._label_calibrator(),
-        )
+        return recipe_of(self)
 
     @property
     def right(self) -> str:
         """What a prediction is worth once the truth is known."""
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
-
-    def _calibrator(self) -> CalibratorRecipe:
-        name, settings = _named("confidence.calibrator", self.confidence.calibrator)
-        calibrator: CalibratorRecipe = _part("confidence.calibrator", CALIBRATORS, name, settings)
-        if self.right != "exact" and name not in FOR_SHARES:
-            raise ValueError(
-                f"confidence.calibrator: {name} is fitted to predictions that are right or wrong, and `right:"
-                f" {self.right}` knows degrees; use {' or '.join(sorted(FOR_SHARES))}, or `right: exact`"
-            )
-        if calibrator.reads == "logits" and not self.task.exclusive:
-            raise ValueError(
-                f"confidence.calibrator: {name} reads the logits of labels that exclude each other, which those of a"
-                " multilabel task do not"
-            )
-        return calibrator
-
-    def _sets(self, policy: PolicyRecipe) -> PredictionSetsRecipe | None:
-        settings = dict(self.prediction_set)
-        kind = settings.pop("kind", "split")
-        recipe: PredictionSetsRecipe = _part("prediction_set", SETS, kind, settings)
-        if self.task.exclusive:
-            return recipe
-        if "kind" in self.prediction_set:
-            raise ValueError("prediction_set: in a multilabel task the predicted labels are the set; leave out `kind`")
-        if acts_on_sets(policy):
-            raise ValueError(
-                f"policy: {self.policy['kind']} acts on prediction sets, which a multilabel task does not have"
-            )
-        return None
-
-    def _label_calibrator(self) -> LabelCalibratorRecipe | None:
-        if self.task.exclusive:
-            if self.label_confidence is not None:
-                raise ValueError("label_confidence is for multilabel tasks; here confidence is that of the one label")
-            return None
-        name, settings = _named("label_confidence", self.label_confidence or "isotonic")
-        recipe: LabelCalibratorRecipe = _part("label_confidence", LABEL_CALIBRATORS, name, settings)
-        return recipe
-
-    def _check_right(self, name: str, policy: PolicyRecipe, logistic: Sequence[Logistic]) -> None:
-        if self.right == "jaccard" and self.task.exclusive:
-            raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
-        if self.right == "exact":
-            return
-        if policy.certifies:
-            raise ValueError(f"policy: {name} counts errors; it needs `confidence: {{right: exact}}`")
-        if logistic:
-            raise ValueError("scores: logistic learns from right and wrong; it needs `confidence: {right: exact}`")
 
 
 class HttpConfig(Section):
@@ -297,6 +282,28 @@ class Config(Section):
     review: ReviewConfig = ReviewConfig()
     limits: LimitsConfig = LimitsConfig()
 
+    @model_validator(mode="after")
+    def cascades_end(self) -> "Config":
+        for name in self.models:
+            self.cascade(name)
+        return self
+
+    def cascade(self, name: str) -> dict[str, ModelConfig]:
+        """The model and those that are asked after it, in turn, by name."""
+        road = {name: self.model(name)}
+        while following := list(road.values())[-1].escalate_to:
+            place, first = f"models.{name}.escalate_to", road[name]
+            if following in road:
+                raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*road, following])}")
+            if following not in self.models:
+                raise ValueError(f"{place}: there is no model {following!r}; there are: {', '.join(self.models)}")
+            road[following] = self.models[following]
+            if not first.task.means_the_same_as(road[following].task):
+                raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
+            if road[following].right != first.right:
+                raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
+        return road
+
     def model(self, name: str) -> ModelConfig:
         if name not in self.models:
             raise BadConfig(f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}")
@@ -331,52 +338,3 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
     models = {name: model.model_copy(update={"host": host(model)}) for name, model in config.models.items()}
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())
     return config.model_copy(update={"models": models, "artifacts": artifacts, "data": (base / config.data).resolve()})
-
-
-def complaint(error: ValidationError) -> str:
-    """What pydantic found, as one sentence for each mistake."""
-    return "; ".join(
-        ": ".join(filter(None, (".".join(str(step) for step in mistake["loc"]), _in_words(mistake))))
-        for mistake in error.errors()
-    )
-
-
-def _in_words(mistake: Mapping[str, Any]) -> str:
-    if mistake["type"] == "extra_forbidden":
-        return "this key is not known; check its spelling and its place"
-    text = str(mistake["msg"]).removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]
-
-
-def _named(place: str, entry: str | dict[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-    if isinstance(entry, str):
-        return entry, {}
-    if len(entry) != 1:
-        raise ValueError(
-            f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`"
-        )
-    return next(iter(entry.items()))
-
-
-def _part(
-    place: str,
-    table: Mapping[str, Callable[..., Any]],
-    name: Any,
-    settings: dict[str, Any],
-    *,
-    also: Iterable[str] = (),
-) -> Any:
-    """Build what a table offers under this name, from settings whose names and types are checked."""
-    if name not in table:
-        raise ValueError(f"{place}: {name!r} is not one of: {', '.join((*table, *also))}")
-    kind = table[name]
-    offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []
-    for setting in settings:
-        if setting not in offered:
-            raise ValueError(f"{place}: {name} has no setting {setting!r}; it takes: {', '.join(offered) or 'none'}")
-    if not isinstance(kind, type):
-        return kind()
-    try:
-        return TypeAdapter(kind).validate_python(settings)
-    except ValidationError as error:
-        raise ValueError(f"{place}: {name}: {complaint(error)}") from None

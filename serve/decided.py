@@ -1,11 +1,11 @@
-"""A judged batch as it travels from host to gateway: columns of plain Python values, cheap to send and to read."""
+"""Judged rows as they travel from host to gateway: columns of plain Python values, cheap to send and to read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from policies.selector import Judgement
+from policies.judgement import Judgement
 from traffic.record import Answer
 from uncertainty.checks import Array, Mask
 from uncertainty.output import Output
@@ -17,7 +17,7 @@ TOP = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """What the gateway needs to know about a batch, as columns of plain Python values. None is undefined."""
+    """What the gateway needs to know about rows that one artifact decided. None is undefined."""
 
     artifact: str
     predictions: list[Answer | None]
@@ -30,7 +30,32 @@ class Decided:
     actions: list[str]
     reasons: list[str]
     model_milliseconds: float
-    """Time in the model and the selector, for the whole batch."""
+    """Time in the model and in the selectors of whoever decided, for the whole batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shadowed:
+    """What the artifact in the shadow decides about the same rows. None is undefined."""
+
+    artifact: str
+    predictions: list[Answer | None]
+    prediction_sets: list[list[str]]
+    confidence: list[float | None]
+    actions: list[str]
+    reasons: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The rows of a batch about which one artifact decided. Every row of the batch is in exactly one share."""
+
+    rows: list[int]
+    """Where these rows are in the batch."""
+
+    decided: Decided
+    shadow: Shadowed | None = None
+    shadow_milliseconds: float = 0.0
+    """Time that the shadow took for these rows."""
 
 
 def as_columns(
@@ -51,21 +76,47 @@ def as_columns(
     predicted = _named(judgement.predicted, labels)
     return Decided(
         artifact=artifact,
-        predictions=[
-            None if not yes else names[0] if exclusive else names for yes, names in zip(known, predicted, strict=True)
-        ],
+        predictions=_answers(known, predicted, exclusive=exclusive),
         top_labels=[[labels[i] for i in row] if yes else [] for yes, row in zip(known, top.tolist(), strict=True)],
         top_probabilities=[row if yes else [] for yes, row in zip(known, probabilities, strict=True)],
         label_confidences=[None] * len(known)
         if calibrated is None
         else [row if yes else None for yes, row in zip(known, calibrated.tolist(), strict=True)],
-        prediction_sets=_named(judgement.members, labels, order=output.probabilities) if exclusive else predicted,
+        prediction_sets=_sets(labels, output, judgement) if exclusive else predicted,
         scores={name: _or_none(values) for name, values in judgement.scores.items()},
         confidence=_or_none(judgement.confidence),
         actions=[action.value for action in judgement.decisions.actions],
         reasons=list(judgement.decisions.reasons),
         model_milliseconds=model_milliseconds,
     )
+
+
+def as_shadow(
+    artifact: str,
+    labels: Sequence[str],
+    output: Output,
+    judgement: Judgement,
+    *,
+    exclusive: bool,
+) -> Shadowed:
+    """The same of the artifact in the shadow, of which less is kept."""
+    predicted = _named(judgement.predicted, labels)
+    return Shadowed(
+        artifact=artifact,
+        predictions=_answers(judgement.usable.tolist(), predicted, exclusive=exclusive),
+        prediction_sets=_sets(labels, output, judgement) if exclusive else predicted,
+        confidence=_or_none(judgement.confidence),
+        actions=[action.value for action in judgement.decisions.actions],
+        reasons=list(judgement.decisions.reasons),
+    )
+
+
+def _answers(known: Sequence[bool], predicted: Sequence[list[str]], *, exclusive: bool) -> list[Answer | None]:
+    return [None if not yes else names[0] if exclusive else names for yes, names in zip(known, predicted, strict=True)]
+
+
+def _sets(labels: Sequence[str], output: Output, judgement: Judgement) -> list[list[str]]:
+    return _named(judgement.members, labels, order=output.probabilities)
 
 
 def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) -> list[list[str]]:

@@ -22,16 +22,17 @@ from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
 from serve.batching import Overloaded
 from serve.config import Config
-from serve.decided import Decided
+from serve.decided import Share
 from serve.handler import Handler
 from serve.inputs import ModelInput
 from serve.journal import open_database
 from serve.road import HostState, ModelNotReady
+from traffic.log import draw_key
 
 log = logging.getLogger("demur.deployments")
 
 REFRESH_SECONDS = 2.0
-"""How often a host looks for a newly promoted artifact."""
+"""How often a host looks for what was promoted, or set as shadow or canary."""
 
 FORGET_SECONDS = 3600.0
 """How often inputs are looked for whose time is up."""
@@ -56,18 +57,21 @@ class Host:
         _every(REFRESH_SECONDS, self._refresh, name=f"{name}-artifacts")
 
     async def state(self) -> HostState:
-        return HostState(spec=self._model.spec, artifact=self._model.artifact_name, trouble=self._model.trouble)
+        return self._model.state()
 
-    async def decide(self, inputs: Sequence[ModelInput]) -> Decided | NoArtifact:
+    async def decide(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+    ) -> list[Share] | NoArtifact:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._one_thread, self._model.decide, inputs)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._one_thread, self._model.decide, inputs, groups, draws
+            )
         except ArtifactNotFound as error:
             return NoArtifact(str(error))
 
     def _refresh(self) -> None:
-        """Swap artifacts between two batches: in the model's own thread, where nothing else runs at that moment."""
-        if artifact := self._model.look():
-            self._one_thread.submit(self._model.adopt, artifact).result()
+        """Read and check artifacts here; only what needs the model is done in the model's thread."""
+        self._model.refresh(lambda job: self._one_thread.submit(job).result())
 
 
 class RayHostClient:
@@ -83,14 +87,16 @@ class RayHostClient:
             raise ModelNotReady(f"the model's host does not answer: {type(error).__name__}") from error
         return state
 
-    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
+    async def decide(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+    ) -> list[Share]:
         try:
-            decided: Decided | NoArtifact = await self._handle.decide.remote(inputs)
+            shares: list[Share] | NoArtifact = await self._handle.decide.remote(inputs, groups, draws)
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
-        if isinstance(decided, NoArtifact):
-            raise ArtifactNotFound(decided.why)
-        return decided
+        if isinstance(shares, NoArtifact):
+            raise ArtifactNotFound(shares.why)
+        return shares
 
 
 @ray_serve.ingress()
@@ -101,12 +107,15 @@ class Gateway:
         _log_plainly()
         self._config = config
         self._database = open_database(dsn)
+        with self._database.transaction() as connection:
+            key = draw_key(connection)
         self._handler = Handler(
             config,
             {name: RayHostClient(handle) for name, handle in hosts.items()},
             self._database,
             clock=lambda: datetime.now(UTC),
             new_id=uuid7,
+            draw_key=key,
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

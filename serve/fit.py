@@ -12,7 +12,7 @@ import torch
 
 from audit.findings import calibration_report, held_out_report
 from calibration_store.artifact import ModelIdentity, pack
-from calibration_store.fitting import Fit, fit_selector
+from calibration_store.fitting import Fit, fit_selectors
 from calibration_store.store import ArtifactStore
 from serve.checkpoint import check_labels, fingerprint
 from serve.config import Config, ModelConfig
@@ -24,7 +24,7 @@ from uncertainty.output import LabelledOutput, Output
 
 LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers")
 ROWS_AT_A_TIME = 64
-CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task"}
+CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task", "escalate_to"}
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, of how many."""
@@ -41,24 +41,24 @@ def fit_model(
     config: Config, name: str, data: Path, *, clock: Callable[[], datetime], progress: Progress
 ) -> FittedArtifact:
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here."""
-    model = config.model(name)
+    cascade = config.cascade(name)
+    model = cascade[name]
     rows = read_labelled_file(data)
     truth = truth_of(rows, model)
-    check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
-    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link)
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-    inputs = model_inputs(rows, classifier, limits)
+    labelled, identities = {}, {}
+    done, total = 0, len(cascade) * len(rows)
 
-    torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
-    batches = []
-    for start in range(0, len(inputs), ROWS_AT_A_TIME):
-        chunk = inputs[start : start + ROWS_AT_A_TIME]
-        batches.append(classifier.run(chunk, model.recipe.needs, mc_passes=model.host.mc_passes))
-        progress(start + len(chunk), len(inputs))
+    def advance(n: int) -> None:
+        nonlocal done
+        done += n
+        progress(done, total)
 
-    fit = fit_selector(
-        model.recipe,
-        LabelledOutput(output=Output.concatenate(batches), truth=truth, exclusive=model.task.exclusive),
+    for step, its_config in cascade.items():
+        labelled[step], identities[step] = _labelled(its_config, rows, truth, limits, progress=advance)
+    fit = fit_selectors(
+        {step: its_config.recipe for step, its_config in cascade.items()},
+        labelled,
         report=held_out_report,
         cross_report=calibration_report,
         report_share=model.calibration.report_share,
@@ -68,11 +68,8 @@ def fit_model(
     files = pack(
         fit.selector,
         model=name,
-        identity=ModelIdentity(
-            checkpoint=model.host.checkpoint,
-            fingerprint=fingerprint(classifier.folder),
-            labels=model.task.labels,
-        ),
+        identity=identities[name],
+        further={step: (fit.selectors[step], identities[step]) for step in cascade if step != name},
         facts={
             "created_at": clock().isoformat(),
             "configured": model.model_dump(mode="json", include=CONFIGURED),
@@ -91,8 +88,35 @@ def fit_model(
     return FittedArtifact(name=files.name, fit=fit, data=rows)
 
 
+def _labelled(
+    model: ModelConfig, rows: LabelledFile, truth: Mask, limits: InputLimits, *, progress: Callable[[int], None]
+) -> tuple[LabelledOutput, ModelIdentity]:
+    """Run a model over the inputs; return its output beside the truth, and what it is."""
+    check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
+    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link, tree=model.task.tree)
+    inputs = model_inputs(rows, classifier, limits)
+    torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+    batches = []
+    for start in range(0, len(inputs), ROWS_AT_A_TIME):
+        chunk = inputs[start : start + ROWS_AT_A_TIME]
+        batches.append(classifier.run(chunk, model.recipe.needs, mc_passes=model.host.mc_passes))
+        progress(len(chunk))
+    labelled = LabelledOutput(
+        output=Output.concatenate(batches),
+        truth=truth,
+        exclusive=model.task.exclusive,
+        groups=np.array(rows.groups, dtype=object),
+    )
+    return labelled, ModelIdentity(
+        checkpoint=model.host.checkpoint,
+        fingerprint=fingerprint(classifier.folder),
+        labels=model.task.labels,
+        parents_sha256=model.task.parents_sha256,
+    )
+
+
 def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
-    """[n, C], True for what each row is labelled with."""
+    """[n, C], True for what each row is labelled with, and what lies above that."""
     index = {label: position for position, label in enumerate(model.task.labels)}
     for number, label in enumerate(rows.labels, start=1):
         if isinstance(label, str) != model.task.exclusive:
@@ -108,7 +132,7 @@ def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
     truth = np.zeros((len(rows), len(index)), dtype=bool)
     for row, labels in enumerate(sets):
         truth[row, [index[label] for label in labels]] = True
-    return truth
+    return model.task.closed(truth)
 
 
 def model_inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:

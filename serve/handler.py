@@ -21,7 +21,8 @@ from serve.journal import Committed
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
-from traffic.record import Entry, KeyUse, Outcome, Record
+from traffic.draw import Draws, limit
+from traffic.record import Entry, KeyUse, Outcome, Record, ShadowDecision
 
 COMMIT_SIZE = 1024
 
@@ -41,6 +42,7 @@ class Handler:
         *,
         clock: Callable[[], datetime],
         new_id: Callable[[], UUID],
+        draw_key: str,
     ) -> None:
         self._config = config
         self._limits = InputLimits(
@@ -51,6 +53,8 @@ class Handler:
         self._database = database
         self._clock = clock
         self._new_id = new_id
+        self._canary_draws = Draws(draw_key, "canary")
+        self._spot_checks = Draws(draw_key, "spot-check")
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
         self._commits: GreedyBatcher[Entry, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
@@ -138,10 +142,17 @@ class Handler:
                 return {
                     "status": "not ready",
                     "artifact": None,
+                    "shadow": None,
+                    "canary": None,
                     "detail": str(error) or "no answer within 5 s",
                 }
-            status = "ok" if state.artifact else "no artifact"
-            return {"status": status, "artifact": state.artifact, "detail": state.trouble}
+            return {
+                "status": "ok" if state.artifact else "no artifact",
+                "artifact": state.artifact,
+                "shadow": state.shadow,
+                "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,
+                "detail": state.trouble,
+            }
 
         database, *states = await asyncio.gather(
             asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
@@ -156,6 +167,7 @@ class Handler:
         results: list[Committed | Exception | None] = [None] * len(requests)
         by_model: dict[str, list[int]] = {}
         inputs: list[ModelInput | None] = [None] * len(requests)
+        ids = [self._new_id() for _ in requests]  # before anything is decided, because draws hang on them
         for at, request in enumerate(requests):
             try:
                 inputs[at] = read_input(request.input, await self._road(request.model).spec(), self._limits)
@@ -166,8 +178,14 @@ class Handler:
         async def decide_and_commit(model: str, members: list[int]) -> None:
             now = time.perf_counter()
             try:
-                rows = await self._roads[model].batcher.submit([Asked(inputs[at], now) for at in members])  # type: ignore[arg-type]
-                entries = [self._entry(requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)]
+                asked = [
+                    Asked(inputs[at], requests[at].group, self._canary_draw(ids[at], uses[at]), now)  # type: ignore[arg-type]
+                    for at in members
+                ]
+                rows = await self._roads[model].batcher.submit(asked)
+                entries = [
+                    self._entry(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)
+                ]
                 committed = await self._commits.submit(entries)
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
@@ -187,20 +205,34 @@ class Handler:
             raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._roads)}")
         return self._roads[model]
 
-    def _entry(self, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Entry:
-        record = self._record(request, row)
-        expires_at = record.created_at + self._keep_inputs if self._keep_inputs else None
-        return Entry(record=record, input=request.input, input_expires_at=expires_at, key=use)
+    def _canary_draw(self, record_id: UUID, use: KeyUse | None) -> int:
+        """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
+        return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
-    def _record(self, request: wire.PredictRequest, row: Row) -> Record:
-        decided, i = row.decided, row.index
+    def _entry(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Entry:
+        rate = self._config.models[request.model].spot_check
+        record = self._record(record_id, request, row, rate)
+        not_held = record.action != Action.REVIEW
+        return Entry(
+            record=record,
+            input=request.input,
+            input_expires_at=record.created_at + self._keep_inputs if self._keep_inputs else None,
+            key=use,
+            shadow=_shadow(row),
+            spot_check=not_held and rate > 0 and self._spot_checks.of(str(record_id)) < limit(rate),
+        )
+
+    def _record(self, record_id: UUID, request: wire.PredictRequest, row: Row, spot_check: float) -> Record:
+        decided, i = row.share.decided if row.share else None, row.index
         otherwise = self._config.models[request.model].recipe.policy.otherwise
         action = decided.actions[i] if decided else otherwise
         timings = {"queued": round(row.queued_milliseconds, 3)}
         if decided:
             timings["model"] = round(decided.model_milliseconds, 3)
+        if row.share and row.share.shadow:
+            timings["shadow"] = round(row.share.shadow_milliseconds, 3)
         return Record(
-            id=self._new_id(),
+            id=record_id,
             created_at=self._clock(),
             model=request.model,
             artifact=decided.artifact if decided else None,
@@ -214,9 +246,23 @@ class Handler:
             confidence=decided.confidence[i] if decided else None,
             action=action,
             reason=decided.reasons[i] if decided else row.why_none,
-            label_probability=1.0 if action == Action.REVIEW else 0.0,
+            label_probability=1.0 if action == Action.REVIEW else spot_check,
             timings=timings,
         )
+
+
+def _shadow(row: Row) -> ShadowDecision | None:
+    if row.share is None or row.share.shadow is None:
+        return None
+    shadow, i = row.share.shadow, row.index
+    return ShadowDecision(
+        artifact=shadow.artifact,
+        prediction=shadow.predictions[i],
+        confidence=shadow.confidence[i],
+        action=shadow.actions[i],
+        reason=shadow.reasons[i],
+        prediction_set=shadow.prediction_sets[i],
+    )
 
 
 def _key_use(key: str | None, request: Callable[[], Any]) -> KeyUse | None:

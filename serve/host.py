@@ -1,18 +1,29 @@
-"""A model and the selector that judges it, for one batch at a time. Knows no Ray and no HTTP."""
+"""A model and the artifacts that judge its output, for one batch at a time. Knows no Ray and no HTTP."""
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+import numpy as np
+
+from calibration_store.artifact import Artifact, ModelIdentity
 from calibration_store.store import ArtifactNotFound, ArtifactStore
+from policies.judgement import Judgement
 from serve.checkpoint import fingerprint
 from serve.config import ModelConfig
-from serve.decided import Decided, as_columns
+from serve.decided import Shadowed, Share, as_columns, as_shadow
 from serve.inputs import InputSpec, ModelInput
-from serve.models import Classifier, NoEmbedding
+from serve.lineup import Lineup, Watch
+from serve.models import Classifier
+from serve.road import HostState
+from uncertainty.checks import Mask
+from uncertainty.output import Need, Output
 
 log = logging.getLogger("demur.host")
+
+Job = Callable[[], None]
+Groups = Sequence[str | None]
 
 
 class ModelHost:
@@ -22,17 +33,19 @@ class ModelHost:
         self.name = name
         self.labels = config.task.labels
         self._mc_passes = config.host.mc_passes
-        self._store = store
         self._task = config.task
-        self._classifier = Classifier(config.host.checkpoint, device=config.host.device, link=config.task.link)
-        self._identity = ModelIdentity(
+        self._classifier = Classifier(
+            config.host.checkpoint, device=config.host.device, link=config.task.link, tree=config.task.tree
+        )
+        identity = ModelIdentity(
             checkpoint=config.host.checkpoint,
             fingerprint=fingerprint(self._classifier.folder),
             labels=self.labels,
+            parents_sha256=config.task.parents_sha256,
         )
-        self._artifact: Artifact | None = None
-        self._why_none = ""
-        self._last_seen: str | None = None
+        self._watch = Watch(name, store, identity)
+        self._lineup: Lineup | None = None
+        self._failed: dict[str, str] = {}
         self.refresh()
 
     @property
@@ -41,65 +54,137 @@ class ModelHost:
 
     @property
     def artifact_name(self) -> str | None:
-        return self._artifact.name if self._artifact else None
+        return self._lineup.in_force.name if self._lineup else None
 
     @property
     def trouble(self) -> str:
-        """Why there is no artifact, or why the one that was promoted last is not used; empty when all is well."""
-        return self._why_none
+        """What is not as the store wants it, or went wrong beside what is in force; empty when all is well."""
+        return "; ".join(filter(None, (self._watch.trouble, *self._failed.values())))
 
-    def refresh(self) -> None:
-        """Take up the artifact in force, if it is another one."""
-        if artifact := self.look():
-            self.adopt(artifact)
-
-    def look(self) -> Artifact | None:
-        """Return the artifact in force if it is another one and fits. A bad one is refused, and the old one stays.
-
-        Reads the store and does not touch the model, so any thread may look.
-        """
-        try:
-            name = self._store.name_in_force(self.name)
-            if name is not None and name == self._last_seen:
-                return None
-            artifact = self._store.in_force(self.name)
-            artifact.check_fits(self._identity)
-        except (ArtifactNotFound, ArtifactRefused) as error:
-            self._refuse(error)
-            return None
-        return artifact
-
-    def adopt(self, artifact: Artifact) -> None:
-        """Decide by this artifact from the next batch on."""
-        try:
-            # the first pass through a model is slow, and shows whether it can give what the scores need
-            self._classifier.run([self._classifier.example()], artifact.selector.needs, mc_passes=self._mc_passes)
-        except NoEmbedding as error:
-            self._refuse(error)
-            return
-        self._artifact, self._last_seen, self._why_none = artifact, artifact.name, ""
-        log.info("model %s: artifact %s is in force", self.name, artifact.name)
-
-    def _refuse(self, error: Exception) -> None:
-        if str(error) != self._why_none:
-            log.error("%s", error)
-        self._why_none = str(error)
-        self._last_seen = None
-
-    def decide(self, inputs: Sequence[ModelInput]) -> Decided:
-        """Run the model and judge its output; everything comes from the one artifact that is named in the result."""
-        artifact = self._artifact
-        if artifact is None:
-            raise ArtifactNotFound(self._why_none)
-        started = time.perf_counter()
-        output = self._classifier.run(inputs, artifact.selector.needs, mc_passes=self._mc_passes)
-        judgement = artifact.selector.decide(output)
-        spent = (time.perf_counter() - started) * 1000
-        return as_columns(
-            artifact.name,
-            self.labels,
-            output,
-            judgement,
-            exclusive=self._task.exclusive,
-            model_milliseconds=spent,
+    def state(self) -> HostState:
+        lineup = self._lineup
+        return HostState(
+            spec=self.spec,
+            artifact=lineup.in_force.name if lineup else None,
+            shadow=lineup.shadow.name if lineup and lineup.shadow else None,
+            canary=lineup.canary.name if lineup and lineup.canary else None,
+            share=lineup.share if lineup else 0.0,
+            trouble=self.trouble,
         )
+
+    def refresh(self, in_model_thread: Callable[[Job], None] = lambda job: job()) -> None:
+        """Take up what the store says now, from the next batch on.
+
+        Reads and checks in the thread that calls. What touches the model, to try a new artifact and to swap, is left
+        to `in_model_thread`: it does a job where no batch runs at that moment, and returns when it is done.
+        """
+        lineup = self._watch.look(lambda artifact: in_model_thread(partial(self._try, artifact)))
+        if lineup is not self._lineup:
+            in_model_thread(partial(self._swap, lineup))
+
+    def _swap(self, lineup: Lineup | None) -> None:
+        self._lineup, self._failed = lineup, {}
+
+    def _try(self, artifact: Artifact) -> None:
+        """The first pass through a model is slow, and shows whether it can give what the scores need."""
+        self._judge(artifact, self._run([self._classifier.example()], artifact.selector.needs), [None])
+
+    def decide(
+        self, inputs: Sequence[ModelInput], groups: Groups | None = None, draws: Sequence[int] | None = None
+    ) -> list[Share]:
+        """Run the model once, and return what each artifact that had a part in it decided about its rows.
+
+        `groups` says where each input comes from. `draws`, in [0, 2**64), settle which rows are the canary's: those
+        below its share; without draws none is. Every row is in exactly one of the results.
+        """
+        lineup = self._lineup
+        if lineup is None:
+            raise ArtifactNotFound(self._watch.trouble)
+        groups = groups or [None] * len(inputs)
+        started = time.perf_counter()
+        output = self._run_for(lineup, inputs)
+        judged = self._judge_shares(lineup, output, groups, lineup.in_canary(draws, len(inputs)))
+        spent = (time.perf_counter() - started) * 1000
+        shares = []
+        for artifact, rows, judgement in judged:
+            part = _part(output, rows)
+            decided = as_columns(
+                artifact.name,
+                self.labels,
+                part,
+                judgement,
+                exclusive=self._task.exclusive,
+                model_milliseconds=spent,
+            )
+            began = time.perf_counter()
+            shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
+            shares.append(
+                Share(
+                    rows=np.flatnonzero(rows).tolist(),
+                    decided=decided,
+                    shadow=shadow,
+                    shadow_milliseconds=(time.perf_counter() - began) * 1000,
+                )
+            )
+        return shares
+
+    def _judge_shares(
+        self, lineup: Lineup, output: Output, groups: Groups, in_canary: Mask
+    ) -> list[tuple[Artifact, Mask, Judgement]]:
+        """Judge the rows of the canary and those of the artifact in force. What the canary cannot judge is not its."""
+        judged = []
+        if lineup.canary and in_canary.any():
+            try:
+                judgement = self._judge(lineup.canary, _part(output, in_canary), _of(groups, in_canary))
+                judged.append((lineup.canary, in_canary, judgement))
+            except Exception as error:
+                self._complain(f"the canary {lineup.canary.name} failed, and the artifact in force decided", error)
+                in_canary = np.zeros_like(in_canary)
+        if not in_canary.all():
+            rows = ~in_canary
+            judgement = self._judge(lineup.in_force, _part(output, rows), _of(groups, rows))
+            judged.append((lineup.in_force, rows, judgement))
+        return judged
+
+    def _in_the_shadow(self, lineup: Lineup, output: Output, groups: Groups) -> Shadowed | None:
+        """Let the shadow judge the same rows. However it fails, nobody is to notice."""
+        if lineup.shadow is None:
+            return None
+        try:
+            judgement = self._judge(lineup.shadow, output, groups)
+            return as_shadow(lineup.shadow.name, self.labels, output, judgement, exclusive=self._task.exclusive)
+        except Exception as error:
+            self._complain(f"the shadow {lineup.shadow.name} failed", error)
+            return None
+
+    def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
+        """Run the model once for all; if that fails, for the artifact in force alone."""
+        enough = lineup.in_force.selector.needs
+        if lineup.needs == enough:
+            return self._run(inputs, enough)
+        try:
+            return self._run(inputs, lineup.needs)
+        except Exception as error:
+            output = self._run(inputs, enough)  # raises as well where the input is to blame
+            self._complain("what only the shadow or the canary needs could not be had from the model", error)
+            return output
+
+    def _run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
+        return self._classifier.run(inputs, needs, mc_passes=self._mc_passes)
+
+    def _judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:
+        return artifact.selector.decide(output.only(artifact.selector.needs), groups)
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Say it in the log once for as long as the artifacts are these, and in `trouble` until they are others."""
+        if what not in self._failed:
+            log.error("model %s: %s", self.name, what, exc_info=error)
+            self._failed = {**self._failed, what: f"{what}: {type(error).__name__}: {error}"}
+
+
+def _part(output: Output, rows: Mask) -> Output:
+    return output if rows.all() else output.rows(rows)
+
+
+def _of(groups: Groups, rows: Mask) -> Groups:
+    return groups if rows.all() else [group for group, taken in zip(groups, rows, strict=True) if taken]

@@ -1,4 +1,4 @@
-"""The one write of the request path: a group of records and the queue places of those held, in one transaction."""
+"""The one write of the request path: a group of records and the queue places of some, in one transaction."""
 
 import logging
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import psycopg
 
 from policies.decision import Action
 from review import queue
+from review.item import Kind
 from traffic import log
 from traffic.database import TRAFFIC_MIGRATIONS, Connection, Database, migrate, one_line
 from traffic.record import Entry, KeyUse, Record
@@ -72,10 +73,13 @@ def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
 
 def _write(connection: Connection, entries: Sequence[Entry]) -> None:
     held = [entry.record for entry in entries if entry.record.action == Action.REVIEW]
+    drawn = [entry.record for entry in entries if entry.spot_check]
     with connection.pipeline():
         log.append(connection, entries)
         if held:
             queue.enqueue(connection, held)
+        if drawn:
+            queue.enqueue(connection, drawn, Kind.SPOT_CHECK)
 
 
 def _earlier(database: Database, entry: Entry) -> Committed | Exception:

@@ -20,6 +20,7 @@ from serve.checkpoint import BadCheckpoint, first_line, local_folder, read_facts
 from serve.inputs import InputSpec, ModelInput
 from serve.mc_dropout import DropoutPasses
 from uncertainty.checks import Array
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import Link, Need, Output
 
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
@@ -33,8 +34,11 @@ class NoEmbedding(RuntimeError):
 class Classifier:
     """A model on a device. Not safe to run from two threads at a time."""
 
-    def __init__(self, checkpoint: str, *, device: str = "auto", link: Link = "softmax") -> None:
+    def __init__(
+        self, checkpoint: str, *, device: str = "auto", link: Link = "softmax", tree: LabelTree | None = None
+    ) -> None:
         self._link = link
+        self._tree = tree
         self.folder = local_folder(checkpoint)
         self.device = torch.device(_best_device() if device == "auto" else device)
         facts = read_facts(self.folder)
@@ -84,7 +88,7 @@ class Classifier:
             else:
                 logits, embedding = self._forward(features), None
             mc_logits = _numbers(self._passes.run(features, mc_passes)) if "mc_probabilities" in needs else None
-        return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits)
+        return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits, tree=self._tree)
 
     def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:
         if not self._is_image:

@@ -28,12 +28,15 @@ class Rerun:
         self.artifacts = [store.load(name, artifact) for artifact in artifacts]
         self.task = model.task
         self.recipe = model.recipe
-        check_labels(model.host.checkpoint, model.task.kind, model.task.labels)
-        self.classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link)
+        check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
+        self.classifier = Classifier(
+            model.host.checkpoint, device=model.host.device, link=model.task.link, tree=model.task.tree
+        )
         identity = ModelIdentity(
             checkpoint=model.host.checkpoint,
             fingerprint=fingerprint(self.classifier.folder),
             labels=model.task.labels,
+            parents_sha256=model.task.parents_sha256,
         )
         for artifact in self.artifacts:
             artifact.check_fits(identity)

@@ -10,7 +10,7 @@ from typing import Protocol
 from calibration_store.store import ArtifactNotFound
 from serve.batching import GreedyBatcher, Overloaded
 from serve.config import ModelConfig
-from serve.decided import Decided
+from serve.decided import Share
 from serve.inputs import InputSpec, ModelInput
 
 logger = logging.getLogger("demur.gateway")
@@ -26,6 +26,13 @@ class HostState:
 
     spec: InputSpec
     artifact: str | None
+    """The one in force; None while there is none."""
+
+    shadow: str | None = None
+    canary: str | None = None
+    share: float = 0.0
+    """Share of the traffic about which the canary decides."""
+
     trouble: str
 
 
@@ -34,8 +41,13 @@ class HostClient(Protocol):
 
     async def state(self) -> HostState: ...
 
-    async def decide(self, inputs: Sequence[ModelInput]) -> Decided:
-        """Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed."""
+    async def decide(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+    ) -> list[Share]:
+        """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's.
+
+        Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed.
+        """
         ...
 
 
@@ -44,14 +56,16 @@ class Asked:
     """An input on its way to the model, and when it set out."""
 
     input: ModelInput
+    group: str | None
+    draw: int
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a decided batch; no batch at all if the model failed."""
+    """One of the rows that were decided together; none at all if the model failed."""
 
-    decided: Decided | None
+    share: Share | None
     index: int
     why_none: str
     queued_milliseconds: float
@@ -88,8 +102,11 @@ class Road:
         left = time.perf_counter()
         queued = [(left - item.at) * 1000 for item in asked]
         try:
-            decided = await asyncio.wait_for(
-                self.host.decide([item.input for item in asked]), self.config.host.timeout_seconds
+            shares = await asyncio.wait_for(
+                self.host.decide(
+                    [item.input for item in asked], [item.group for item in asked], [item.draw for item in asked]
+                ),
+                self.config.host.timeout_seconds,
             )
         except (ArtifactNotFound, Overloaded):
             raise
@@ -102,5 +119,6 @@ class Road:
                 return [row for rows in await asyncio.gather(*(self._send([item]) for item in asked)) for row in rows]
             why = "the model failed on this input"
         else:
-            return [Row(decided, i, "", wait) for i, wait in enumerate(queued)]
+            rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
+            return [rows[at] for at in range(len(asked))]
         return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]

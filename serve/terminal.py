@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from calibration_store.history import Change
 from calibration_store.store import ArtifactStore
 from serve.config import BadConfig, Config
 
@@ -69,6 +70,14 @@ def put_in_force(settings: Config, model: str, name: str, why: str) -> None:
     store = ArtifactStore(settings.artifacts)
     promotion = store.promote(model, name, by=getpass.getuser(), why=why, clock=now)
     out.print(f"{promotion.artifact} is in force for {model} (promotion {promotion.number})")
+    for sentence in ended_roles(promotion):
+        out.print(sentence)
+
+
+def ended_roles(change: Change) -> list[str]:
+    """Which artifact had a role before this change and has it no more, one sentence each."""
+    ended = {"shadow": change.shadow_ended, "canary": change.canary_ended}
+    return [f"{name} is no longer the {role}" for role, name in ended.items() if name is not None]
 
 
 def opened_database(settings: Config, until_closed: ExitStack) -> "Database":

@@ -10,8 +10,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from review.item import ReviewItem
-from serve.config import TaskConfig, complaint
+from serve.config import TaskConfig
 from serve.inputs import InvalidRequest
+from serve.settings import complaint
 from traffic.record import Answer, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -51,7 +52,8 @@ class OutcomeRequest(Body):
     """The truth about a prediction, as you came to know it."""
 
     label: Word | list[Word] = Field(
-        description="The right label, one of the model's; in a multilabel task the list of all that hold."
+        description="The right label, one of the model's; in a multilabel task the list of all that hold. Under a"
+        " label tree those above them need not be named."
     )
     source: Word = Field(default="api", description="Where it is known from.")
     author: Word | None = Field(default=None, description="Who says so.")
@@ -87,7 +89,7 @@ class Prediction(BaseModel):
     reason: str
     artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
     group: str | None
-    review: ReviewState | None = Field(description="Null if nobody was asked.")
+    review: ReviewState | None = Field(description="Null if it was not held for review.")
 
 
 class OutcomeView(BaseModel):
@@ -100,6 +102,7 @@ class OutcomeView(BaseModel):
 class PredictionView(Prediction):
     """A prediction, and what became of it."""
 
+    review: ReviewState | None = Field(description="Null if it was neither held for review nor drawn for a check.")
     at: datetime
     outcome: OutcomeView | None = Field(description="The latest outcome, which is the one that counts.")
     outcomes: list[OutcomeView] = Field(description="Every outcome, oldest first.")
@@ -128,9 +131,16 @@ class BatchResponse(BaseModel):
     results: list[BatchResult] = Field(description="One for each item, in order.")
 
 
+class CanaryHealth(BaseModel):
+    artifact: str
+    share: float = Field(description="Share of the traffic about which it decides.")
+
+
 class ModelHealth(BaseModel):
     status: Literal["ok", "not ready", "no artifact"]
-    artifact: str | None
+    artifact: str | None = Field(description="The one in force.")
+    shadow: str | None = Field(description="Decides as well, for the record alone.")
+    canary: CanaryHealth | None = Field(description="Decides about a share of the traffic.")
     detail: str = Field(description="What is wrong, if something is.")
 
 
@@ -170,7 +180,8 @@ def checked_key(key: str | None) -> str | None:
 
 
 def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
-    """Return a truth that somebody tells, in the form of the task; raise `InvalidRequest` where it does not fit."""
+    """Return a truth that somebody tells, in the form of the task and with all labels above those that are told; raise
+    `InvalidRequest` where it does not fit."""
     if isinstance(label, str) != task.exclusive:
         wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
         raise InvalidRequest(f"label: the {task.kind} task of {model!r} takes {wanted}")
@@ -181,7 +192,7 @@ def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
             f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r};"
             f" it has: {', '.join(task.labels[:50])}"
         )
-    return label if isinstance(label, str) else [one for one in task.labels if one in set(label)]
+    return label if isinstance(label, str) else task.with_ancestors(label)
 
 
 def prediction_json(record: Record) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import orjson
 from psycopg.rows import class_row
 
 from traffic.database import Connection
-from traffic.record import Answer, Entry, Outcome, Record
+from traffic.record import Answer, Entry, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
@@ -22,6 +22,10 @@ INSERT_RECORD = (
 )
 INSERT_PAYLOAD = (
     "insert into payloads (record_id, input, expires_at) values (%s, %s, %s) on conflict (record_id) do nothing"
+)
+INSERT_SHADOW = (
+    "insert into shadow_decisions (record_id, artifact, prediction, confidence, action, reason, prediction_set)"
+    " values (%s, %s, %s, %s, %s, %s, %s) on conflict (record_id) do nothing"
 )
 CLAIM_KEY = (
     "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
@@ -38,12 +42,21 @@ class RecordNotFound(LookupError):
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write the records and their inputs."""
+    """Write the records, their inputs, and what was decided in the shadow."""
     with connection.cursor() as cursor:
         cursor.executemany(INSERT_RECORD, [_row(entry.record) for entry in entries])
         cursor.executemany(
             INSERT_PAYLOAD, [(entry.record.id, _json(entry.input), entry.input_expires_at) for entry in entries]
         )
+        if shadows := [(entry.record.id, entry.shadow) for entry in entries if entry.shadow]:
+            cursor.executemany(INSERT_SHADOW, [_shadow_row(record_id, shadow) for record_id, shadow in shadows])
+
+
+def draw_key(connection: Connection) -> str:
+    """The secret of this database from which draws are made: `traffic.draw`."""
+    row = connection.execute("select key from draw_key").fetchone()
+    assert row is not None  # the migration that made the table put it there
+    return str(row[0])
 
 
 def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
@@ -106,6 +119,17 @@ def find_input(connection: Connection, record_id: UUID) -> Any:
     return None if row is None else row[0]
 
 
+def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | None:
+    """Return what was decided about a prediction in the shadow, or None when nothing was."""
+    with connection.cursor(row_factory=class_row(ShadowDecision)) as cursor:
+        cursor.execute(
+            "select artifact, prediction, confidence, action, reason, prediction_set from shadow_decisions"
+            " where record_id = %s",
+            (record_id,),
+        )
+        return cursor.fetchone()
+
+
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
     """Append the truth about an existing record. The latest outcome counts; earlier ones stay."""
     with connection.cursor(row_factory=class_row(Outcome)) as cursor:
@@ -147,6 +171,18 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.reason,
         record.label_probability,
         _json(record.timings),
+    )
+
+
+def _shadow_row(record_id: UUID, shadow: ShadowDecision) -> tuple[Any, ...]:
+    return (
+        record_id,
+        shadow.artifact,
+        None if shadow.prediction is None else _json(shadow.prediction),
+        shadow.confidence,
+        shadow.action,
+        shadow.reason,
+        shadow.prediction_set,
     )
 
 

@@ -33,10 +33,23 @@ class Record:
     action: str
     reason: str
     label_probability: float
-    """The chance, at decision time, that a person will be asked: 1 if held for review, else 0."""
+    """The chance, at decision time, that a person will be asked: 1 if held for review, else the rate at which the
+    model's other predictions are checked."""
 
     timings: Mapping[str, float]
     """Milliseconds by stage."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShadowDecision:
+    """What an artifact in the shadow decided on the same output of the model. Nobody acted on it."""
+
+    artifact: str
+    prediction: Answer | None
+    confidence: float | None
+    action: str
+    reason: str
+    prediction_set: list[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +72,9 @@ class Entry:
     """From when on the input may be deleted; None: never."""
 
     key: KeyUse | None = None
+    shadow: ShadowDecision | None = None
+    spot_check: bool = False
+    """Drawn to be looked at by a person although it is not held."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,7 +25,11 @@ class LabelCalibrator:
     maps: JointTopK | SeparateTopK | PerLabel
 
     def of(self, probabilities: Array) -> Array:
-        """[n, k], from `probabilities` [n, L]; in the order of `top_labels`, most probable first."""
+        """[n, k], from `probabilities` [n, L]; in the order of `top_labels`, most probable first.
+
+        Under a label tree `probabilities` are closed upwards, and what comes back is not closed again: maps of several
+        ranks or labels may leave an ancestor a little below a label under it.
+        """
         labels = top_labels(probabilities, self.k)
         return self.maps.of(np.take_along_axis(probabilities, labels, axis=1), labels)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from uncertainty.checks import Array, InvalidInput, Mask, same_length
+from uncertainty.label_tree import LabelTree
 
 Need = Literal["probabilities", "embedding", "mc_probabilities"]
 """A field of `Output` that costs something to make. Hosts compute those that are needed and no more."""
@@ -44,17 +45,17 @@ class Output:
         link: Link = "softmax",
         embedding: Array | None = None,
         mc_logits: Array | None = None,
+        tree: LabelTree | None = None,
     ) -> "Output":
-        """Softmax takes a single logit z as those of two labels, (0, z)."""
-        logits = _of_two(np.asarray(logits, dtype=np.float64), link)
+        """Softmax takes a single logit z as those of two labels, (0, z). Labels under a tree are closed upwards here,
+        in every pass, so that whatever is made of them sees them closed."""
+        logits = _of_labels(logits, link, tree)
         with np.errstate(invalid="ignore"):  # a row of NaN or infinity stays one, and is not usable
             return cls(
                 logits=logits,
                 probabilities=_probabilities(logits, link),
                 embedding=None if embedding is None else np.asarray(embedding, dtype=np.float64),
-                mc_probabilities=None
-                if mc_logits is None
-                else _probabilities(_of_two(mc_logits.astype(np.float64), link), link),
+                mc_probabilities=None if mc_logits is None else _probabilities(_of_labels(mc_logits, link, tree), link),
             )
 
     def __len__(self) -> int:
@@ -69,6 +70,11 @@ class Output:
             "mc_probabilities": self.mc_probabilities,
         }
         return {name: array for name, array in named.items() if array is not None}
+
+    def only(self, needs: frozenset[Need]) -> "Output":
+        """The same without the parts that are not among these: nothing that was made for others is looked at."""
+        always = {"logits", "probabilities"}
+        return Output(**{name: array for name, array in self.parts().items() if name in needs | always})
 
     def needed(self, part: Need) -> Array:
         """Return a part that a score cannot do without."""
@@ -106,7 +112,14 @@ class LabelledOutput:
     exclusive: bool
     """Exactly one label is right for each row."""
 
+    groups: NDArray[np.object_] | None = None
+    """[n], the caller's word for where each input comes from, None where there is none; None: there is none at all."""
+
+    weights: Array | None = None
+    """[n], how many rows of the traffic each stands for; None: they are a plain sample, and stand for one each."""
+
     def __post_init__(self) -> None:
+        same_length(output=self.output, **{name: one for name, one in self._beside().items() if one is not None})
         if self.truth.shape != self.output.probabilities.shape:
             raise InvalidInput(f"truth is {self.truth.shape}; the probabilities are {self.output.probabilities.shape}")
 
@@ -125,10 +138,21 @@ class LabelledOutput:
         return np.asarray(self.truth.argmax(axis=1) if self.exclusive else np.zeros(len(self), dtype=np.intp))
 
     def rows(self, index: Mask | NDArray[np.intp] | slice) -> "LabelledOutput":
-        return LabelledOutput(output=self.output.rows(index), truth=self.truth[index], exclusive=self.exclusive)
+        beside = {name: None if one is None else one[index] for name, one in self._beside().items()}
+        return LabelledOutput(
+            output=self.output.rows(index), truth=self.truth[index], exclusive=self.exclusive, **beside
+        )
+
+    def _beside(self) -> dict[str, Any]:
+        return {"groups": self.groups, "weights": self.weights}
 
 
-def _of_two(logits: Array, link: Link) -> Array:
+def _of_labels(values: Array, link: Link, tree: LabelTree | None) -> Array:
+    logits = np.asarray(values, dtype=np.float64)
+    if tree is not None:
+        if link == "softmax":
+            raise InvalidInput("labels that exclude each other cannot lie above each other")
+        return tree.over_outputs(logits)
     if link == "softmax" and logits.shape[-1] == 1:
         return np.concatenate([np.zeros_like(logits), logits], axis=-1)
     return logits

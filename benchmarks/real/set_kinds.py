@@ -10,8 +10,9 @@ from benchmarks.real.splits import Split
 from policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
 from policies.class_conditional_sets import ClassConditionalSets
 from policies.conformal import SplitSets, conformal_quantile
-from policies.mondrian import mondrian_quantiles
+from policies.group_conditional_sets import GroupConditionalSets
 from policies.regularised_sets import RegularisedSets
+from policies.sampled_sets import SampleFrequencySets
 from uncertainty.checks import Array, Mask
 
 ALPHAS = (0.05, 0.1, 0.2)
@@ -73,19 +74,17 @@ def class_conditional_sets(case: SetCase, part: Split, alpha: float) -> Mask:
 
 
 def group_conditional_sets(case: SetCase, part: Split, alpha: float) -> Mask:
-    """What `mondrian_sets` says, for all rows at once."""
     assert case.groups is not None
-    true_scores = 1 - case.probabilities[part.fit, case.classes[part.fit]]
-    found = mondrian_quantiles(true_scores, case.groups[part.fit], alpha)
-    limits = np.array([found.get(group, np.inf) for group in case.groups[part.test].tolist()])
-    return np.asarray(1 - case.probabilities[part.test] <= limits[:, None])
+    names = [f"group {number}" for number in case.groups.tolist()]
+    fit, test = ([names[row] for row in rows.tolist()] for rows in (part.fit, part.test))
+    fitted = GroupConditionalSets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit], fit)
+    return fitted.of(case.probabilities[part.test], test)
 
 
 def sampled_sets(case: SetCase, part: Split, alpha: float) -> Mask:
-    """What `sample_conformal` says. The scores are shares of answers that did not name the option: 1 - p."""
-    scores = 1 - case.probabilities
-    qhat = conformal_quantile(scores[part.fit, case.classes[part.fit]], alpha)
-    return np.asarray(scores[part.test] <= qhat)
+    """The probabilities are shares of the sampled answers."""
+    fitted = SampleFrequencySets(alpha=alpha).fit(case.probabilities[part.fit], case.classes[part.fit])
+    return fitted.of(case.probabilities[part.test])
 
 
 KINDS: Mapping[str, Callable[[SetCase, Split, float], Mask]] = {

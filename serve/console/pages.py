@@ -132,6 +132,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
             outcome=told[-1] if told else None,
             labels=model.task.labels if model else (),
             exclusive=model.task.exclusive if model else True,
+            tree=model is not None and model.task.tree is not None,
             offered=offered(model.task.labels, record) if model else (),
             mine=item.status is Status.CLAIMED and item.claimed_by == name,
         )

@@ -3,7 +3,7 @@ import pytest
 
 from calibration_store.artifact import ModelIdentity, pack
 from policies.conformal import SplitSets
-from policies.selector import Parts, SelectorRecipe
+from policies.selector_recipe import Parts, SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.output import LabelledOutput, Output

@@ -9,14 +9,22 @@ from scipy.special import expit, logit
 from calibration_store.artifact import ArtifactRefused, pack, unpack
 from calibration_store.parts import PARTS, put_together, take_apart
 from policies.adaptive_sets import AdaptiveSets
+from policies.all_of import AllOf, InDistribution, Parsable, SmallSet
+from policies.cheapest_label import CostLimit, LeastCost
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import SplitSets
 from policies.cost import ChowRule
+from policies.group_conditional_sets import GroupConditionalSets
+from policies.label_limits import GivenLabelLimits
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from policies.missed_label_sets import MissedLabels, MissedLabelSets
+from policies.missed_labels import MissedLabelLimit
 from policies.prediction import MostProbable
 from policies.regularised_sets import RegularisedSets
+from policies.sampled_sets import SampleFrequencySets
 from policies.selective_risk import SelectiveRisk
-from policies.selector import Parts, SelectorRecipe
+from policies.selector_recipe import Parts, SelectorRecipe
 from policies.set_size import SetSize
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from uncertainty.calibrators import CALIBRATORS
@@ -24,6 +32,7 @@ from uncertainty.combination import Hybrid, Logistic
 from uncertainty.histogram_binning import HistogramBinning
 from uncertainty.isotonic import Isotonic
 from uncertainty.label_confidence import TopKIsotonic
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import LabelledOutput, Output
 from uncertainty.scores import ONLY_FOR, SCORES
 
@@ -101,6 +110,16 @@ def test_it_fits_the_model_that_it_was_fitted_for_and_no_other(files, identity):
         artifact.check_fits(replace(identity, fingerprint="0" * 64))
     with pytest.raises(ArtifactRefused, match="another label set"):
         artifact.check_fits(replace(identity, labels=("yes", "no", "maybe")))  # the order counts
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(replace(identity, parents_sha256="0" * 64))
+
+
+def test_labels_under_a_tree_are_bound_to_it(selector, identity):
+    under = replace(identity, parents_sha256="0" * 64)
+    artifact = unpack(pack(selector, model="toy", identity=under, facts={}))
+    artifact.check_fits(under)
+    with pytest.raises(ArtifactRefused, match="another label tree"):
+        artifact.check_fits(identity)
 
 
 @cache
@@ -118,6 +137,7 @@ def labelled_rows():
         ),
         truth,
     )
+    classes = replace(classes, groups=np.array(["north", "south", None] * (n // 3), dtype=object))
     probabilities = expit(rng.normal(size=(n, 6)) * 2)
     labels = LabelledOutput(
         output=Output.from_logits(logit(probabilities), link="sigmoid"),
@@ -141,6 +161,24 @@ CASES = {
     "policy selective_risk": {"policy": SelectiveRisk(max_risk=0.3)},
     "policy selective_risk, infeasible": {"policy": SelectiveRisk(max_risk=0.001)},
     "policy cost": {"policy": ChowRule(reject_cost=0.3)},
+    "policy threshold on a score": {"policy": GivenLimit(score="softmax_response", limit=0.2)},
+    "policy threshold with labels": {
+        **SETS,
+        "label_calibrator": TopKIsotonic(k=3),
+        "policy": GivenLabelLimits(limit=0.5, limits=(0.3,) * 6),
+    },
+    "policy cost with a matrix": {
+        "policy": CostLimit(reject_cost=0.3),
+        "predictor": LeastCost(costs=((0, 1, 4), (1, 0, 1), (2, 1, 0))),
+    },
+    "policy risk_control": {**SETS, "policy": MissedLabels(spare=1), "sets": MissedLabelSets(alpha=0.1)},
+    "policy all_of": {
+        "policy": AllOf(
+            gates=(InDistribution(score="softmax_response", quantile=0.9), SmallSet(), Parsable(otherwise="abstain")),
+            rule=SelectiveRisk(max_risk=0.3),
+        ),
+        "sets": SplitSets(alpha=0.2),
+    },
     "policy conformal": {"policy": SetSize(answer_up_to=2, when_full="review"), "sets": SplitSets(alpha=0.1)},
     "sets split": {"sets": SplitSets(alpha=0.1)},
     "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
@@ -148,6 +186,8 @@ CASES = {
     "sets adaptive": {"sets": AdaptiveSets(alpha=0.1)},
     "sets regularised": {"sets": RegularisedSets(alpha=0.1, penalty=0.2, k_reg=1)},
     "sets class_conditional": {"sets": ClassConditionalSets(alpha=0.1, keep_predicted=False)},
+    "sets group_conditional": {"sets": GroupConditionalSets(alpha=0.1)},
+    "sets sampled": {"sets": SampleFrequencySets(alpha=0.1)},
     "sets class_conditional, all labels": {"sets": ClassConditionalSets(alpha=0.01)},
     **{
         f"labels {mode}": {**SETS, "label_calibrator": TopKIsotonic(mode=mode, k=3, least=60)}
@@ -155,6 +195,14 @@ CASES = {
     },
     "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
     "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
+    "limits that miss few labels": {**SETS, "predictor": MissedLabelLimit(alpha=0.2)},
+    "labels under a tree": {
+        **SETS,
+        "predictor": ClosedLabelLimits(
+            limits=MaxF1LabelLimits(),
+            tree=LabelTree(width=6, children=np.array([3.0, 2.0]), parents=np.array([2.0, 0.0])),
+        ),
+    },
 }
 
 
@@ -191,6 +239,13 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
     for name in ("confidence", "predicted", "members", "label_confidence"):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     assert take_apart(again)[0] == take_apart(selector)[0]
+    assert again.promises == selector.promises
+
+
+def test_limits_of_before_they_had_promises_are_still_read():
+    description, arrays = take_apart(fitted("a limit for each label")[0])
+    del description["predictor"]["missed_share"], description["predictor"]["n"]
+    assert put_together(description, arrays).predictor.promised is None
 
 
 def test_no_part_is_left_at_home():
@@ -198,8 +253,8 @@ def test_no_part_is_left_at_home():
         if is_dataclass(value):
             yield type(value).__name__
             value = {field.name: getattr(value, field.name) for field in fields(value)}
-        if isinstance(value, dict):
-            for item in value.values():
+        if isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
                 yield from kinds(item)
 
     travelled = {kind for case in CASES for kind in kinds(fitted(case)[0])}

@@ -7,10 +7,10 @@ from scipy.special import logit
 from scipy.stats import binom
 
 from audit.findings import calibration_report, held_out_report
-from calibration_store.fitting import TooFewRows, fit_selector, parts_of, split
+from calibration_store.fitting import TooFewRows, fit_selectors, parts_of, split
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from policies.selective_risk import SelectiveRisk
-from policies.selector import SelectorRecipe
+from policies.selector_recipe import SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.checks import InvalidInput
@@ -22,18 +22,15 @@ REPORTS = {"report": held_out_report, "cross_report": calibration_report}
 
 
 def test_parts_are_disjoint_and_every_class_is_split_alike(rows):
-    numbered = rows.rows(np.arange(len(rows)))
-    numbered.output.logits[:, 0] = np.arange(len(rows))
-    first, second = split(numbered, 0.6, np.random.default_rng(0))
-    seen = np.concatenate([first.output.logits[:, 0], second.output.logits[:, 0]])
-    assert sorted(seen) == list(range(len(rows)))
+    first, second = split(np.arange(len(rows)), rows.classes, 0.6, np.random.default_rng(0))
+    assert sorted([*first, *second]) == list(range(len(rows)))
     assert len(first) == 120
     for c in range(3):
-        assert (first.classes == c).sum() == pytest.approx(0.6 * (rows.classes == c).sum(), abs=1)
+        assert (rows.classes[first] == c).sum() == pytest.approx(0.6 * (rows.classes == c).sum(), abs=1)
 
 
 def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
-    fit = fit_selector(recipe, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+    fit = fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
     assert (fit.n_fitted, fit.n_reported) == (120, 80)
     assert fit.report["accuracy"]["n"] == 80
     for name in ("ece", "ece_before", "auroc.entropy", "prr.entropy", "coverage", "selective_risk"):
@@ -41,7 +38,10 @@ def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
 
 
 def test_the_same_seed_gives_the_same_fit(recipe, rows):
-    fits = [fit_selector(recipe, rows, report_share=0.4, rng=np.random.default_rng(7), **REPORTS) for _ in range(2)]
+    fits = [
+        fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(7), **REPORTS)
+        for _ in range(2)
+    ]
     assert fits[0].report == fits[1].report
     assert fits[0].selector.policy == fits[1].selector.policy
 
@@ -49,7 +49,9 @@ def test_the_same_seed_gives_the_same_fit(recipe, rows):
 @pytest.mark.parametrize("n", [1, 10, 30])
 def test_too_few_rows_are_refused(recipe, rows, n):
     with pytest.raises(TooFewRows, match=f"{n} labelled rows leave"):
-        fit_selector(recipe, rows.rows(np.arange(n)), report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+        fit_selectors(
+            {"m": recipe}, {"m": rows.rows(np.arange(n))}, report_share=0.4, rng=np.random.default_rng(0), **REPORTS
+        )
 
 
 def numbered(n=240, classes=3, exclusive=True):
@@ -121,7 +123,7 @@ def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on
 
 
 def assert_parts(recipe, rows, shares, apart):
-    parts = parts_of(rows, recipe, np.random.default_rng(0))
+    parts = parts_of(np.arange(len(rows)), rows.classes, [recipe], np.random.default_rng(0)).of(rows)
     held = {
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")
@@ -157,9 +159,9 @@ def test_the_promised_risk_is_kept_through_calibration(method):
         rows = LabelledOutput.of_classes(
             Output.from_logits(np.where(first, -logit(p), logit(p))[:, None]), np.where(first == right, 0, 1)
         )
-        fit = fit_selector(
-            recipe,
-            rows,
+        fit = fit_selectors(
+            {"m": recipe},
+            {"m": rows},
             report=lambda *_: {},
             cross_report=lambda *_: {},
             report_share=0.1,
@@ -183,7 +185,7 @@ def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the
     for seed in range(20):  # until the error is among the rows that are fitted
         try:
             rng = np.random.default_rng(seed)
-            fit = fit_selector(beta, few_errors, report_share=0.4, rng=rng, **REPORTS)
+            fit = fit_selectors({"m": beta}, {"m": few_errors}, report_share=0.4, rng=rng, **REPORTS)
         except InvalidInput:
             continue
         break

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from policies.cost import ChowRule, chow, chow_cost_matrix, chow_threshold
 from policies.decision import Action
-from tests.policies.conftest import assessed
+from tests.policies.conftest import assessed, graded
 from uncertainty.checks import InvalidInput
 
 
@@ -81,7 +81,7 @@ def test_bad_matrices(probs, cost):
 
 
 def test_the_rule_needs_no_data_and_says_what_the_limit_is():
-    fitted = ChowRule(error_cost=10, reject_cost=3).fit(np.array([]), np.array([]))
+    fitted = ChowRule(error_cost=10, reject_cost=3).fit(graded([], []))
     decisions = fitted.decide(assessed([0.7, 0.69, np.nan]))
     assert decisions.actions == (Action.ANSWER, Action.REVIEW, Action.REVIEW)
     assert decisions.reasons[1] == (
@@ -90,7 +90,5 @@ def test_the_rule_needs_no_data_and_says_what_the_limit_is():
 
 
 def test_where_holding_costs_more_than_an_error_everything_known_is_answered():
-    decisions = (
-        ChowRule(reject_cost=2, otherwise="abstain").fit(np.array([]), np.array([])).decide(assessed([0, np.nan]))
-    )
+    decisions = ChowRule(reject_cost=2, otherwise="abstain").fit(graded([], [])).decide(assessed([0, np.nan]))
     assert decisions.actions == (Action.ANSWER, Action.ABSTAIN)

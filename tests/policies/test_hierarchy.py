@@ -1,8 +1,16 @@
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.hierarchy import ancestors, imdrf_ancestors, up_propagate_labels, up_propagate_probs
+from policies.hierarchy import (
+    ancestors,
+    imdrf_ancestors,
+    imdrf_parents,
+    tree_over,
+    up_propagate_labels,
+    up_propagate_probs,
+)
 from uncertainty.checks import InvalidInput
 
 DIAMOND = {"d": ["b", "c"], "b": ["a"], "c": ["a"], "x": []}
@@ -104,3 +112,20 @@ def test_imdrf(code, above):
 def test_what_is_no_imdrf_code(code):
     with pytest.raises(InvalidInput):
         imdrf_ancestors(code)
+
+
+def test_codes_bring_the_links_above_them():
+    assert imdrf_parents(["A040507", "A0405", "E24"]) == {"A040507": ["A0405"], "A0405": ["A04"]}
+
+
+def test_what_lies_above_the_outputs_comes_behind_them():
+    labels, tree = tree_over(["d", "x"], DIAMOND)
+    assert labels == ("d", "x", "a", "b", "c")
+    assert tree.closed(np.eye(5, dtype=bool)[0]).tolist() == [True, False, True, True, True]
+    assert tree_over(["x"], {})[0] == ("x",)
+
+
+@pytest.mark.parametrize(("parents", "why"), [({"y": ["x"]}, "nor above one: y"), ({"x": ["x"]}, "x - x")])
+def test_a_tree_of_other_labels_is_refused(parents, why):
+    with pytest.raises(InvalidInput, match=why):
+        tree_over(["x"], parents)

@@ -68,6 +68,16 @@ def test_one_limit_for_all():
     assert fitted.of(np.array([[0.3, 0.29, 1.0]])).tolist() == [[True, False, True]]
 
 
+def test_a_label_may_have_a_limit_of_its_own():
+    fitted = GivenLabelLimit(limit=0.3, labels={2: 0.9, 0: 0.0}).fit(np.zeros((2, 3)), None)
+    assert fitted.limits.tolist() == [0.0, 0.3, 0.9]
+    for labels in ({3: 0.5}, {-1: 0.5}):
+        with pytest.raises(InvalidInput, match="there are 3 labels"):
+            GivenLabelLimit(labels=labels).fit(np.zeros((2, 3)), None)
+    with pytest.raises(InvalidInput, match="the limit of label 1"):
+        GivenLabelLimit(labels={1: 1.5})
+
+
 @pytest.mark.parametrize("recipe", [GivenLabelLimit, lambda limit: MaxF1LabelLimits(default=limit)])
 @pytest.mark.parametrize("limit", [-0.1, 1.1, float("nan"), "0.5"])
 def test_a_limit_is_a_probability(recipe, limit):

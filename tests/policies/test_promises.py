@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import beta, binom
 
 from policies.conformal import SplitSets
+from policies.graded import Graded
 from policies.label_sets import SETS
 from policies.mondrian import mondrian_quantiles, mondrian_sets
 from policies.sampled_sets import sample_conformal
@@ -158,5 +159,7 @@ def test_a_risk_just_above_the_target_is_let_through_no_more_often_than_delta(me
     broken = 0
     for _ in range(draws):
         confidence = rng.random(n)
-        broken += np.isfinite(recipe.fit(confidence, (rng.random(n) >= target + 1e-9).astype(float)).limit)
+        broken += np.isfinite(
+            recipe.fit(Graded.of_one(confidence, (rng.random(n) >= target + 1e-9).astype(float))).limit
+        )
     assert least * draws <= broken <= binom.isf(NEVER, draws, delta)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from policies.sampled_sets import sample_conformal
+from policies.label_sets import needs_of_sets, seen_by
+from policies.sampled_sets import SampleFrequencySets, sample_conformal
 from uncertainty.checks import InvalidInput
+from uncertainty.output import Output
 
 GOOD = {
     "calibration_samples": [["a", "a", "b", None], ["b", "b", "b", "b"], ["a", "b", "b", "b"]],
@@ -52,3 +54,30 @@ def test_a_quantile_of_1_admits_options_that_were_never_named():
 def test_bad_input(change):
     with pytest.raises(InvalidInput):
         sample_conformal(**{**GOOD, **change})
+
+
+def test_as_configured_they_are_the_same_sets():
+    options = ["b", "a", "c"]
+
+    def shares(samples):
+        return np.array([[row.count(option) / len(row) for option in options] for row in samples])
+
+    right = np.array([options.index(truth) for truth in GOOD["calibration_truth"]])
+    sets = SampleFrequencySets(alpha=GOOD["alpha"]).fit(shares(GOOD["calibration_samples"]), right)
+    members = sets.of(shares(GOOD["test_samples"]))
+    found = sample_conformal(**GOOD)
+    assert sets.qhat == found.qhat
+    assert [[option for option, yes in zip(options, row, strict=True) if yes] for row in members] == found.sets
+
+
+def test_repeated_passes_of_a_classifier_are_samples():
+    sets = SampleFrequencySets(alpha=0.3)
+    passes = np.array([[[0.6, 0.4], [0.1, 0.9], [0.7, 0.3], [0.8, 0.2]]])
+    output = Output(logits=np.zeros((1, 2)), probabilities=np.full((1, 2), 0.5), mc_probabilities=passes)
+    assert needs_of_sets(sets) == {"mc_probabilities"}
+    assert seen_by(sets, output).tolist() == [[0.75, 0.25]]
+
+
+def test_the_share_of_samples_of_one_input_is_at_most_1():
+    with pytest.raises(InvalidInput, match="sum to more than 1"):
+        SampleFrequencySets(alpha=0.3).fit([[0.75, 0.5]], [0])

@@ -3,7 +3,8 @@ import pytest
 
 from policies.conformal import SplitSets
 from policies.decision import Action
-from policies.selector import UNUSABLE, Parts, SelectorRecipe
+from policies.selector import UNUSABLE
+from policies.selector_recipe import Parts, SelectorRecipe
 from policies.threshold import TargetRisk
 from uncertainty.calibrators import CALIBRATORS
 from uncertainty.checks import InvalidInput

@@ -3,7 +3,7 @@ import pytest
 
 from policies.conformal import SplitSets
 from policies.decision import Action
-from policies.selector import Parts, SelectorRecipe
+from policies.selector_recipe import Parts, SelectorRecipe
 from policies.set_size import SetSize
 from tests.policies.conftest import assessed
 from uncertainty.calibrators import CALIBRATORS

@@ -13,7 +13,7 @@ from policies.threshold import (
     threshold_at_target_risk,
     told_apart,
 )
-from tests.policies.conftest import assessed
+from tests.policies.conftest import assessed, graded
 from uncertainty.checks import InvalidInput
 
 
@@ -32,7 +32,7 @@ def test_decide(confidence, action):
 
 
 def test_held_predictions_may_be_left_unreviewed():
-    decisions = GivenLimit(limit=0.5, otherwise="abstain").fit(np.array([]), np.array([])).decide(assessed([0.4]))
+    decisions = GivenLimit(limit=0.5, otherwise="abstain").fit(graded([], [])).decide(assessed([0.4]))
     assert decisions.actions == (Action.ABSTAIN,)
 
 
@@ -77,7 +77,7 @@ def test_the_review_budget_is_never_exceeded(u, rate):
 
 
 def test_a_target_that_cannot_be_met_holds_everything_and_says_so():
-    fitted = TargetRisk(max_risk=0.1).fit(np.array([0.9, 0.8]), np.array([0.0, 1.0]))
+    fitted = TargetRisk(max_risk=0.1).fit(graded([0.9, 0.8], [0.0, 1.0]))
     decisions = fitted.decide(assessed([0.99]))
     assert decisions.actions == (Action.REVIEW,)
     assert "no limit kept wrong answers within 10.00%" in decisions.reasons[0]
@@ -85,7 +85,7 @@ def test_a_target_that_cannot_be_met_holds_everything_and_says_so():
 
 def test_the_fitted_limit_is_one_of_the_confidences_exactly():
     confidence = np.array([0.93, 0.1 + 0.2, 0.7])
-    fitted = RejectionRate(rate=0.3).fit(confidence, np.ones(3))
+    fitted = RejectionRate(rate=0.3).fit(graded(confidence, np.ones(3)))
     assert fitted.limit in confidence.tolist()  # 1 - (1 - c) would not be
 
 
@@ -93,3 +93,19 @@ def test_the_fitted_limit_is_one_of_the_confidences_exactly():
 def test_a_limit_is_a_confidence(settings):
     with pytest.raises(InvalidInput):
         GivenLimit(**settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "confidence", "action", "reason"),
+    [
+        (2.0, 0.1, Action.ANSWER, "strange 2.00 is at or below 2.00, the limit in the configuration"),
+        (2.01, 0.9, Action.REVIEW, "strange 2.01 is above 2.00, the limit in the configuration"),
+        (float("nan"), 0.9, Action.REVIEW, "strange is undefined, and what is unknown is held"),
+        (1.0, float("nan"), Action.REVIEW, "the confidence is unknown, and what is unknown is held"),
+    ],
+)
+def test_a_limit_may_be_one_of_any_score(value, confidence, action, reason):
+    rule = GivenLimit(score="strange", limit=2).fit(graded([], []))
+    decisions = rule.decide(assessed([confidence], strange=[value]))
+    assert decisions.actions == (action,)
+    assert decisions.reasons == (reason,)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from review import queue
-from review.item import Status
+from review.item import Kind, Status
 from review.queue import ClaimLost, ItemNotFound
 from tests.conftest import entry
 from traffic import log
@@ -114,6 +114,20 @@ def test_enqueueing_again_changes_nothing(database, held):
     run(database, queue.enqueue, [record])
     assert run(database, queue.item, held[0]).token == claim.token
     assert len(events(database, held[0])) == 2
+
+
+def test_a_case_to_be_checked_is_worked_like_any_other(database):
+    first, second = entry(), entry(action="answer")
+    with database.transaction() as connection:
+        log.append(connection, [first, second])
+        queue.enqueue(connection, [first.record])
+        queue.enqueue(connection, [second.record], Kind.SPOT_CHECK)
+        kinds = connection.execute("select kind from review_items order by record_id").fetchall()
+    assert kinds == [("held",), ("spot_check",)]
+    run(database, queue.claim_next, "ada", lease_seconds=FOREVER)
+    claim = run(database, queue.claim_next, "ada", lease_seconds=FOREVER)
+    assert claim.record_id == second.record.id
+    assert run(database, queue.answer, claim.record_id, "ada", token=claim.token, label="7").source == "review"
 
 
 def test_lists_by_status(database, held):

@@ -1,7 +1,9 @@
 """Models that are built in seconds, and the digits' configuration with an artifact that is in force."""
 
 import asyncio
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +24,9 @@ from transformers import (
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from uuid_utils.compat import uuid7
 
+from calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
 from calibration_store.store import ArtifactStore
+from policies.threshold import Threshold
 from serve.config import Config, load_config
 from serve.fit import fit_model
 from serve.handler import Handler
@@ -31,6 +35,9 @@ from serve.http import gateway_app
 from serve.road import HostState
 from tests.conftest import ROOT, digit_rows
 from traffic.database import Database
+
+DRAW_KEY = "a key that tests know"
+RIVAL_LIMIT = 0.9999
 
 WORDS = ["[PAD]", "[UNK]", *["the", "a", "cat", "dog", "sat", "ran", "fast", "slow", "red", "blue"]]
 LABELS = {0: "bad", 1: "fair", 2: "good"}
@@ -123,6 +130,36 @@ def quickstart(digits: Path, tmp_path_factory) -> Config:
     return config
 
 
+@pytest.fixture
+def two(quickstart: Config, rival: ArtifactFiles, tmp_path: Path) -> tuple[Config, ArtifactStore, str, str]:
+    """A store of one's own with two artifacts, the first of them in force."""
+    shutil.copytree(f"{quickstart.artifacts}/digits", tmp_path / "artifacts/digits")
+    store = ArtifactStore(str(tmp_path / "artifacts"))
+    first = store.name_in_force("digits")
+    store.save("digits", rival)
+    return quickstart.model_copy(update={"artifacts": store.url}), store, first, rival.name
+
+
+@pytest.fixture(scope="session")
+def rival(quickstart: Config) -> ArtifactFiles:
+    """Another artifact for the digits: it has one score, and answers only what it is almost certain of."""
+    artifact = ArtifactStore(quickstart.artifacts).in_force("digits")
+    selector = replace(
+        artifact.selector,
+        scores={"softmax_response": artifact.selector.scores["softmax_response"]},
+        policy=Threshold(limit=RIVAL_LIMIT, meaning="the rival's limit"),
+    )
+    return pack(selector, model="digits", identity=identity_of(artifact), facts={})
+
+
+def identity_of(artifact: Artifact) -> ModelIdentity:
+    """The model that an artifact was fitted for."""
+    fitted = artifact.manifest["model"]
+    return ModelIdentity(
+        checkpoint=fitted["checkpoint"], fingerprint=fitted["fingerprint"], labels=tuple(fitted["labels"])
+    )
+
+
 class LocalHost:
     """A model host in this process, in the place of the Ray handle."""
 
@@ -132,11 +169,13 @@ class LocalHost:
         self._one_thread = ThreadPoolExecutor(1)  # as in the deployment: a model is not run from two at a time
 
     async def state(self) -> HostState:
-        return HostState(spec=self.host.spec, artifact=self.host.artifact_name, trouble=self.host.trouble)
+        return self.host.state()
 
-    async def decide(self, inputs):
+    async def decide(self, inputs, groups, draws):
         self.batches.append(len(inputs))
-        return await asyncio.get_running_loop().run_in_executor(self._one_thread, self.host.decide, inputs)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._one_thread, self.host.decide, inputs, groups, draws
+        )
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +194,7 @@ def handler(quickstart: Config, local_host: LocalHost, database: Database) -> Ha
 
 
 def make_handler(config: Config, hosts, database: Database) -> Handler:
-    return Handler(config, hosts, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
+    return Handler(config, hosts, database, clock=lambda: datetime.now(UTC), new_id=uuid7, draw_key=DRAW_KEY)
 
 
 @pytest.fixture
@@ -176,5 +215,5 @@ def clear_digit(digits: Path):
 def doubtful_digit(digits: Path, digits_host: ModelHost):
     """A digit of which the model is not sure enough."""
     inputs = [row["input"] for row in digit_rows(digits)]
-    decided = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
-    return inputs[decided.actions.index("review")]
+    (share,) = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
+    return inputs[share.decided.actions.index("review")]

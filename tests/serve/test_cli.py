@@ -1,5 +1,6 @@
 """The command line: what it prints, and that every foreseen problem is one sentence."""
 
+import functools
 import json
 import socket
 import sys
@@ -7,12 +8,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from fsspec.registry import _registry
 
+from calibration_store.artifact import ModelIdentity, pack
+from calibration_store.store import ArtifactStore
+from policies.selector import Selector
+from policies.threshold import Threshold
 from serve.cli import main
 from serve.config import BadConfig
-from serve.terminal import moment
+from serve.terminal import moment, out
 from tests.conftest import ROOT, digit_rows, entry
 from traffic import log
+from uncertainty.platt import PlattMap
+from uncertainty.scores import SCORES
 
 
 @pytest.fixture
@@ -95,6 +103,82 @@ def test_rollback(two_artifacts, demur):
     assert "rollback of" in history
     assert "too lenient" in history
     assert demur("artifacts", "rollback", "digits").startswith("demur: there is nothing to roll back to for model")
+
+
+@pytest.fixture
+def three(folder):
+    """Names of three stored artifacts that were fitted on nothing: here they only change roles."""
+    store, names = ArtifactStore("var/artifacts"), []
+    for limit in (0.5, 0.7, 0.9):
+        selector = Selector(
+            scores={"entropy": SCORES["entropy"]()},
+            confidence_score="entropy",
+            calibrator=PlattMap(a=-1.0, b=0.0),
+            policy=Threshold(limit=limit, meaning="the given limit"),
+        )
+        files = pack(
+            selector,
+            model="digits",
+            identity=ModelIdentity(checkpoint="digits", fingerprint="f" * 64, labels=tuple("0123456789")),
+            facts={"created_at": "2026-11-21T00:00:00", "n_fitted": 0, "data": {"file": "none"}, "report": {}},
+        )
+        store.save("digits", files)
+        names.append(files.name)
+    return names
+
+
+def rows(printed):
+    """The lines of a table, each as its words."""
+    return [line.replace("│", " ").split() for line in printed.splitlines() if line.startswith("│")]
+
+
+CANARY = ("--share", 0.1, "--held-between", 0.05, 0.4)
+
+
+def test_shadow_and_canary(three, demur, monkeypatch):
+    monkeypatch.setattr(out, "_width", 250)  # so that no cell is broken into lines
+    a, b, c = three
+    artifacts = functools.partial(demur, "artifacts")
+    assert artifacts("shadow", "digits", b).startswith("demur: no artifact is in force, and a shadow is judged beside")
+    artifacts("promote", "digits", a)
+    assert artifacts("shadow", "digits", b, "--why", "new limit") == f"{b} is the shadow of {a} for digits (change 2)\n"
+    assert artifacts("canary", "digits", b, *CANARY).startswith(f"demur: artifact {b} is the shadow and cannot be")
+    printed = artifacts("canary", "digits", c, *CANARY, "--max-risk", 0.05)
+    assert printed == (f"{c} is the canary for digits (change 3): 10% of traffic, 5% to 40% held, at most 5% wrong\n")
+    roles = {line[1]: " ".join(line[2:4]) for line in rows(artifacts("list"))}
+    assert roles == {a: "in force", b: "shadow 2026-11-21T00:00:00", c: "canary 10%"}
+    assert artifacts("canary", "digits", b, "--share", 2, "--held-between", 0, 1) == (
+        "demur: share is 2.0, outside (0, 1)"
+    )
+    assert artifacts("shadow", "digits", "--off") == f"{b} is no longer the shadow\n"
+    assert artifacts("promote", "digits", b) == (
+        f"{b} is in force for digits (promotion 5)\n{c} is no longer the canary\n"
+    )
+    artifacts("canary", "digits", c, *CANARY)
+    assert artifacts("rollback", "digits").endswith(f"(promotion 7), {b} no more\n{c} is no longer the canary\n")
+    artifacts("canary", "digits", c, *CANARY)
+    assert artifacts("canary", "digits", "--off", "--why", "enough") == f"{c} is no longer the canary\n"
+    printed = artifacts("history", "digits")
+    for sentence in (
+        "new limit",
+        "10% of traffic, 5% to 40% held, at most 5% wrong",
+        f"{c} is no longer the canary",
+        f"rollback of {b}",
+        "enough",
+    ):
+        assert sentence in printed
+    actions = [line[2] for line in rows(printed)]
+    assert actions == ["promote", "shadow", "canary", "shadow", "promote", "canary", "rollback", "canary", "canary"]
+    assert demur("artifacts", "canary", "digits", "--off") == "demur: there is no canary to stop"
+
+
+def test_a_store_that_cannot_be_reached(folder, demur, monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(_registry, "s3", raising=False)
+    change(folder, lambda content: content.update(artifacts="s3://bucket/artifacts"))
+    for command in (("check",), ("artifacts", "list"), ("artifacts", "shadow", "digits", "digits-1")):
+        said = demur(*command)
+        assert said.startswith("demur: the artifacts in s3://bucket/artifacts cannot be reached: Install s3fs")
 
 
 @pytest.mark.slow
@@ -182,7 +266,7 @@ def test_help_names_every_command(demur):
     for command in ("up", "check", "fit", "artifacts", "replay", "demo", "audit"):
         assert command in printed
     printed = demur("artifacts", "--help")
-    for command in ("list", "show", "history", "promote", "rollback", "compare"):
+    for command in ("list", "show", "history", "promote", "rollback", "shadow", "canary", "compare"):
         assert command in printed
 
 
@@ -195,6 +279,16 @@ def test_help_names_every_command(demur):
         (["artifacts", "promote", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["artifacts", "rollback", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "rollback", "digits"], "demur: no artifact was ever in force for model 'digits'"),
+        (["artifacts", "history", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
+        (["artifacts", "shadow", "nobody", "x"], "demur: there is no model 'nobody' in the configuration"),
+        (["artifacts", "shadow", "digits"], "demur: which artifact? give its name"),
+        (["artifacts", "shadow", "digits", "x", "--off"], "demur: which artifact? give its name"),
+        (["artifacts", "shadow", "digits", "--off"], "demur: there is no shadow to end"),
+        (["artifacts", "shadow", "digits", "x"], "demur: there is no artifact 'x' for model 'digits'"),
+        (["artifacts", "canary", "nobody", "--off"], "demur: there is no model 'nobody' in the configuration"),
+        (["artifacts", "canary", "digits"], "demur: which artifact? give its name"),
+        (["artifacts", "canary", "digits", "x", "--share", "0.1"], "demur: a canary needs bounds: give --share"),
+        (["artifacts", "canary", "digits", "--off", "--share", "0.1"], "demur: --off goes without --share"),
         (["artifacts", "compare", "digits", "x", "y"], "demur: compare on which rows? give either --since"),
         (["artifacts", "compare", "digits", "x", "y", "--since", "1d", "--data", "x"], "demur: compare on which rows?"),
         (["artifacts", "compare", "digits", "x", "y", "--until", "1d", "--data", "x"], "demur: --until goes with"),
@@ -269,3 +363,21 @@ def test_moments():
     assert moment(None) is None
     with pytest.raises(BadConfig):
         moment("soon")
+
+
+def test_check_tells_what_a_label_tree_makes_of_the_labels(folder, demur):
+    (folder / "codes").mkdir()
+    facts = {"architectures": ["BertForSequenceClassification"], "num_labels": 3}
+    (folder / "codes/config.json").write_text(json.dumps(facts))
+    model = {
+        "task": {"kind": "multilabel", "labels": ["A0101", "A01", "B0203"], "tree": "imdrf"},
+        "host": {"kind": "classifier", "checkpoint": "codes"},
+        "scores": ["binary_entropy"],
+        "confidence": {"score": "binary_entropy"},
+        "policy": {"kind": "rejection_rate", "rate": 0.1},
+    }
+    change(folder, lambda content: content["models"].update(codes=model))
+    printed = " ".join(demur("check").split())
+    assert "digits: 10 labels, /" in printed
+    tree = "codes: 4 labels in a tree of 2 roots and depth 2 (1 without an output of the model: B02), "
+    assert tree in printed

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -27,6 +28,7 @@ def test_the_quickstart_is_valid(tmp_path, monkeypatch):
     assert config.models["digits"].host.checkpoint == str(ROOT / "deploy/models/digits")
     assert config.data == ROOT / "var"
     assert config.artifacts == str(ROOT / "var/artifacts")
+    assert config.models["digits"].spot_check == 0
     assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
 
 
@@ -87,6 +89,7 @@ def digits(**changes):
         (digits(prediction_set={"penalty": 0.1}), "split has no setting 'penalty'; it takes: alpha, keep_predicted"),
         (digits(prediction_set={"kind": "regularised", "penalty": -1}), "penalty is -1.0, outside its range"),
         (digits(prediction_set={"kind": "regularised", "k_reg": -1}), "k_reg is -1; it is at least 0"),
+        (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
@@ -95,6 +98,68 @@ def digits(**changes):
 def test_a_mistake_is_named_with_its_place(tmp_path, change, why):
     content = quickstart()
     change(content)
+    with pytest.raises(BadConfig) as caught:
+        load(tmp_path, content)
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def labels(**task):
+    scores = {"scores": ["binary_entropy"], "confidence": {"score": "binary_entropy"}}
+    policy = {"kind": "rejection_rate", "rate": 0.1}
+    return digits(task={"kind": "multilabel", "labels": ["a", "b"], **task}, policy=policy, prediction_set={}, **scores)
+
+
+def test_a_label_tree_is_read_with_the_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_text("child,parent\nb,top\na,b\n")
+    (tmp_path / "pairs.json").write_text('{"b": "top", "a": ["b"]}')
+    tasks = []
+    for tree in ("pairs.csv", "pairs.json", {"b": "top", "a": ["b"]}):
+        content = quickstart()
+        labels(tree=tree, thresholds={"fixed": {"limit": 0.6, "labels": {"top": 0.2}}})(content)
+        tasks.append(load(tmp_path, content).models["digits"].task)
+    for task in tasks:
+        assert task.outputs == ("a", "b")
+        assert task.labels == ("a", "b", "top")
+        assert (task.tree.roots, task.tree.depth) == (1, 3)
+        assert task.parents_sha256 == tasks[0].parents_sha256
+        fitted = task.predictor.fit(np.zeros((1, 3)), None)
+        assert fitted.of(np.array([[0.6, 0.1, 0.1], [0.5, 0.5, 0.3]])).tolist() == [[True] * 3, [False, False, True]]
+    monkeypatch.chdir(ROOT)  # where the file is not: another process need not find it
+    again = type(tasks[0]).model_validate(tasks[0].model_dump())
+    assert again == tasks[0]
+    assert again.tree.sha256 == tasks[0].tree.sha256
+
+
+def test_imdrf_codes_are_their_own_tree(tmp_path):
+    content = quickstart()
+    labels(labels=["A040507", "E24"], tree="imdrf")(content)
+    task = load(tmp_path, content).models["digits"].task
+    assert task.labels == ("A040507", "E24", "A04", "A0405")
+    assert task.with_ancestors(["A040507"]) == ["A040507", "A04", "A0405"]
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ({"tree": "imdrf"}, "models.digits.task: tree: code is 'a'; an IMDRF code is a letter and"),
+        ({"tree": "nowhere.csv"}, "models.digits.task.tree: nowhere.csv cannot be read (No such file"),
+        ({"tree": {"a": "b", "b": "a"}}, "tree: parents go round in a circle: "),
+        ({"tree": {"a": "a"}}, "tree: parents go round in a circle: a - a"),
+        ({"tree": {"c": "a"}}, "tree: neither labels nor above one: c; take them out of the tree"),
+        ({"tree": {"a": 1}}, "models.digits.task.tree: "),
+        ({"tree": 1}, "models.digits.task.tree: "),
+        ({"kind": "multiclass", "tree": {"a": "b"}}, "tree is for multilabel tasks"),
+        ({"thresholds": {"fixed": {"labels": {"c": 0.3}}}}, "thresholds: fixed: labels: 'c' is not among task.labels"),
+        ({"thresholds": {"fixed": {"labels": {"a": 1.3}}}}, "thresholds: fixed: labels: a is 1.3, outside [0, 1]"),
+        ({"thresholds": {"fixed": {"labels": ["a"]}}}, "write a mapping from labels to their limits"),
+        ({"thresholds": {"max_f1": {"labels": {"a": 0.3}}}}, "max_f1 has no setting 'labels'; it takes: default"),
+    ],
+)
+def test_a_mistake_in_a_label_tree_is_named(tmp_path, task, why):
+    content = quickstart()
+    labels(**task)(content)
     with pytest.raises(BadConfig) as caught:
         load(tmp_path, content)
     assert why in str(caught.value)
@@ -112,3 +177,15 @@ def test_what_is_no_configuration_at_all(tmp_path, content, why):
 def test_a_missing_file_is_said():
     with pytest.raises(BadConfig, match="there is no configuration file"):
         load_config(Path("nowhere.yaml"))
+
+
+def test_a_cascade_is_of_models_with_the_same_label_tree(tmp_path):
+    content = quickstart()
+    labels(tree={"a": "b"})(content)
+    first = content["models"]["digits"]
+    task = {**first["task"], "tree": {"b": "a"}}
+    content["models"] = {"one": {**first, "escalate_to": "two"}, "two": {**first, "task": task}}
+    with pytest.raises(BadConfig, match="'two' has another task than 'one'"):
+        load(tmp_path, content)
+    content["models"]["two"] = first
+    assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]

@@ -47,7 +47,8 @@ def test_a_text_model_is_fitted_and_served_like_any_other(tiny_bert, tmp_path):
 
     store.promote("words", done.name, by="tests", why="", clock=clock)
     host = ModelHost("words", config.models["words"], store)
-    decided = host.decide(["the cat sat", "a dog ran fast"])
+    (share,) = host.decide(["the cat sat", "a dog ran fast"])
+    decided = share.decided
     assert decided.artifact == done.name
     assert set(decided.scores) == {"softmax_response", "bald", "mahalanobis"}
     assert set(decided.actions) <= {"answer", "abstain"}

@@ -9,7 +9,7 @@ REPORT = {"ece": LINE, "ece_before": LINE, "prr.entropy": LINE, "prr.confidence"
 
 @pytest.mark.parametrize(("crossfit", "said"), [({"ece": LINE}, None), ({}, "no cross-fitted values")])
 def test_numbers_and_scores_have_a_table_each_and_what_is_missing_is_said(crossfit, said):
-    fit = Fit(selector=None, n_fitted=120, n_reported=80, report=REPORT, crossfit=crossfit)
+    fit = Fit(selectors={}, n_fitted=120, n_reported=80, report=REPORT, crossfit=crossfit)
     numbers, scores = tables("toy-1", fit)
     assert list(numbers.columns[0].cells) == ["ece"]
     assert list(numbers.columns[3].cells) == ["0.1000" if crossfit else ""]

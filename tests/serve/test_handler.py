@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -11,13 +10,15 @@ import pytest
 
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
+from serve import wire
 from serve.handler import UnknownModel
 from serve.host import ModelHost
 from serve.inputs import InvalidRequest
 from serve.road import ModelNotReady
-from tests.serve.conftest import LocalHost, make_handler
+from tests.serve.conftest import DRAW_KEY, LocalHost, make_handler
 from traffic import log
 from traffic.database import DatabaseUnavailable
+from traffic.draw import Draws, limit
 from traffic.log import KeyReused
 
 
@@ -147,12 +148,12 @@ def test_a_batch_under_a_key_is_stored_item_by_item(handler, database, clear_dig
 class Broken(LocalHost):
     """A host that fails on inputs that are all zero, and hangs on those that are all one."""
 
-    async def decide(self, inputs):
+    async def decide(self, inputs, groups, draws):
         if any(pixels.max() == 0 for pixels in inputs):
             raise RuntimeError("a bug in the model")
         if any(pixels.min() == 1 for pixels in inputs):
             await asyncio.sleep(60)
-        return await super().decide(inputs)
+        return await super().decide(inputs, groups, draws)
 
 
 @pytest.fixture
@@ -236,23 +237,127 @@ def test_without_an_artifact_nothing_is_answered_until_one_is_promoted(quickstar
     assert done.record.artifact == name
 
 
-def test_a_bad_artifact_is_refused_and_the_old_one_stays(quickstart, digits_host, tmp_path):
-    name = digits_host.artifact_name
-
-    class Damaged:
-        def name_in_force(self, model):
-            return "digits-new"
-
-        def in_force(self, model):
-            artifact = ArtifactStore(quickstart.artifacts).in_force(model)
-            foreign = {**artifact.manifest, "model": {**artifact.manifest["model"], "fingerprint": "0" * 64}}
-            return replace(artifact, manifest=foreign)
-
-    host = ModelHost("digits", quickstart.models["digits"], ArtifactStore(quickstart.artifacts))
-    host._store = Damaged()
+def test_the_shadow_is_on_record_and_the_caller_sees_nothing_of_it(two, database, clear_digit, doubtful_digit):
+    config, store, first, second = two
+    host = ModelHost("digits", config.models["digits"], store)
+    handler = make_handler(config, {"digits": LocalHost(host)}, database)
+    (before,) = serve(handler, body(clear_digit))
+    assert "shadow" not in before.record.timings
+    store.shadow("digits", second, by="ada", why="", clock=lambda: datetime.now(UTC))
     host.refresh()
-    assert host.artifact_name == name
-    assert "another checkpoint" in host.trouble
+    done = serve(handler, body(clear_digit))  # alone as before: other neighbours, other last digits
+    done += serve(handler, body(doubtful_digit), body(clear_digit), keys=[None, "k"])
+    (again,) = serve(handler, body(clear_digit), keys=["k"])
+    assert again.replayed
+    assert count(database, "shadow_decisions") == 3
+    answer = wire.prediction_json(done[0].record)
+    assert {**answer, "id": 0} == {**wire.prediction_json(before.record), "id": 0}
+    for d in done:
+        with database.transaction() as connection:
+            shadow = log.find_shadow(connection, d.record.id)
+            assert log.find_one(connection, d.record.id) == d.record
+        assert d.record.artifact == first
+        assert shadow.artifact == second
+        assert shadow.prediction == d.record.prediction
+        assert "the rival's limit" in shadow.reason
+        assert d.record.timings["shadow"] > 0
+        assert second not in json.dumps(asyncio.run(handler.prediction(d.record.id)))
+    assert asyncio.run(handler.health())["models"]["digits"]["shadow"] == second
+
+
+def test_a_canary_gets_its_share_and_every_record_names_who_decided(two, database, clear_digit):
+    config, store, first, second = two
+    store.start_canary(
+        "digits", second, share=0.3, held_between=(0, 1), max_risk=None, by="", why="", clock=lambda: datetime.now(UTC)
+    )
+    host = ModelHost("digits", config.models["digits"], store)
+    handler = make_handler(config, {"digits": LocalHost(host)}, database)
+    done = serve(handler, *[body(clear_digit)] * 200)
+    of_canary = [d.record for d in done if d.record.artifact == second]
+    assert 30 < len(of_canary) < 90
+    drawn = Draws(DRAW_KEY, "canary")
+    for d in done:
+        theirs = drawn.of(str(d.record.id)) < limit(0.3)
+        assert d.record.artifact == (second if theirs else first)
+        assert ("the rival's limit" in d.record.reason) == theirs
+        assert set(d.record.scores) == (
+            {"softmax_response"} if theirs else {"softmax_response", "entropy", "mahalanobis"}
+        )
+    assert asyncio.run(handler.health())["models"]["digits"]["canary"] == {"artifact": second, "share": 0.3}
+
+
+def test_retries_under_a_key_meet_the_same_artifact(two, database, clear_digit):
+    """Even those that the database has lost: what is drawn hangs on the key, not on the id."""
+    config, store, _, second = two
+    store.start_canary(
+        "digits", second, share=0.5, held_between=(0, 1), max_risk=None, by="", why="", clock=lambda: datetime.now(UTC)
+    )
+    host = ModelHost("digits", config.models["digits"], store)
+    handler = make_handler(config, {"digits": LocalHost(host)}, database)
+    batch = json.dumps({"items": [{"model": "digits", "input": clear_digit}] * 20}).encode()
+    tries = []
+    for _ in range(3):
+        done = asyncio.run(handler.predict_batch(batch, "k"))
+        tries.append([d.record.artifact for d in done])
+        with database.transaction() as connection:
+            connection.execute("delete from idempotency_keys")
+    assert tries[0] == tries[1] == tries[2]
+    assert len(set(tries[0])) == 2  # items of one batch are drawn apart
+    assert count(database, "records") == 60
+
+
+@pytest.fixture
+def checking(quickstart, local_host, database):
+    """A handler that checks a fifth."""
+    model = quickstart.models["digits"].model_copy(update={"spot_check": 0.2})
+    config = quickstart.model_copy(update={"models": {"digits": model}})
+    return make_handler(config, {"digits": local_host}, database)
+
+
+def test_a_share_of_the_answers_is_checked_by_people(checking, database, clear_digit, doubtful_digit):
+    done = serve(checking, *[body(clear_digit)] * 200, body(doubtful_digit))
+    with database.transaction() as connection:
+        kinds = dict(connection.execute("select record_id, kind from review_items").fetchall())
+    drawn = Draws(DRAW_KEY, "spot-check")
+    for d in done:
+        selected = drawn.of(str(d.record.id)) < limit(0.2)
+        held = d.record.action == "review"
+        assert kinds.get(d.record.id) == ("held" if held else "spot_check" if selected else None)
+        assert d.record.label_probability == (1 if held else 0.2)
+        assert (wire.prediction_json(d.record)["review"] is None) == (not held)
+    assert 20 < list(kinds.values()).count("spot_check") < 65
+    drawn_one = next(record_id for record_id, kind in kinds.items() if kind == "spot_check")
+    assert asyncio.run(checking.prediction(drawn_one))["review"]["status"] == "waiting"
+
+
+def test_what_is_held_without_a_person_is_checked_as_well(quickstart, digits_host, database):
+    model = quickstart.models["digits"]
+    alone = model.model_copy(update={"policy": {**model.policy, "otherwise": "abstain"}, "spot_check": 1.0})
+    alone.__dict__.pop("recipe", None)  # it was built from the other policy
+    config = quickstart.model_copy(update={"models": {"digits": alone}})
+    (held,) = serve(make_handler(config, {"digits": Broken(digits_host)}, database), body([[0] * 8] * 8))
+    assert (held.record.action, held.record.label_probability) == ("abstain", 1)
+    with database.transaction() as connection:
+        assert connection.execute("select kind from review_items").fetchall() == [("spot_check",)]
+
+
+def test_nobody_is_drawn_where_no_spot_check_is_configured(handler, database, clear_digit):
+    done = serve(handler, *[body(clear_digit)] * 50)
+    assert {d.record.label_probability for d in done} == {0}
+    assert count(database, "review_items") == 0
+
+
+def test_the_group_goes_to_the_host_with_its_input(quickstart, local_host, database, clear_digit):
+    seen = []
+
+    class Noted(LocalHost):
+        async def decide(self, inputs, groups, draws):
+            seen.append((len(inputs), list(groups), len(draws)))
+            return await super().decide(inputs, groups, draws)
+
+    handler = make_handler(quickstart, {"digits": Noted(local_host.host)}, database)
+    serve(handler, body(clear_digit, group="a"), body(clear_digit), body(clear_digit, group="b"))
+    assert seen == [(3, ["a", None, "b"], 3)]
 
 
 def test_unknown_models_are_named(handler, clear_digit):
@@ -288,7 +393,6 @@ def test_without_a_database_nothing_is_acknowledged(handler, database, clear_dig
 def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, database, clear_digit):
     """The door lets no such group in; this is what happens if something else does one day."""
     bad = json.loads(body(clear_digit))
-    from serve import wire
 
     async def main():
         requests = [wire.PredictRequest(**bad), wire.PredictRequest(**bad)]

@@ -15,9 +15,8 @@ from transformers import BertConfig, BertForSequenceClassification
 from audit.findings import calibration_report, held_out_report
 from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
-from calibration_store.fitting import fit_selector
+from calibration_store.fitting import fit_selectors
 from calibration_store.store import ArtifactStore
-from policies.selector import POLICIES
 from serve.config import Config
 from serve.console.pages import console_app
 from serve.fit import fit_model
@@ -43,9 +42,37 @@ RULES = {
     "target_risk": {"max_risk": 0.2},
     "rejection_rate": {"rate": 0.1},
     "selective_risk": {"max_risk": 0.4, "delta": 0.2},
-    "conformal": {"answer_up_to": 1},
     "cost": {"reject_cost": 0.3},
+    "all_of": {
+        "gates": [
+            {"in_distribution": {"score": "mahalanobis", "quantile": 0.95}},
+            {"parsable": {"otherwise": "abstain"}},
+        ],
+        "rule": {"kind": "selective_risk", "max_risk": 0.4, "delta": 0.2},
+    },
 }
+"""Settings of the policies that every kind of task can have."""
+
+RULES_FOR_CLASSES = [
+    {"kind": "conformal", "answer_up_to": 1},
+    {"kind": "threshold", "score": "mahalanobis", "limit": 20},
+    {"kind": "all_of", "gates": ["set_size"], "rule": {"kind": "target_risk", "max_risk": 0.2}},
+]
+RULES_FOR_LABELS = [
+    {"kind": "risk_control", "alpha": 0.2, "spare": 1},
+    {"kind": "threshold", "limit": 0.5, "labels": {"cat": 0.9}},
+]
+
+
+def rules_for(kind):
+    """Policies that a task of this kind can have."""
+    rules = [{"kind": name, **settings} for name, settings in RULES.items()]
+    if kind == "multilabel":
+        return rules + RULES_FOR_LABELS
+    costs = {label: {other: float(label != other) for other in KINDS[kind]} for label in KINDS[kind]}
+    return [*rules, *RULES_FOR_CLASSES, {"kind": "cost", "matrix": costs, "reject_cost": 0.2}]
+
+
 FOR_CLASSES = [name for name in SCORES if ONLY_FOR.get(name, "softmax") == "softmax"]
 FOR_LABELS = [name for name in SCORES if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
 KINDS = {"binary": ["no", "yes"], "multiclass": ["bad", "fair", "good"], "multilabel": ["cat", "dog", "red", "fast"]}
@@ -96,9 +123,9 @@ def outputs(kind, n=240, seed=0):
 
 def fitted_and_stored(recipe, rows):
     """Fit, write as an artifact, read it again: what a host decides by."""
-    fit = fit_selector(
-        recipe,
-        rows,
+    fit = fit_selectors(
+        {"toy": recipe},
+        {"toy": rows},
         report=held_out_report,
         cross_report=calibration_report,
         report_share=0.4,
@@ -121,10 +148,8 @@ def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
         names = [name for name in CALIBRATORS if kind != "multilabel" or name in FOR_SHARES | {"platt"}]
         configured = [model_config(kind, confidence={**base, "calibrator": name, **right}) for name in names]
     else:
-        names = [name for name in POLICIES if kind != "multilabel" or name != "conformal"]
-        configured = [
-            model_config(kind, confidence={**base, **right}, policy={"kind": name, **RULES[name]}) for name in names
-        ]
+        names = rules_for(kind)
+        configured = [model_config(kind, confidence={**base, **right}, policy=rule) for rule in names]
     for name, config in zip(names, configured, strict=True):
         fit, selector = fitted_and_stored(config.recipe, rows)
         judged = selector.decide(fresh.output)
@@ -184,8 +209,37 @@ JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
             {"policy": {"kind": "selective_risk", "max_risk": 0.1}},
             "it needs `confidence: {right: exact}`",
         ),
-        ("multilabel", {"policy": {"kind": "conformal"}}, "conformal acts on prediction sets, which a multilabel task"),
-        ("multilabel", {"prediction_set": {"kind": "split"}}, "predicted labels are the set; leave out `kind`"),
+        ("multilabel", {"policy": {"kind": "conformal"}}, "without which a multilabel task has none"),
+        ("multilabel", {"prediction_set": {"kind": "split"}}, "'split' is not one of: risk_control"),
+        ("multilabel", {"prediction_set": {"alpha": 0.1}}, "`kind: risk_control` comes with these settings"),
+        ("multiclass", {"policy": {"kind": "risk_control"}}, "risk_control is for multilabel tasks"),
+        ("multiclass", {"policy": {"kind": "threshold", "score": "lof", "limit": 1}}, "lof is not among the scores"),
+        (
+            "multiclass",
+            {"policy": {"kind": "threshold", "labels": {"bad": 0.5}}},
+            "limits for labels are for multilabel",
+        ),
+        ("multilabel", {"policy": {"kind": "threshold", "labels": {"eel": 0.5}}}, "eel is not among the labels"),
+        ("multilabel", {"policy": {"kind": "threshold", "labels": {"cat": "0.5"}}}, "'0.5' is not a number"),
+        ("multilabel", {"policy": {"kind": "cost", "matrix": {}}}, "for tasks with one right label"),
+        ("multiclass", {"policy": {"kind": "cost", "matrix": {"bad": {}}}}, "a row of costs for each label"),
+        ("multiclass", {"policy": {"kind": "all_of", "rule": {"kind": "cost"}}}, "all_of takes `gates` and `rule`"),
+        ("multiclass", {"policy": {"kind": "all_of", "gates": [], "rule": {"kind": "cost"}}}, "write a list of gates"),
+        (
+            "multiclass",
+            {"policy": {"kind": "all_of", "gates": ["singleton"], "rule": {"kind": "cost"}}},
+            "'singleton' is not one of: in_distribution, set_size, parsable",
+        ),
+        (
+            "multiclass",
+            {"policy": {"kind": "all_of", "gates": ["parsable"], "rule": {"kind": "all_of"}}},
+            "write a policy with its `kind`, other than all_of",
+        ),
+        (
+            "multiclass",
+            {"policy": {"kind": "all_of", "gates": [{"in_distribution": {"score": "x"}}], "rule": {"kind": "cost"}}},
+            "either a `quantile` of the calibration data or a `max`",
+        ),
         ("multiclass", {"task": {"kind": "multiclass", "labels": ["a", "b"], "thresholds": "max_f1"}}, "multilabel"),
     ],
 )

@@ -3,6 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from serve.journal import MIGRATIONS, open_database
+from tests.conftest import entry
+from traffic import log
 from traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
 
 
@@ -24,6 +26,26 @@ def test_a_new_step_is_applied_to_an_old_database_once(database):
     migrate(database, steps)
     migrate(database, steps)
     assert ("traffic", 99) in applied(database)
+
+
+def test_a_record_of_last_month_is_still_read(dsn):
+    new = {("traffic", 3), ("review", 2)}
+    database = Database(dsn)
+    migrate(database, [step for step in MIGRATIONS if (step.room, step.version) not in new])
+    held = entry()
+    with database.transaction() as connection:
+        log.append(connection, [held])
+        connection.execute(
+            "insert into review_items (record_id, model, status, created_at) values (%s, 'toy', 'waiting', now())",
+            (held.record.id,),
+        )
+    migrate(database, MIGRATIONS)
+    with database.transaction() as connection:
+        assert log.find_one(connection, held.record.id) == held.record
+        assert log.find_shadow(connection, held.record.id) is None
+        assert connection.execute("select kind from review_items").fetchall() == [("held",)]
+        assert connection.execute("select steps from records").fetchall() == [(None,)]
+    database.close()
 
 
 def test_a_newer_schema_is_refused(database):

@@ -1,11 +1,14 @@
 import math
+from dataclasses import replace
 
 import pytest
+from psycopg import IntegrityError
 
+from serve.journal import open_database
 from tests.conftest import entry
 from traffic import log
 from traffic.log import KeyReused, RecordNotFound
-from traffic.record import KeyUse
+from traffic.record import KeyUse, ShadowDecision
 
 
 def use(key="k", position=0, fingerprint=b"f"):
@@ -69,3 +72,28 @@ def test_an_input_may_hold_any_character(database):
     with database.transaction() as connection:
         log.append(connection, [written])
         assert log.find_input(connection, written.record.id) == "a\u0000b \U0001f600"
+
+
+def test_what_the_shadow_decided_is_read_as_it_was_written(database):
+    shadow = ShadowDecision(
+        artifact="toy-2", prediction=["a", "b"], confidence=0.5, action="answer", reason="enough", prediction_set=["a"]
+    )
+    unsure = replace(shadow, prediction=None, confidence=None, action="review", prediction_set=[])
+    first, second, none = (replace(entry(), shadow=told) for told in (shadow, unsure, None))
+    for _ in range(2):  # writing again changes nothing
+        with database.transaction() as connection:
+            log.append(connection, [first, second, none])
+    with database.transaction() as connection:
+        assert [log.find_shadow(connection, e.record.id) for e in (first, second, none)] == [shadow, unsure, None]
+
+
+def test_the_key_of_draws_is_made_once(database, dsn):
+    with database.transaction() as connection:
+        key = log.draw_key(connection)
+    again = open_database(dsn)
+    with again.transaction() as connection:
+        assert log.draw_key(connection) == key
+        with pytest.raises(IntegrityError):
+            connection.execute("insert into draw_key (key) values ('another one')")
+    again.close()
+    assert len(key) == 64

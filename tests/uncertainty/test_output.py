@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 
 from uncertainty.checks import InvalidInput
+from uncertainty.label_tree import LabelTree
 from uncertainty.output import Output
+
+TREE = LabelTree(width=3, children=np.array([0.0, 2.0]), parents=np.array([2.0, 1.0]))
 
 
 def test_softmax_does_not_overflow_and_is_exact_in_float64():
@@ -31,3 +34,19 @@ def test_joining_and_taking_rows_are_inverse():
 def test_parts_of_different_batches_do_not_make_one():
     with pytest.raises(InvalidInput, match="lengths differ: logits 4, probabilities 4, embedding 3"):
         Output.from_logits(np.zeros((4, 2)), embedding=np.zeros((3, 5)))
+
+
+def test_under_a_tree_no_label_is_more_probable_than_what_lies_above_it():
+    logits = np.random.default_rng(0).normal(size=(50, 2)) * 10
+    mc_logits = logits[:, None] + np.random.default_rng(1).normal(size=(50, 4, 2))
+    plain = Output.from_logits(logits, link="sigmoid", mc_logits=mc_logits)
+    closed = Output.from_logits(logits, link="sigmoid", mc_logits=mc_logits, tree=TREE)
+    for name in ("logits", "probabilities", "mc_probabilities"):
+        raw, risen = getattr(plain, name), getattr(closed, name)
+        np.testing.assert_array_equal(risen[..., 0], raw[..., 0])  # nothing lies below it
+        np.testing.assert_array_equal(risen[..., 2], raw[..., 0])  # which the model has no output for
+        np.testing.assert_array_equal(risen[..., 1], raw.max(axis=-1))
+    assert closed.usable().all()
+    assert Output.from_logits([[np.nan, 0.0]], link="sigmoid", tree=TREE).usable().tolist() == [False]
+    with pytest.raises(InvalidInput, match="exclude each other"):
+        Output.from_logits(logits, tree=TREE)

@@ -1,0 +1,51 @@
+"""Models that are asked in turn until one answers: what comes of a batch in the end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.decision import Action
+from policies.judgement import Judgement
+from uncertainty.checks import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The last word about each row."""
+
+    judgement: Judgement
+    """Of the model that answered or, where none did, of the last one that was asked."""
+
+    by: NDArray[np.intp]
+    """[n], which one that was, counted from 0."""
+
+    def of(self, values: Sequence[Array]) -> Array:
+        """[n, ...], from the values [n, ...] of each model, those of the one that had the last word."""
+        return np.stack(values)[self.by, np.arange(len(self.by))]
+
+
+def last_words(judgements: Mapping[str, Judgement]) -> Ended:
+    """Join what the models of a cascade, in turn, say about the same rows. A single model has the last word itself.
+
+    Scores that not all of them have are NaN where another model had the word.
+    """
+    judged = list(judgements.values())
+    by = np.zeros(len(judged[0]), dtype=np.intp)
+    for model, judgement in enumerate(judged):
+        escalated = np.array([action is Action.ESCALATE for action in judgement.decisions.actions], dtype=bool)
+        by = np.where((by == model) & escalated, model + 1, by)
+    if len(judged) == 1:
+        return Ended(judgement=judged[0], by=by)
+    names = list(dict.fromkeys(name for judgement in judged for name in judgement.scores))
+    ended = _with_scores(judged[0], names)
+    for model, judgement in enumerate(judged[1:], start=1):
+        rows = by == model
+        ended = ended.replaced(rows, _with_scores(judgement, names).rows(rows))
+    return Ended(judgement=ended, by=by)
+
+
+def _with_scores(judgement: Judgement, names: list[str]) -> Judgement:
+    undefined = np.full(len(judgement), np.nan)
+    return replace(judgement, scores={name: judgement.scores.get(name, undefined) for name in names})

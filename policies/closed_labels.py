@@ -1,0 +1,45 @@
+"""Predicted labels that bring their ancestors: with a limit for each label, a child may reach its own alone."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from policies.label_thresholds import LabelThresholds
+from policies.promise import Promise
+from uncertainty.checks import Array, Mask
+from uncertainty.label_tree import LabelTree
+
+
+class LabelLimits(Protocol):
+    """Limits as they are configured, before they have seen data."""
+
+    def fit(self, probabilities: Any, targets: Any) -> LabelThresholds: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedLabels:
+    """Fitted limits under a tree."""
+
+    limits: LabelThresholds
+    tree: LabelTree
+
+    @property
+    def promised(self) -> Promise | None:
+        return self.limits.promised
+
+    def of(self, probabilities: Array) -> Mask:
+        """Return [n, L], True where a label or one below it reaches its limit.
+
+        Labels are only added, so of those that hold no more are missed than the limits alone would miss.
+        """
+        return self.tree.closed(self.limits.of(probabilities))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedLabelLimits:
+    """The same as it is configured. What it is fitted to must be closed under the tree already."""
+
+    limits: LabelLimits
+    tree: LabelTree
+
+    def fit(self, probabilities: Any, targets: Any) -> ClosedLabels:
+        return ClosedLabels(limits=self.limits.fit(probabilities, targets), tree=self.tree)

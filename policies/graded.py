@@ -1,0 +1,79 @@
+"""Labelled rows as a rule sees them when it is fitted: how sure each model was, and how right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncertainty.checks import Array, InvalidInput, same_length
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """`n` rows and S models that are asked in turn until one is sure enough: a single one, unless there is a cascade.
+
+    A limit stands for the whole road of a row: each model answers from it on, and what counts is the answer of the
+    first that does.
+    """
+
+    confidence: Array
+    """[n, S], calibrated. NaN where a model must not answer whatever the limit is: a gate is shut, or nothing known."""
+
+    quality: Array
+    """[n, S], how right each prediction was, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        same_length(confidence=self.confidence, quality=self.quality)
+        if self.confidence.ndim != 2 or self.confidence.shape != self.quality.shape:
+            raise InvalidInput(f"confidence is {self.confidence.shape}, quality {self.quality.shape}; both are [n, S]")
+
+    @classmethod
+    def of_one(cls, confidence: Array, quality: Array) -> "Graded":
+        """The rows [n] of a single model."""
+        return cls(confidence=np.asarray(confidence)[:, None], quality=np.asarray(quality)[:, None])
+
+    @classmethod
+    def in_turn(cls, models: "list[Graded]") -> "Graded":
+        """The same rows, as a cascade of these models sees them."""
+        return cls(
+            confidence=np.concatenate([one.confidence for one in models], axis=1),
+            quality=np.concatenate([one.quality for one in models], axis=1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @property
+    def models(self) -> int:
+        return int(self.confidence.shape[1])
+
+    @property
+    def surest(self) -> Array:
+        """[n], the highest confidence of any model: a row is answered at every limit up to it. -inf: at none."""
+        return self._reached()[:, -1]
+
+    def at(self, limits: Array) -> tuple[NDArray[np.intp], Array]:
+        """For each of `limits` [J]: how many rows are answered, and how much of their quality is missing, summed up."""
+        reached = self._reached()
+        before = np.concatenate([np.full((len(self), 1), -np.inf), reached[:, :-1]], axis=1)
+        loss = 1 - self.quality
+        n_answered = len(self) - np.searchsorted(np.sort(reached[:, -1]), limits, side="left")
+        # at a limit t, the model answers whose running maximum is the first to come up to t
+        lost = np.zeros(len(limits))
+        for model in range(self.models):
+            lost += _sum_from(reached[:, model], loss[:, model], limits)
+            if model:
+                lost -= _sum_from(before[:, model], loss[:, model], limits)
+        return n_answered.astype(np.intp), lost
+
+    def _reached(self) -> Array:
+        """[n, S], the highest confidence so far."""
+        known = np.where(np.isnan(self.confidence), -np.inf, self.confidence)
+        return np.asarray(np.maximum.accumulate(known, axis=1))
+
+
+def _sum_from(values: Array, weights: Array, limits: Array) -> Array:
+    """[J], the sum of the weights of all values at or above each limit."""
+    order = np.argsort(values)
+    sums = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    return np.asarray(sums[np.searchsorted(values[order], limits, side="left")])

@@ -1,0 +1,103 @@
+"""Sets of labels that miss few of those that hold (conformal risk control), and a rule that acts on them."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from policies.decision import Action, Assessed, Decisions
+from policies.graded import Graded
+from policies.missed_labels import LIMITS, shares_missed
+from policies.promise import Promise
+from policies.risk_control import conformal_risk_control
+from policies.threshold import UNKNOWN, Otherwise
+from uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsAbove:
+    """Every label whose probability reaches `limit`; with probabilities that are closed upwards in a label tree, the
+    sets are closed as well."""
+
+    alpha: float
+    limit: float
+    """0 rules out nothing: too few rows were fitted for another."""
+
+    n: int
+    keep_predicted: bool = True
+
+    @property
+    def promise(self) -> str:
+        return f"with at most {100 * self.alpha:g}% of the right labels missed"
+
+    @property
+    def promised(self) -> Promise:
+        return Promise(
+            share="of the labels that hold are missing from the set",
+            target=self.alpha,
+            delta=None,
+            n=self.n,
+            feasible=self.limit > 0,
+        )
+
+    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - one limit for all groups
+        """Return [n, L], True where the label is not ruled out; False where its probability is NaN."""
+        return np.asarray(probabilities >= self.limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissedLabelSets:
+    """`risk_control`: the highest limit at which the expected share of a row's labels that are missed is at most
+    `alpha` (Angelopoulos et al. 2022)."""
+
+    alpha: float = 0.1
+    keep_predicted: bool = True
+
+    def __post_init__(self) -> None:
+        fraction("alpha", real_number("alpha", self.alpha), open_low=True, open_high=True)
+
+    def fit(self, probabilities: Any, truth: Any, groups: Any = None) -> LabelsAbove:  # noqa: ARG002
+        missed = shares_missed(probabilities, truth, LIMITS)
+        found = conformal_risk_control(missed, -LIMITS, self.alpha)
+        limit = -found.setting if found.feasible else 0.0
+        return LabelsAbove(alpha=self.alpha, limit=limit, n=len(missed), keep_predicted=self.keep_predicted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissedLabels:
+    """`risk_control`: answer where at most `spare` labels besides the predicted ones cannot be ruled out.
+
+    What the sets promise is said of all rows together, not of those that are answered.
+    """
+
+    spare: int = 0
+    otherwise: Otherwise = "review"
+
+    certifies: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
+    acts_on_sets: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        whole_number("spare", self.spare)
+
+    def fit(self, rows: Graded) -> "MissedLabels":  # noqa: ARG002 - the sets are fitted, not the rule
+        return self
+
+    def decide(self, assessed: Assessed) -> Decisions:
+        more = assessed.more_labels
+        if more is None:
+            raise InvalidInput("the rule acts on prediction sets, and there are none")
+        known = ~np.isnan(assessed.confidence)
+        return Decisions.where(
+            known & (more <= self.spare),
+            reasons=[
+                self._reason(count, assessed.set_promise) if sure else UNKNOWN
+                for count, sure in zip(more.tolist(), known.tolist(), strict=True)
+            ],
+            otherwise=Action(self.otherwise),
+        )
+
+    def _reason(self, more: int, promise: str) -> str:
+        labels = "no further label" if more == 0 else "1 further label" if more == 1 else f"{more} further labels"
+        held = "" if more <= self.spare else f", and {self.spare or 'none'} may be left open"
+        return f"{labels} cannot be ruled out {promise}{held}"

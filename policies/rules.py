@@ -1,0 +1,66 @@
+"""The rules that can be configured: what is answered, given how sure the model is."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from policies.cheapest_label import CostLimit
+from policies.cost import ChowRule
+from policies.decision import Assessed, Decisions
+from policies.graded import Graded
+from policies.label_limits import GivenLabelLimits, LabelLimits
+from policies.missed_label_sets import MissedLabels
+from policies.selective_risk import SelectiveRisk
+from policies.set_size import SetSize
+from policies.threshold import GivenLimit, RejectionRate, ScoreLimit, TargetRisk, Threshold
+
+
+class Policy(Protocol):
+    """A fitted rule."""
+
+    @property
+    def otherwise(self) -> str:
+        """What becomes of what is not answered."""
+        ...
+
+    def decide(self, assessed: Assessed) -> Decisions: ...
+
+
+class PolicyRecipe(Protocol):
+    """A rule as it is configured, before it has seen data."""
+
+    @property
+    def otherwise(self) -> str: ...
+
+    @property
+    def certifies(self) -> bool:
+        """Whether it promises a risk from counted errors: then it must see rows that nothing else was fitted on."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The scores that it looks at, beside the confidence."""
+        ...
+
+    def fit(self, rows: Graded) -> Policy: ...
+
+
+POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
+    "threshold": GivenLimit,
+    "target_risk": TargetRisk,
+    "rejection_rate": RejectionRate,
+    "selective_risk": SelectiveRisk,
+    "conformal": SetSize,
+    "risk_control": MissedLabels,
+    "cost": ChowRule,
+}
+
+FITTED_POLICIES = (Threshold, ScoreLimit, LabelLimits, SetSize, MissedLabels, CostLimit)
+"""What an artifact may hold in the place of a policy."""
+
+WITH_LABELS = {"threshold": ("labels", GivenLabelLimits), "cost": ("matrix", CostLimit)}
+"""Rules that are other ones when this setting, which names labels, is given."""
+
+
+def acts_on_sets(recipe: object) -> bool:
+    """Whether a rule reads the size of the prediction set, and so cannot do without sets."""
+    return bool(getattr(recipe, "acts_on_sets", False))

@@ -1,0 +1,179 @@
+"""A selector as it is configured, and how it is fitted, alone or as one of a cascade."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from policies import prediction
+from policies.all_of import AllOf, behind, fitted_gates, passing
+from policies.decision import Assessed
+from policies.graded import Graded
+from policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
+from policies.prediction import MostProbable, Predictor, PredictorRecipe
+from policies.rules import PolicyRecipe, acts_on_sets
+from policies.selector import Selector, all_scores, needs_of
+from policies.threshold import Threshold
+from uncertainty.calibrators import CalibratorRecipe, fit_calibrator
+from uncertainty.checks import Array, InvalidInput
+from uncertainty.combination import CombinationRecipe
+from uncertainty.correctness import QUALITIES
+from uncertainty.label_confidence import LabelCalibratorRecipe
+from uncertainty.output import LabelledOutput, Need
+from uncertainty.scores import ScoreRecipe, learns
+
+NO_RULE = Threshold(limit=np.inf, meaning="no rule is fitted yet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Labelled rows, apart as far as what is fitted later must not be fitted on what was fitted on before."""
+
+    statistics: LabelledOutput
+    """For the scores and the predictor."""
+
+    mixing: LabelledOutput
+    """For the combinations of scores."""
+
+    calibration: LabelledOutput
+    """For the calibrator, the prediction sets and the gates."""
+
+    rule: LabelledOutput
+    """For the rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectorRecipe:
+    """A selector as it is configured, before it has seen data."""
+
+    scores: Mapping[str, ScoreRecipe]
+    confidence_score: str
+    calibrator: CalibratorRecipe
+    policy: PolicyRecipe | AllOf
+    predictor: PredictorRecipe = field(default_factory=MostProbable)
+    right: str = "exact"
+    """Which of `QUALITIES` says how right a prediction was."""
+
+    combinations: Mapping[str, CombinationRecipe] = field(default_factory=dict)
+    sets: PredictionSetsRecipe | None = None
+    """None where the predicted labels are the set."""
+
+    label_calibrator: LabelCalibratorRecipe | None = None
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return needs_of(self.scores) | needs_of_sets(self.sets)
+
+    @property
+    def rule(self) -> PolicyRecipe:
+        """The policy without its gates."""
+        return self.policy.rule if isinstance(self.policy, AllOf) else self.policy
+
+    @property
+    def scores_learn(self) -> bool:
+        """Whether a score that others build on has something to fit: it finds the rows that it was fitted on less
+        strange than new ones, so nothing must be fitted on its values there."""
+        sources = {source for mix in self.combinations.values() for source in mix.sources}
+        return any(learns(score) for name, score in self.scores.items() if name in sources | self._decisive)
+
+    @property
+    def predictor_learns(self) -> bool:
+        """Whether the predicted labels hang on something that is fitted: everything after is fitted to how right they
+        are."""
+        return prediction.learns(self.predictor)
+
+    @property
+    def combination_learns(self) -> bool:
+        """Whether the confidence or the policy reads a combination, which is fitted itself."""
+        return bool(self._decisive & set(self.combinations))
+
+    @property
+    def decision_learns(self) -> bool:
+        """Whether a score that the confidence or the policy reads is fitted in any way."""
+        return self.combination_learns or any(
+            learns(score) for name, score in self.scores.items() if name in self._decisive
+        )
+
+    @property
+    def _decisive(self) -> frozenset[str]:
+        return self.policy.reads | {self.confidence_score}
+
+    def fit(self, parts: Parts) -> Selector:
+        """Fit each thing on its part.
+
+        The calibrator may share rows with a rule that certifies nothing: a calibrator is monotone in its score, so
+        which limit is chosen depends on the order of the rows alone. What the result is worth must be measured on
+        other rows in any case.
+        """
+        return fit_in_turn({"": self}, {"": parts})[0]
+
+    def without_rule(self, parts: Parts) -> Selector:
+        """Fit everything but the policy."""
+        if self.sets is None and acts_on_sets(self.policy):
+            raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
+        for rows in (parts.statistics, parts.mixing, parts.calibration, parts.rule):
+            bad = int((~rows.output.usable()).sum())
+            if bad:
+                raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
+        predictor = self.predictor.fit(parts.statistics.output.probabilities, parts.statistics.truth)
+
+        def quality(rows: LabelledOutput) -> Array:
+            return self.quality(predictor, rows)
+
+        scores = {name: recipe.fit(parts.statistics, quality(parts.statistics)) for name, recipe in self.scores.items()}
+        to_mix = {name: score.of(parts.mixing.output) for name, score in scores.items()} if self.combinations else {}
+        mixed = {name: mix.fit(to_mix, quality(parts.mixing)) for name, mix in self.combinations.items()}
+
+        rows = parts.calibration
+        u = all_scores(scores, mixed, rows.output)[self.confidence_score]
+        sets = None
+        if self.sets:
+            right = rows.classes if rows.exclusive else rows.truth
+            groups = None if rows.groups is None else rows.groups.tolist()
+            sets = self.sets.fit(seen_by(self.sets, rows.output), right, groups)
+        return Selector(
+            scores=scores,
+            combinations=mixed,
+            confidence_score=self.confidence_score,
+            calibrator=fit_calibrator(self.calibrator, u, quality(rows), rows),
+            policy=NO_RULE,
+            predictor=predictor,
+            sets=sets,
+            label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
+        )
+
+    def quality(self, predictor: Predictor, rows: LabelledOutput) -> Array:
+        """How right each prediction was, [n], from 0 to 1."""
+        return QUALITIES[self.right](predictor.of(rows.output.probabilities), rows.truth)
+
+
+def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts]) -> list[Selector]:
+    """Fit models, by name, that are asked in turn until one answers: the rule of the first decides for all of them.
+
+    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on the road
+    that a row takes in the end, so what it promises is said of the answers that leave the cascade, whichever model
+    gave them. A model's gates are its own.
+    """
+    names = list(recipes)
+    rule = recipes[names[0]].rule
+    drafts = [recipes[name].without_rule(parts[name]) for name in names]
+    gates = [
+        fitted_gates(recipes[name].policy, _assessed(draft, parts[name].calibration))
+        for name, draft in zip(names, drafts, strict=True)
+    ]
+    graded = []
+    for name, draft, own in zip(names, drafts, gates, strict=True):
+        rows = parts[name].rule
+        assessed = _assessed(draft, rows)
+        confidence = np.where(passing(own, assessed), assessed.confidence, np.nan)
+        graded.append(Graded.of_one(confidence, recipes[name].quality(draft.predictor, rows)))
+    fitted = rule.fit(Graded.in_turn(graded))
+    return [
+        replace(draft, policy=behind(own, fitted), asks_next=following)
+        for draft, own, following in zip(drafts, gates, [*names[1:], ""], strict=True)
+    ]
+
+
+def _assessed(draft: Selector, rows: LabelledOutput) -> Assessed:
+    groups: Sequence[str | None] | None = None if rows.groups is None else rows.groups.tolist()
+    return draft.assess(rows.output, *draft.labels(rows.output, groups))

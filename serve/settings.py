@@ -1,0 +1,57 @@
+"""Settings as they are written in the configuration, turned into parts, and what is wrong with them put into words."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+
+def complaint(error: ValidationError) -> str:
+    """What pydantic found, as one sentence for each mistake."""
+    return "; ".join(
+        ": ".join(filter(None, (".".join(str(step) for step in mistake["loc"]), _in_words(mistake))))
+        for mistake in error.errors()
+    )
+
+
+def _in_words(mistake: Mapping[str, Any]) -> str:
+    if mistake["type"] == "extra_forbidden":
+        return "this key is not known; check its spelling and its place"
+    text = str(mistake["msg"]).removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def named(place: str, entry: str | dict[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings of an entry that is a name, or one name with its settings."""
+    if isinstance(entry, str):
+        return entry, {}
+    if len(entry) != 1:
+        raise ValueError(
+            f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`"
+        )
+    return next(iter(entry.items()))
+
+
+def part(
+    place: str,
+    table: Mapping[str, Callable[..., Any]],
+    name: Any,
+    settings: dict[str, Any],
+    *,
+    also: Iterable[str] = (),
+) -> Any:
+    """Build what a table offers under this name, from settings whose names and types are checked."""
+    if name not in table:
+        raise ValueError(f"{place}: {name!r} is not one of: {', '.join((*table, *also))}")
+    kind = table[name]
+    offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []
+    for setting in settings:
+        if setting not in offered:
+            raise ValueError(f"{place}: {name} has no setting {setting!r}; it takes: {', '.join(offered) or 'none'}")
+    if not isinstance(kind, type):
+        return kind()
+    try:
+        return TypeAdapter(kind).validate_python(settings)
+    except ValidationError as error:
+        raise ValueError(f"{place}: {name}: {complaint(error)}") from None

@@ -1,0 +1,71 @@
+"""Whatever is put in the place of an argument of a function for audits: our own error."""
+
+from typing import Any
+
+import pytest
+
+from tests.golden.registry_audit import ENTRIES
+from tests.golden.test_refusals import NEVER
+from traffic.draw import InvalidDraw
+from uncertainty.checks import InvalidInput
+
+SAMPLE = {"labelled": [1, 0], "probability": [1, 0.5]}
+RECORDS = {"errors": [1, None], **SAMPLE, "floor": 0.5, "delta": 0.05}
+GOOD: dict[str, dict[str, Any]] = {
+    "audit.spot_check": {"key": "k", "record_id": "r", "probability": 0.5, "purpose": "p"},
+    "audit.allocate": {"confidence": [0.5, 0.7], "budget": 1, "floor": 0.01},
+    "audit.label_weights": SAMPLE,
+    "audit.completion_weights": {
+        "selected": [1, 1],
+        "completed": [1, 0],
+        "probability": [1, 0.5],
+        "strata": ["a", "a"],
+    },
+    "audit.missing_bounds": {"errors": [1, None], "selected": [1, 1], "completed": [1, 0], "probability": [1, 0.5]},
+    "audit.weighted_mean": {"values": [1, None], "weights": [2, 0]},
+    "audit.aipw_mean": {"predicted": [0.1, 0.2], "outcome": [1, None], **SAMPLE, "delta": 0.05},
+    "audit.effective_n": {"weights": [1, 2]},
+    "audit.hajek_interval": {"values": [1, None], "weights": [2, 0], "delta": 0.05},
+    "audit.wilson": {"k": 1, "n": 3, "delta": 0.05},
+    "audit.clopper_pearson": {"k": 1, "n": 3, "delta": 0.05},
+    "audit.labels_needed": {"max_risk": 0.02, "delta": 0.05, "errors": 1},
+    "audit.evidence": {
+        "outcome": [1, None],
+        "weights": [2, 0],
+        "min_labelled": 30,
+        "min_effective": 20,
+        "min_events": 5,
+    },
+    "audit.bootstrap": {
+        "metric": "weighted_mean",
+        "inputs": {"values": [1, 0], "weights": [1, 1]},
+        "resamples": [[0, 1]],
+        "clusters": ["a", "b"],
+        "delta": 0.05,
+    },
+    "audit.risk_monitor": {**RECORDS, "target": 0.1, "direction": "above", "start": "any", "stakes": [0.5]},
+    "audit.risk_sequence": RECORDS,
+    "audit.running_risk_sequence": RECORDS,
+    "audit.psi": {"reference": [1, 2, 3], "current": [1, 2], "n_bins": 2},
+    "audit.ks": {"reference": [1, 2, 3], "current": [1, 2]},
+    "audit.conformal_p_values": {"reference": [1, 2, 3], "stream": [1, 2], "uniforms": [0.5, 0.1]},
+    "audit.exchangeability_martingale": {"p_values": [0.5, 0.1], "jump": 0.01, "delta": 0.05},
+    "audit.label_shift": {"confusion": [[0.5, 0.1], [0.1, 0.3]], "predicted": [1, 2]},
+}
+OPTIONAL = {("audit.bootstrap", "clusters"), ("audit.risk_monitor", "stakes")}
+TEXTS = {("audit.spot_check", name) for name in ("key", "record_id", "purpose")}
+
+
+def test_every_function_is_here() -> None:
+    assert GOOD.keys() == ENTRIES.keys()
+
+
+@pytest.mark.parametrize("fn", GOOD)
+def test_nothing_else_than_our_own_error(fn: str) -> None:
+    ENTRIES[fn](**GOOD[fn])
+    for name in GOOD[fn]:
+        for bad in NEVER:
+            if (bad is None and (fn, name) in OPTIONAL) or (bad == "x" and (fn, name) in TEXTS):
+                continue
+            with pytest.raises((InvalidInput, InvalidDraw)):
+                ENTRIES[fn](**{**GOOD[fn], name: bad})

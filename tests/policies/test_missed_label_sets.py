@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from policies.decision import Action
+from policies.missed_label_sets import MissedLabels, MissedLabelSets
+from tests.policies.conftest import assessed
+from uncertainty.checks import InvalidInput
+
+
+def draw(rng, n, labels=8):
+    """Labels that hold with the probabilities that are given."""
+    p = rng.beta(0.4, 1.2, size=(n, labels))
+    return p, rng.random(p.shape) < p
+
+
+@pytest.mark.slow
+def test_few_labels_are_missed_on_average_and_the_sets_are_not_larger_than_needed():
+    rng = np.random.default_rng(0)
+    p, truth = draw(rng, 20_000)
+    shares, sizes = [], []
+    for _ in range(150):
+        sets = MissedLabelSets(alpha=0.1).fit(*draw(rng, 200))
+        members = sets.of(p)
+        shares.append(((truth & ~members).sum(axis=1) / np.maximum(truth.sum(axis=1), 1)).mean())
+        sizes.append(members.sum(axis=1).mean())
+    assert np.mean(shares) <= 0.1 + 3 * np.std(shares) / np.sqrt(150)
+    assert np.mean(shares) > 0.085  # with 200 rows the last step of the limit costs about a hundredth
+    best = next(
+        limit
+        for limit in np.arange(1000, -1, -1) / 1000
+        if ((truth & (p < limit)).sum(axis=1) / np.maximum(truth.sum(axis=1), 1)).mean() <= 0.1
+    )
+    assert np.mean(sizes) <= 1.15 * (p >= best).sum(axis=1).mean()  # beside who knows the best limit
+
+
+def test_too_few_rows_rule_nothing_out_and_promise_nothing():
+    sets = MissedLabelSets(alpha=0.01).fit(*draw(np.random.default_rng(0), 50))
+    assert sets.of(np.zeros((1, 8))).all()
+    assert not sets.promised.feasible
+    assert MissedLabelSets(alpha=0.1).fit(*draw(np.random.default_rng(0), 50)).promised.feasible
+
+
+def test_an_unknown_probability_is_in_no_set():
+    sets = MissedLabelSets(alpha=0.2).fit(*draw(np.random.default_rng(0), 50))
+    assert not sets.of(np.full((1, 8), np.nan)).any()
+
+
+@pytest.mark.parametrize(
+    ("spare", "more", "confidence", "action", "reason"),
+    [
+        (0, 0, 0.9, Action.ANSWER, "no further label cannot be ruled out at 1% error"),
+        (0, 1, 0.9, Action.REVIEW, "1 further label cannot be ruled out at 1% error, and none may be left open"),
+        (2, 2, 0.9, Action.ANSWER, "2 further labels cannot be ruled out at 1% error"),
+        (2, 3, 0.9, Action.REVIEW, "3 further labels cannot be ruled out at 1% error, and 2 may be left open"),
+        (2, 0, np.nan, Action.REVIEW, "the confidence is unknown, and what is unknown is held"),
+    ],
+)
+def test_decide(spare, more, confidence, action, reason):
+    decided = MissedLabels(spare=spare).decide(assessed([confidence], more_labels=[more]))
+    assert decided.actions == (action,)
+    assert decided.reasons == (reason,)
+
+
+def test_settings_and_sets_are_needed():
+    with pytest.raises(InvalidInput, match="there are none"):
+        MissedLabels().decide(assessed([0.5]))
+    with pytest.raises(InvalidInput):
+        MissedLabels(spare=-1)
+    with pytest.raises(InvalidInput):
+        MissedLabelSets(alpha=0.0)

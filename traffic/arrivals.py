@@ -1,0 +1,64 @@
+"""What has come in about the decisions of one artifact since a moment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from traffic.database import Connection
+from traffic.record import Answer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrived:
+    """A decision, as far as it takes to count it."""
+
+    id: UUID
+    created_at: datetime
+    action: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """An answer whose truth is known."""
+
+    prediction: Answer | None
+    outcome: Answer
+    label_probability: float
+
+
+def arrived(
+    connection: Connection, model: str, artifact: str, *, since: datetime, until: datetime, after: Arrived | None
+) -> list[Arrived]:
+    """The decisions of an artifact in [since, until) that come after one that is known already, in order of time."""
+    rows = connection.execute(
+        "select id, created_at, action from records"
+        " where model = %(model)s and artifact = %(artifact)s and created_at >= %(since)s and created_at < %(until)s"
+        " and (%(last_at)s::timestamptz is null or (created_at, id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
+        " order by created_at, id",
+        {
+            "model": model,
+            "artifact": artifact,
+            "since": since if after is None else after.created_at,  # lets the index skip what is known
+            "until": until,
+            "last_at": None if after is None else after.created_at,
+            "last_id": None if after is None else after.id,
+        },
+    ).fetchall()
+    return [Arrived(id=row[0], created_at=row[1], action=row[2]) for row in rows]
+
+
+def checked(connection: Connection, model: str, artifact: str, *, since: datetime) -> Sequence[Checked]:
+    """The answers of an artifact since then that were drawn for a label and have one, in the order in which their first
+    labels came."""
+    rows = connection.execute(
+        "select r.prediction, o.label, r.label_probability from records r join lateral ("
+        "   select (array_agg(label order by id desc))[1] as label, min(id) as first from outcomes"
+        "   where record_id = r.id and source = 'review'"
+        " ) o on o.first is not null"
+        " where r.model = %s and r.artifact = %s and r.created_at >= %s and r.action = 'answer'"
+        "   and r.label_probability > 0"
+        " order by o.first",
+        (model, artifact, since),
+    ).fetchall()
+    return [Checked(prediction=row[0], outcome=row[1], label_probability=row[2]) for row in rows]

@@ -1,0 +1,79 @@
+"""What was decided in force and what in the shadow about the same records, as columns."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traffic.database import Connection
+from traffic.record import Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of two artifacts that decided about the same `n` records."""
+
+    predictions: list[Answer | None]
+    actions: list[str]
+    confidence: NDArray[np.float64]
+    """[n], NaN where it was unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShadowedTraffic:
+    """Records of one model that one artifact decided in the shadow, in order of time, with their latest outcomes."""
+
+    ids: list[str]
+    artifacts: list[str | None]
+    """Who decided what the caller was told: the artifact in force at the time, or a canary."""
+
+    told: Side
+    shadow: Side
+    label_probability: NDArray[np.float64]
+    """[n], the chance that a person was asked, as it stood when the record was written."""
+
+    outcomes: list[Answer | None]
+    """None where nobody has said what is true."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_shadowed(
+    connection: Connection,
+    model: str,
+    shadow: str,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> ShadowedTraffic:
+    """Return the records decided in [since, until) about which the artifact `shadow` decided as well."""
+    rows = connection.execute(
+        "select r.id, r.artifact, r.label_probability, o.label,"
+        "       r.prediction, r.action, r.confidence, s.prediction, s.action, s.confidence"
+        " from records r join shadow_decisions s on s.record_id = r.id left join lateral ("
+        "   select label from outcomes where record_id = r.id order by id desc limit 1"
+        " ) o on true"
+        " where r.model = %(model)s and s.artifact = %(shadow)s"
+        "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
+        "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
+        " order by r.created_at, r.id",
+        {"model": model, "shadow": shadow, "since": since, "until": until},
+    ).fetchall()
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
+    return ShadowedTraffic(
+        ids=[str(value) for value in columns[0]],
+        artifacts=list(columns[1]),
+        label_probability=np.array(columns[2], dtype=np.float64),
+        outcomes=list(columns[3]),
+        told=_side(*columns[4:7]),
+        shadow=_side(*columns[7:]),
+    )
+
+
+def _side(
+    predictions: tuple[Answer | None, ...], actions: tuple[str, ...], confidence: tuple[float | None, ...]
+) -> Side:
+    # None becomes NaN
+    return Side(predictions=list(predictions), actions=list(actions), confidence=np.array(confidence, dtype=np.float64))
