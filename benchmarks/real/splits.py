@@ -21,6 +21,11 @@ def splits(predictions: Predictions, *, times: int = TIMES, seed: int = SEED) ->
     groups, folds = predictions.groups, predictions.folds
     if folds is not None:
         return [_apart(groups, np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
+    return halves(groups, times=times, seed=seed)
+
+
+def halves(groups: Index, *, times: int, seed: int = SEED) -> list[Split]:
+    """`times` random halves of the distinct `groups` [n]."""
     names = np.unique(groups)
     rng = np.random.default_rng(seed)
     chosen = [rng.permutation(names)[: len(names) // 2] for _ in range(times)]

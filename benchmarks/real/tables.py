@@ -32,7 +32,7 @@ def tables(sources: Sequence[Source], measured: Sequence[Measurement]) -> dict[s
     scored = [m for m in one_label if m.scores]
     return {
         "data": _data(sources, measured),
-        "verdicts": _table(("asked", "of", "found"), verdicts(measured)),
+        "verdicts": table(("asked", "of", "found"), verdicts(measured)),
         "calibration": _calibration(one_label),
         "in full": _in_full([m for m in one_label if m.model in IN_FULL]),
         "labels": _labels([m for m in measured if not m.exclusive]),
@@ -53,7 +53,7 @@ def _data(sources: Sequence[Source], measured: Sequence[Measurement]) -> str:
         left_out = sum(m.left_out for m in own)
         treated = source.treatment + (f" ({left_out} in all)" if left_out else "")
         rows.append((source.name, str(len(own)), count, source.group, treated, source.origin, source.licence))
-    return _table(("data", "models", "rows of each", "kept together", "what the reader does", "from", "licence"), rows)
+    return table(("data", "models", "rows of each", "kept together", "what the reader does", "from", "licence"), rows)
 
 
 def _calibration(measured: Sequence[Measurement]) -> str:
@@ -64,7 +64,7 @@ def _calibration(measured: Sequence[Measurement]) -> str:
         before, isotonic = m.calibrators[BEFORE], m.calibrators["isotonic"]
         ends = (_plain(isotonic["floor"]), _plain(before["PRR"]), _plain(isotonic["PRR"]))
         rows.append((m.data, m.model, _plain(before["accuracy"]), *errors, *ends))
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _in_full(measured: Sequence[Measurement]) -> str:
@@ -73,7 +73,7 @@ def _in_full(measured: Sequence[Measurement]) -> str:
         for m in measured
         for name, values in m.calibrators.items()
     ]
-    return _table(("model", "calibrator", *METRICS), rows)
+    return table(("model", "calibrator", *METRICS), rows)
 
 
 def _labels(measured: Sequence[Measurement]) -> str:
@@ -85,7 +85,7 @@ def _labels(measured: Sequence[Measurement]) -> str:
                 for k in KS
             ]
             rows.append((name, *(text for cell in cells for text in cell)))
-    return _table(("calibrator", *(f"{metric}@{k}" for k in KS for metric in ("ECE", "floor", "P"))), rows)
+    return table(("calibrator", *(f"{metric}@{k}" for k in KS for metric in ("ECE", "floor", "P"))), rows)
 
 
 def _other_metrics(measured: Sequence[Measurement]) -> str:
@@ -95,7 +95,7 @@ def _other_metrics(measured: Sequence[Measurement]) -> str:
         for m in measured
         for name, values in m.calibrators.items()
     ]
-    return _table(("calibrator", *columns), rows)
+    return table(("calibrator", *columns), rows)
 
 
 def _ranking(measured: Sequence[Measurement]) -> str:
@@ -116,7 +116,7 @@ def _ranking(measured: Sequence[Measurement]) -> str:
     short = [SHORT.get(name, name) for name in names]
     header = [f"{metric} {name}" for metric in ("PRR", "ECE", "ECE iso.") for name in short]
     refused = [f"PRR {SHORT[name]}, refusals wrong" for name in WITH_REFUSALS]
-    return _table(("model", *header, "floor SR", *refused), rows)
+    return table(("model", *header, "floor SR", *refused), rows)
 
 
 def _scores(measured: Sequence[Measurement]) -> str:
@@ -126,7 +126,7 @@ def _scores(measured: Sequence[Measurement]) -> str:
         for m in measured
         for name, values in m.scores.items()
     ]
-    return _table(("model", "score", *columns), rows)
+    return table(("model", "score", *columns), rows)
 
 
 def _with_sd(value: Spread, digits: int = 3) -> str:
@@ -137,6 +137,6 @@ def _plain(value: Spread, digits: int = 3) -> str:
     return f"{value.mean:.{digits}f}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -18,6 +18,7 @@ from benchmarks.real.label_confidence import measure as measure_labels
 from benchmarks.real.measurement import measure as measure_all
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions, many_labels, one_label
+from benchmarks.real.promise_tables import promise_tables
 from benchmarks.real.ranking import measure as measure_scores
 from benchmarks.real.splits import splits
 from benchmarks.real.tables import tables
@@ -216,7 +217,7 @@ def test_tables_replace_only_what_is_between_their_markers():
 
 
 def test_the_document_shows_every_table():
-    names = tables([], [])
+    names = {**tables([], []), **promise_tables([])}
     with_tables((ROOT / "docs/evidence.md").read_text(), names)
 
 
@@ -239,6 +240,13 @@ def test_with_some_data_it_measures_that_and_writes_no_page(tmp_path, capsys):
     assert "| medical questions | qwen |" in printed
     assert evidence.main(["--data", str(tmp_path), "--write", str(page)]) == 1
     assert page.read_text() == "as it was"
+
+
+def test_what_to_compare_with_may_be_missing(tmp_path, capsys, monkeypatch):
+    write_medical_questions(tmp_path)
+    monkeypatch.setattr(evidence.peers, "are_installed", lambda: False)
+    assert evidence.main(["--data", str(tmp_path)]) == 0
+    assert evidence.peers.INSTALL in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not medical_questions.SOURCE.is_in(DATA), reason="the stored model outputs are not here")
