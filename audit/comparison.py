@@ -4,13 +4,14 @@
 reviewer who saw the current answer is biased towards it: only blind verdicts compare fairly.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import bdtr
 
+from audit.weighted_rows import at, column_of, mean_of, row_weights
 from uncertainty.checks import Array, InvalidInput, Mask, finite, one_of, outcomes, same_length
 
 ACTIONS = ("answer", "review")
@@ -58,14 +59,14 @@ class DecisionFlips:
 def paired_difference(loss_current: Any, loss_shadow: Any, weights: Any) -> float:
     """Weighted mean of the shadow's loss less the current one's, [n] each; below 0 favours the shadow. NaN without a
     label."""
-    w = _weights(weights)
-    current, shadow = (_column(name, x) for name, x in (("loss_current", loss_current), ("loss_shadow", loss_shadow)))
+    w = row_weights(weights)
+    current, shadow = (column_of(name, x) for name, x in (("loss_current", loss_current), ("loss_shadow", loss_shadow)))
     same_length(loss_current=current, loss_shadow=shadow, weights=w)
     known = w > 0
     if not known.any():
         return np.nan
-    losses = [finite(name, _at(x, known)) for name, x in (("loss_current", current), ("loss_shadow", shadow))]
-    return _mean(losses[1] - losses[0], w[known])
+    losses = [finite(name, at(x, known)) for name, x in (("loss_current", current), ("loss_shadow", shadow))]
+    return mean_of(losses[1] - losses[0], w[known])
 
 
 def mcnemar(current_correct: Any, shadow_correct: Any) -> McNemar:
@@ -87,11 +88,11 @@ def decision_flips(current: Any, shadow: Any, current_correct: Any, shadow_corre
     Correctness [n] is 1 or 0. What the shadow would answer and the current one holds is fully labelled where held
     records are reviewed, which makes `review_answer` the most useful cell.
     """
-    w = _weights(weights)
+    w = row_weights(weights)
     first, second = _answered("current", current), _answered("shadow", shadow)
     right = {
-        "current_correct": _column("current_correct", current_correct),
-        "shadow_correct": _column("shadow_correct", shadow_correct),
+        "current_correct": column_of("current_correct", current_correct),
+        "shadow_correct": column_of("shadow_correct", shadow_correct),
     }
     same_length(current=first, shadow=second, **right, weights=w)
     known = w > 0
@@ -99,7 +100,7 @@ def decision_flips(current: Any, shadow: Any, current_correct: Any, shadow_corre
     for name, column in right.items():
         loss = np.zeros(len(w))
         if known.any():
-            loss[known] = 1 - outcomes(name, _at(column, known))
+            loss[known] = 1 - outcomes(name, at(column, known))
         losses.append(loss)
     return flips_of(first, second, losses[0], losses[1], w)
 
@@ -114,47 +115,19 @@ def flips_of(current: Mask, shadow: Mask, current_loss: Array, shadow_loss: Arra
                 n=int(inside.sum()),
                 share=float(inside.mean()),
                 n_labelled=int((weights[inside] > 0).sum()),
-                current_risk=_mean(current_loss[inside], weights[inside]),
-                shadow_risk=_mean(shadow_loss[inside], weights[inside]),
+                current_risk=mean_of(current_loss[inside], weights[inside]),
+                shadow_risk=mean_of(shadow_loss[inside], weights[inside]),
             )
     return DecisionFlips(
         cells=cells,
-        current=Answering(coverage=float(current.mean()), risk=_mean(current_loss[current], weights[current])),
-        shadow=Answering(coverage=float(shadow.mean()), risk=_mean(shadow_loss[shadow], weights[shadow])),
+        current=Answering(coverage=float(current.mean()), risk=mean_of(current_loss[current], weights[current])),
+        shadow=Answering(coverage=float(shadow.mean()), risk=mean_of(shadow_loss[shadow], weights[shadow])),
     )
 
 
-def _mean(values: Array, weights: Array) -> float:
-    if not (weights > 0).any():
-        return np.nan
-    share = weights / weights.max()  # so that neither tiny nor huge weights leave the range of floats
-    return float(values @ share / share.sum())
-
-
-def _weights(values: Any) -> Array:
-    w = finite("weights", values)
-    if w.min() < 0:
-        raise InvalidInput("weights holds a number below 0")
-    return w
-
-
-def _column(name: str, values: Any) -> list[Any]:
-    """One value for each record, not looked at yet."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise InvalidInput(f"{name} is {values!r}, not a list")
-    try:
-        return list(values)
-    except TypeError:  # an array without an axis
-        raise InvalidInput(f"{name} is {values!r}, not a list") from None
-
-
-def _at(column: list[Any], rows: Mask) -> list[Any]:
-    return [value for value, inside in zip(column, rows.tolist(), strict=True) if inside]
-
-
 def _answered(name: str, actions: Any) -> Mask:
-    column = _column(name, actions)
-    if not column:
+    column = column_of(name, actions)
+    if not len(column):
         raise InvalidInput(f"{name} is empty")
     for action in column:
         one_of(name, action, ACTIONS)

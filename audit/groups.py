@@ -13,7 +13,7 @@ from audit.categories import from_list, grouped
 from audit.discrimination import error_roc_auc, roc_auc
 from audit.predictive_quality import macro_f1
 from audit.selective import n_rc_auc, prr, rc_auc
-from uncertainty.checks import InvalidInput, one_of, whole_number
+from uncertainty.checks import InvalidInput, one_of, same_length, whole_number
 
 METRICS: dict[str, Callable[..., float]] = {
     "ece": ece,
@@ -46,7 +46,8 @@ def groupwise(metric: str, groups: Any, inputs: Mapping[str, Any], *, min_n: int
     one_of("metric", metric, tuple(METRICS))
     function, least = METRICS[metric], whole_number("min_n", min_n, least=1)
     codes, names = grouped("groups", groups)
-    columns, options = _split(function, inputs, len(codes))
+    columns, options = split_inputs(function, inputs)
+    same_length(groups=codes, **columns)
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     values = {}
@@ -56,8 +57,8 @@ def groupwise(metric: str, groups: Any, inputs: Mapping[str, Any], *, min_n: int
     return values
 
 
-def _split(
-    function: Callable[..., float], inputs: Mapping[str, Any], n: int
+def split_inputs(
+    function: Callable[..., float], inputs: Mapping[str, Any]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The inputs that have one entry a row, and the others."""
     try:
@@ -69,7 +70,4 @@ def _split(
         for name, values in inputs.items()
         if isinstance(values, list | tuple | np.ndarray)
     }
-    for name, column in columns.items():
-        if len(column) != n:
-            raise InvalidInput(f"lengths differ: groups {n}, {name} {len(column)}")
     return columns, {name: value for name, value in inputs.items() if name not in columns}

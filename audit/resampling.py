@@ -1,11 +1,18 @@
-"""The percentile bootstrap (Efron 1979; METHODS 9.3), of statistics that are made of sums over rows."""
+"""The percentile bootstrap (Efron 1979; METHODS 9.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uncertainty.checks import Array, snapped_floor
+from audit.categories import grouped
+from audit.comparison import paired_difference
+from audit.groups import METRICS as UNWEIGHTED
+from audit.groups import split_inputs
+from audit.weighted_rows import weighted_mean
+from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number, same_length, snapped_floor
 
 REPLICATES = 1_999
 CELLS_AT_A_TIME = 1 << 22
@@ -13,6 +20,13 @@ CELLS_AT_A_TIME = 1 << 22
 
 MOST_UNDEFINED = 0.05
 """With a larger share of undefined replicates there is no interval."""
+
+
+METRICS: dict[str, Callable[..., float]] = {
+    **UNWEIGHTED,
+    "weighted_mean": weighted_mean,
+    "paired_difference": paired_difference,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +37,69 @@ class Interval:
     upper: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class BootstrapInterval:
+    """The metric of all rows, its interval (NaN where there is none), and of how many replicates it is undefined."""
+
+    estimate: float
+    lower: float
+    upper: float
+    n_undefined: int
+
+
+def bootstrap(
+    metric: str, inputs: Mapping[str, Any], resamples: Any, clusters: Any = None, delta: Any = 0.05
+) -> BootstrapInterval:
+    """Compute a metric again on each of the samples [B], lists of positions of all rows, labelled or not.
+
+    `inputs` are the metric's arguments: lists and arrays are split by row, anything else is passed on. With `clusters`
+    [n], such as patients, positions are those of clusters in the order in which they first appear, and all rows of a
+    drawn one enter. For sums over rows `resampled` is faster.
+    """
+    one_of("metric", metric, tuple(METRICS))
+    fraction("delta", real_number("delta", delta), open_low=True, open_high=True)
+    function = METRICS[metric]
+    columns, options = split_inputs(function, inputs)
+    if not columns:
+        raise InvalidInput("inputs has no list")
+    n = same_length(**columns)
+    members: Sequence[NDArray[np.intp]] | None = None
+    if clusters is not None:
+        codes, names = grouped("clusters", clusters)
+        same_length(clusters=codes, **columns)
+        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        n = len(names)
+    values = []
+    for sample in _samples(resamples, n):
+        rows = sample if members is None else np.concatenate([members[position] for position in sample])
+        values.append(function(**{name: column[rows] for name, column in columns.items()}, **options))
+    replicates = np.array(values, dtype=np.float64)
+    interval = percentile_interval(replicates, delta=delta)
+    return BootstrapInterval(
+        estimate=function(**columns, **options),
+        lower=interval.lower,
+        upper=interval.upper,
+        n_undefined=int(np.isnan(replicates).sum()),
+    )
+
+
+def _samples(resamples: Any, n: int) -> list[NDArray[np.intp]]:
+    if not isinstance(resamples, Sequence | np.ndarray) or isinstance(resamples, str | bytes) or not len(resamples):
+        raise InvalidInput("resamples is not a list of lists of positions")
+    samples = []
+    for sample in resamples:
+        try:
+            positions = np.asarray(sample)
+        except ValueError as error:
+            raise InvalidInput(f"resamples holds something else than lists: {error}") from None
+        if positions.ndim != 1 or positions.dtype.kind not in "iu" or not positions.size:
+            raise InvalidInput("resamples holds something else than lists of positions, or an empty one")
+        if positions.min() < 0 or positions.max() >= n:
+            raise InvalidInput(f"resamples holds a position outside 0 to {n - 1}")
+        samples.append(positions)
+    return samples
+
+
 def resampled(
     columns: Array,
     statistic: Callable[[Array], Array],
@@ -30,10 +107,10 @@ def resampled(
     rng: np.random.Generator,
     replicates: int = REPLICATES,
 ) -> Array:
-    """Return [replicates, s]: the statistic on as many samples, each of `n` rows drawn with replacement.
+    """Return [replicates, s]: a statistic made of sums over rows, on samples of `n` rows drawn with replacement.
 
-    `statistic` takes sums over rows, [b, p] from `columns` [n, p], and returns [b, s]: a sample enters by how often
-    each row was drawn, so no row is ever copied.
+    `statistic` takes the sums, [b, p] from `columns` [n, p], and returns [b, s]: a sample enters by how often each row
+    was drawn, so no row is ever copied.
     """
     n = len(columns)
     block = max(1, CELLS_AT_A_TIME // n)

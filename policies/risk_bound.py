@@ -1,5 +1,6 @@
 """How large an error rate may be, given the errors that were counted (Clopper & Pearson 1934, one side)."""
 
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -45,3 +46,20 @@ def labels_without_error(max_risk: float, delta: float) -> int:
     fraction("delta", real_number("delta", delta), open_low=True, open_high=True)
     # the slack keeps 0.25 at a rate of 0.5 at 2 labels where rounding would ask for 3
     return max(1, int(np.ceil(np.log(delta * (1 + 1e-9)) / np.log1p(-max_risk))))
+
+
+def labels_needed(max_risk: float, delta: float = 0.05, errors: int = 0) -> int:
+    """Return the smallest n for which n labels with so many errors show a rate of at most `max_risk`, but for `delta`:
+    P(Bin(n, max_risk) <= errors) <= delta."""
+    wrong = whole_number("errors", errors)
+    fewest = labels_without_error(max_risk, delta)
+    if wrong == 0:
+        return fewest
+
+    def enough(n: int) -> bool:
+        return bool(binomial_p_values(wrong, n, max_risk) <= delta * (1 + 1e-9))
+
+    high = fewest + wrong  # more errors ask for more labels, and n = errors is never enough
+    while not enough(high):
+        high *= 2
+    return bisect_left(range(high), True, lo=wrong, key=enough)

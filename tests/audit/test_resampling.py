@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from audit import resampling
-from audit.resampling import percentile_interval, resampled
+from audit.resampling import bootstrap, percentile_interval, resampled
+from uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,57 @@ def test_samples_are_rows_drawn_with_replacement(monkeypatch):
     np.testing.assert_allclose(
         resampled(columns, lambda sums: sums, rng=np.random.default_rng(1), replicates=30), whole
     )
+
+
+def test_the_bootstrap_of_sums_and_of_a_metric_are_the_same():
+    rng = np.random.default_rng(0)
+    values, weights = rng.random(40), rng.integers(0, 3, size=40)
+    rows = np.random.default_rng(1).integers(40, size=(199, 40))
+    found = bootstrap("weighted_mean", {"values": values, "weights": weights}, rows, delta=0.1)
+    want = percentile_interval(
+        resampled(
+            np.column_stack([values * weights, weights]).astype(float),
+            lambda sums: sums[:, :1] / sums[:, 1:],
+            rng=np.random.default_rng(1),
+            replicates=199,
+        )[:, 0],
+        delta=0.1,
+    )
+    assert (found.lower, found.upper) == pytest.approx((want.lower, want.upper))
+    assert found.estimate == pytest.approx(values @ weights / weights.sum())
+    assert found.n_undefined == 0
+
+
+def test_all_rows_of_a_drawn_cluster_enter():
+    inputs = {"values": [0, 1, 0, 1, 1], "weights": [1, 1, 1, 1, 0]}
+    found = bootstrap(
+        "weighted_mean", inputs, [[0], [1], [2]] * 7, clusters=["b", "a", "b", "a", "c"], delta=0.1
+    )  # b: 0; a: 1; c: no label
+    assert found.n_undefined == 7
+    assert np.isnan(found.lower)
+    found = bootstrap("weighted_mean", inputs, [[0], [1], [0, 1]] * 7, clusters=["b", "a", "b", "a", "c"], delta=0.1)
+    assert (found.estimate, found.lower, found.upper) == (0.5, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metric": "unknown"},
+        {"inputs": {"values": [1]}},
+        {"inputs": {"values": [1, 0], "weights": [1]}},
+        {"inputs": {"values": 1, "weights": 1}},
+        {"resamples": []},
+        {"resamples": [[0], []]},
+        {"resamples": [[2]]},
+        {"resamples": [[-1]]},
+        {"resamples": [[0.0]]},
+        {"resamples": [[True]]},
+        {"clusters": ["a"]},
+        {"delta": 0},
+    ],
+)
+def test_what_cannot_be_resampled(changes):
+    good = {"metric": "weighted_mean", "inputs": {"values": [1, 0], "weights": [1, 1]}, "resamples": [[0, 1]]}
+    bootstrap(**good)
+    with pytest.raises(InvalidInput):
+        bootstrap(**{**good, **changes})

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from policies import conformal, threshold
+from tests.golden.registry_audit import ENTRIES as AUDIT
 from tests.golden.registry_classifiers import ENTRIES as CLASSIFIERS
 from tests.golden.registry_comparison import ENTRIES as COMPARISON
 from tests.golden.registry_decisions import ENTRIES as DECISIONS
@@ -26,4 +27,5 @@ REGISTRY: dict[str, Callable[..., Any]] = {
     **METRICS,
     **DECISIONS,
     **COMPARISON,
+    **AUDIT,
 }

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from policies.risk_bound import binomial_p_values, binomial_upper_bound, labels_without_error
+from policies.risk_bound import binomial_p_values, binomial_upper_bound, labels_needed, labels_without_error
 
 DELTAS = st.floats(1e-6, 0.5)
 
@@ -69,3 +69,18 @@ def test_the_promise_holds():
     counts = rng.binomial(80, 0.1, size=2000)
     broken = np.mean([binomial_upper_bound(int(k), 80, 0.1) < 0.1 for k in counts])
     assert broken <= 0.1 + 3 * np.sqrt(0.09 / 2000)
+
+
+@settings(deadline=None)
+@given(st.floats(0.005, 0.95), st.floats(1e-4, 0.5), st.integers(0, 20))
+def test_labels_needed_inverts_the_bound(max_risk, delta, errors):
+    n = labels_needed(max_risk, delta, errors)
+    assert binomial_upper_bound(errors, n, delta) <= max_risk + 1e-9
+    assert n == errors + 1 or binomial_upper_bound(errors, n - 1, delta) > max_risk - 1e-12
+
+
+def test_more_errors_ask_for_more_labels():
+    needed = [labels_needed(0.02, errors=errors) for errors in range(4)]
+    assert needed == [149, 236, 313, 386]
+    with pytest.raises(ValueError, match="errors"):
+        labels_needed(0.02, errors=-1)
