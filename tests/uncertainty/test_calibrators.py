@@ -140,10 +140,8 @@ def test_platt_on_log_odds_can_leave_a_calibrated_probability_as_it_is():
 def test_a_row_of_weight_three_counts_like_three_rows(name, settings):
     rng = np.random.default_rng(4)
     times = rng.choice([1, 3], size=120)
-    logits = rng.normal(size=(120, 3)) * 2
-    rows = LabelledOutput.of_classes(Output.from_logits(logits), rng.integers(3, size=120))
-    u = 1 - rows.output.probabilities.max(axis=1)
-    quality = (rows.output.probabilities.argmax(axis=1) == rows.classes).astype(float)
+    rows = labelled(n=120)
+    u, quality = scored(rows)
     recipe = CALIBRATORS[name](**settings)
     copied = np.repeat(np.arange(120), times)
     weighted = fit_calibrator(recipe, u, quality, replace(rows, weights=times / 7))
