@@ -75,15 +75,15 @@ def too_few(
         if len(scarce) == len(counts):
             of_each = f" of some {each}" if each else ""
             why = (
-                f"{place}with {max(counts):,} labelled rows{of_each} for them, prediction sets at {100 * alpha:g}% error"
+                f"{place}with {max(counts):,} labelled rows{of_each}, prediction sets at {100 * alpha:g}% error"
                 f" rule out no label; {needed:,} would do:"
                 f" {advice.label(needed, lambda rows: len(rows.counted))}{of_each}, or allow more error"
             )
             found.append(Shortfall(of="sets", why=why))
         elif scarce:
             remarks.append(
-                f"{place}{len(scarce)} of {len(counts)} {each}s have fewer than the {needed:,} rows that prediction sets"
-                f" at {100 * alpha:g}% error take for each; there they rule nothing out"
+                f"{place}{len(scarce)} of {len(counts)} {each}s have fewer than the {needed:,} rows that their"
+                f" prediction sets take at {100 * alpha:g}% error, and rule nothing out"
             )
     return found, remarks
 
@@ -92,8 +92,8 @@ def _of_rule(rule: Any, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
     if not hasattr(rule, "labels_needed") or len(apart.rule) >= (needed := rule.labels_needed()):
         return []
     why = (
-        f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}% wrong"
-        f" answers at {100 * (1 - rule.delta):g}% confidence; {needed:,} without an error would allow it:"
+        f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}%"
+        f" wrong answers at {100 * (1 - rule.delta):g}% confidence; {needed:,} without an error would allow it:"
         f" {advice.label(needed, lambda rows: len(rows.rule))}"
     )
     return [Shortfall(of="rule", why=why)]

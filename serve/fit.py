@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit.findings import calibration_report, held_out_report
+from audit.held_out import calibration_report, held_out_report
 from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selectors
 from calibration_store.store import ArtifactStore

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from audit.findings import calibration_report, held_out_report
+from audit.held_out import calibration_report, held_out_report
 from calibration_store.fitting import fit_selectors
 from calibration_store.rows_apart import TooFewRows, parts_of, split
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits

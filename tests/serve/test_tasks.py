@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.findings import calibration_report, held_out_report
+from audit.held_out import calibration_report, held_out_report
 from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
