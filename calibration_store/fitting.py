@@ -1,7 +1,7 @@
 """The fitting run: labelled output in, a fitted selector and a report on rows it has not seen out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ class Fit:
     crossfit: Mapping[str, Any]
     """Of the first model's calibrator alone: each of the rows that it was fitted on, by one that was fitted without its
     fold. Empty where too few of them are wrong for that."""
+
+    ranking: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By model, how the score behind its confidence ranks the errors among the reported rows."""
 
     shortfalls: Sequence[Shortfall] = ()
     """What the rows cannot carry. Such a fit holds everything, or goes by a score that tells nothing."""
@@ -104,18 +107,20 @@ def fit_selectors(
     ended = last_words(judged)
     qualities = {name: recipes[name].quality(selectors[name].predictor, held_out[name]) for name in names}
     right = ended.of(list(qualities.values()))
-    if rank_report:
-        for name in names:
-            found, said = at_chance(
-                _named(name, recipes), rank_report(qualities[name] == 1, _ranking_score(selectors[name], judged[name]))
-            )
-            short, remarks = [*short, *found], [*remarks, *said]
+    ranking = {}
+    for name in names:
+        if rank_report is None:
+            break
+        ranking[name] = rank_report(qualities[name] == 1, _ranking_score(selectors[name], judged[name]))
+        found, said = at_chance(_named(name, recipes), ranking[name])
+        short, remarks = [*short, *found], [*remarks, *said]
     return Fit(
         selectors=selectors,
         n_fitted=apart.n_fitted,
         n_reported=len(apart.reported),
         report=report(ended.judgement, _as_ended(ended, list(held_out.values())), right),
         crossfit=_crossfit(listed[0], selectors[names[0]], apart, rows[names[0]], cross_report, rng),
+        ranking=ranking,
         shortfalls=[*short, *_broken(selectors[names[0]], short)],
         remarks=remarks,
         n_plain=None if first.weights is None else apart.n_plain,

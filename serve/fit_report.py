@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from calibration_store.fitting import Fit
+from serve.manifest import replicates_of_ranks
 
 SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "RC-AUC", "ti_95": "TI@95"}
 
@@ -14,15 +15,26 @@ def tables(name: str, fit: Fit) -> list[Table]:
     """The numbers of the confidence and its decisions, and one line for each score."""
     lines = fit.report
     numbers = Table(title=f"{name}: on {fit.n_reported} rows that the fit of {fit.n_fitted} has not seen")
+    captions = []
+    if any(_ends(line) for line in lines.values()):
+        captions.append(
+            "in brackets: 95% intervals, exact where rows are counted, else from resampled rows"
+            f" ({replicates_of_ranks(fit)} samples where ranks matter)"
+        )
     if not fit.crossfit:
-        numbers.caption = "no cross-fitted values: too few wrong predictions to fit the calibrator without each fold"
+        captions.append("no cross-fitted values: too few wrong predictions to fit the calibrator without each fold")
+    numbers.caption = "\n".join(captions) or None
     numbers.add_column("what")
     for column in ("value", "before calibration", "cross-fitted", "n"):
         numbers.add_column(column, justify="right")
     for what, line in lines.items():
         if "." not in what and not what.endswith("_before"):
             numbers.add_row(
-                what, _value(lines, what), _value(lines, f"{what}_before"), _value(fit.crossfit, what), str(line["n"])
+                what,
+                _value(lines, what, interval=" "),
+                _value(lines, f"{what}_before"),
+                _value(fit.crossfit, what),
+                str(line["n"]),
             )
 
     scores = Table(title="the scores")
@@ -31,12 +43,37 @@ def tables(name: str, fit: Fit) -> list[Table]:
     for title in shown.values():
         scores.add_column(title, justify="right")
     for score in (what.removeprefix("prr.") for what in lines if what.startswith("prr.")):
-        scores.add_row(score, *(_value(lines, f"{metric}.{score}") for metric in shown))
+        scores.add_row(score, *(_value(lines, f"{metric}.{score}", interval="\n") for metric in shown))
     return [numbers, scores]
 
 
-def _value(lines: Mapping[str, Any], name: str) -> str:
+def sentences(fit: Fit) -> list[str]:
+    """What is promised, and on what it rests."""
+    said = []
+    for model, promise in fit.promises:
+        place = f"{model}: " if len(fit.selectors) > 1 else ""
+        counted = f", {promise.errors:,} of the answered ones wrong" if promise.errors is not None else ""
+        bound = f"; upper bound {100 * promise.bound:.3g}%" if promise.bound is not None else ""
+        said.append(f"Promise: {place}{promise.statement} (from {promise.n:,} labelled rows{counted}{bound}).")
+    if fit.n_plain is not None:
+        said.append(
+            f"Rows stand for unequal numbers of records: {fit.n_plain:,} are left after thinning to a plain sample, and all"
+            " that is promised and reported is counted on these; the calibrator was fitted on all, by their weights."
+        )
+    return said
+
+
+def _value(lines: Mapping[str, Any], name: str, *, interval: str | None = None) -> str:
+    """The value and, behind `interval`, its ends in brackets if there are any."""
     if name not in lines:
         return ""
-    value = lines[name]["value"]
-    return "undefined" if value is None else f"{value:.4f}"
+    value, ends = lines[name]["value"], _ends(lines[name])
+    if value is None:
+        return "undefined"
+    return f"{value:.4f}{interval}({ends[0]:.4f} to {ends[1]:.4f})" if interval and ends else f"{value:.4f}"
+
+
+def _ends(line: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval; None where there is none, as in artifacts from before there were any."""
+    lower, upper = line.get("lower"), line.get("upper")
+    return None if lower is None or upper is None else (lower, upper)

@@ -189,6 +189,9 @@ class Logged:
 
     input: Any
     outcome: Answer | None
+    group: str | None
+    label_probability: float
+    """The chance, when it was decided, that its label would be asked for."""
 
 
 LOGGED = (
@@ -229,7 +232,8 @@ def logged_pages(
     while True:
         with database.transaction() as connection:
             rows = connection.execute(
-                "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label"
+                "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
+                '       r."group", r.label_probability'
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",
@@ -252,6 +256,8 @@ def logged_pages(
                 has_input=row[4],
                 input=row[5],
                 outcome=row[6],
+                group=row[7],
+                label_probability=row[8],
             )
             for row in rows
         ]
