@@ -13,7 +13,7 @@ import torch
 from audit.held_out import calibration_report, held_out_report, rank_report
 from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selectors
-from calibration_store.rows_apart import rows_apart
+from calibration_store.rows_apart import TooFewRows, rows_apart
 from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
 from calibration_store.store import ArtifactStore
 from policies.rules import acts_on_sets
@@ -63,9 +63,8 @@ def fit_model(
     rows = read_labelled_file(data)
     truth = truth_of(rows, cascade[name])
     classifiers = {step: _classifier(its_config) for step, its_config in cascade.items()}
-    sources = Sources(
-        rows=rows, truth=truth, weights=None, facts={"file": data.name, "since": None, "until": None}, remarks=[]
-    )
+    facts = {"file": data.name, "since": None, "until": None}
+    sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
     return _fit(config, name, classifiers, sources, clock=clock, progress=progress, anyway=anyway)
 
 
@@ -176,15 +175,11 @@ def _fit(
 def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, SelectorRecipe]) -> None:
     share, seed = model.calibration.report_share, model.calibration.seed
     classes = sources.truth.argmax(axis=1) if model.task.exclusive else np.zeros(len(sources.rows), dtype=np.intp)
-    apart = rows_apart(
-        classes,
-        list(recipes.values()),
-        report_share=share,
-        rng=np.random.default_rng(seed),
-        weights=sources.weights,
-    )
-    short, _ = too_few(recipes, apart, sources.truth, sources.rows.groups, report_share=share)
-    _refuse(_weighed(short, model)[0])
+    rng = np.random.default_rng(seed)  # that of the fit: the same rows will be left after thinning
+    with suppress(TooFewRows):  # the fit will say so, once the inputs were read
+        apart = rows_apart(classes, list(recipes.values()), report_share=share, rng=rng, weights=sources.weights)
+        short, _ = too_few(recipes, apart, sources.truth, sources.rows.groups, report_share=share)
+        _refuse(_weighed(short, model)[0])
 
 
 def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:

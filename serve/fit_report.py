@@ -31,7 +31,7 @@ def tables(name: str, fit: Fit) -> list[Table]:
         if "." not in what and not what.endswith("_before"):
             numbers.add_row(
                 what,
-                _value(lines, what, interval=" "),
+                _with_interval(lines, what, " ({:.4f} to {:.4f})"),
                 _value(lines, f"{what}_before"),
                 _value(fit.crossfit, what),
                 str(line["n"]),
@@ -43,7 +43,7 @@ def tables(name: str, fit: Fit) -> list[Table]:
     for title in shown.values():
         scores.add_column(title, justify="right")
     for score in (what.removeprefix("prr.") for what in lines if what.startswith("prr.")):
-        scores.add_row(score, *(_value(lines, f"{metric}.{score}", interval="\n") for metric in shown))
+        scores.add_row(score, *(_with_interval(lines, f"{metric}.{score}", "\n{:.2f}–{:.2f}") for metric in shown))
     return [numbers, scores]
 
 
@@ -57,20 +57,23 @@ def sentences(fit: Fit) -> list[str]:
         said.append(f"Promise: {place}{promise.statement} (from {promise.n:,} labelled rows{counted}{bound}).")
     if fit.n_plain is not None:
         said.append(
-            f"Rows stand for unequal numbers of records: {fit.n_plain:,} are left after thinning to a plain sample, and all"
-            " that is promised and reported is counted on these; the calibrator was fitted on all, by their weights."
+            f"Rows stand for unequal numbers of records: {fit.n_plain:,} are left after thinning to a plain sample, and"
+            " all that is promised and reported is counted on these; the calibrator was fitted on more, by their weights."
         )
     return said
 
 
-def _value(lines: Mapping[str, Any], name: str, *, interval: str | None = None) -> str:
-    """The value and, behind `interval`, its ends in brackets if there are any."""
+def _with_interval(lines: Mapping[str, Any], name: str, interval: str) -> str:
+    """The value and, if there are any, the ends of its interval."""
+    ends = _ends(lines.get(name, {}))
+    return _value(lines, name) + (interval.format(*ends) if ends else "")
+
+
+def _value(lines: Mapping[str, Any], name: str) -> str:
     if name not in lines:
         return ""
-    value, ends = lines[name]["value"], _ends(lines[name])
-    if value is None:
-        return "undefined"
-    return f"{value:.4f}{interval}({ends[0]:.4f} to {ends[1]:.4f})" if interval and ends else f"{value:.4f}"
+    value = lines[name]["value"]
+    return "undefined" if value is None else f"{value:.4f}"
 
 
 def _ends(line: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -57,7 +57,7 @@ def test_fit_report_promote_list_show_and_history(folder, demur):
     printed = demur("fit", "digits")
     name = printed.split("demur artifacts promote digits ")[1].strip()
     assert "on 200 rows that the fit of 300 has not seen" in printed
-    for line in ("before calibration", "cross-fitted", "AUROC", "mahalanobis", "selective_risk"):
+    for line in ("before", "calibration", "cross-fitted", "95% intervals", "AUROC", "mahalanobis", "selective_risk"):
         assert line in printed
     assert "is in force for digits (promotion 1)" in demur("artifacts", "promote", "digits", name, "--why", "a try")
     assert name in demur("artifacts", "list")

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
+from audit import held_out
 from audit.held_out import calibration_report, held_out_report
 from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
@@ -119,6 +120,12 @@ def outputs(kind, n=240, seed=0):
     mc_logits = logits[:, None] + rng.normal(size=(n, 4, wide)) / 2
     output = Output.from_logits(logits, link=link, embedding=embedding, mc_logits=mc_logits)
     return LabelledOutput(output=output, truth=truth, exclusive=kind != "multilabel")
+
+
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch):
+    """Many small fits are made here, and nobody looks at their intervals."""
+    monkeypatch.setattr(held_out, "rank_replicates", lambda *_: 39)
 
 
 def fitted_and_stored(recipe, rows):
@@ -339,7 +346,9 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
 ):
     model = model_config(kind, checkpoints[kind], policy={"kind": "threshold", "limit": 1.0})
     config = Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump()}})
-    done = fit_model(config, "words", texts(tmp_path / "rows.jsonl", kind), clock=clock, progress=lambda *_: None)
+    done = fit_model(
+        config, "words", texts(tmp_path / "rows.jsonl", kind), clock=clock, progress=lambda *_: None, anyway=True
+    )
     store = ArtifactStore(config.artifacts)
     store.promote("words", done.name, by="tests", why="", clock=clock)
     handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
