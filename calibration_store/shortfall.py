@@ -151,8 +151,10 @@ def at_chance(score: str, ranking: Mapping[str, Any]) -> tuple[list[Shortfall], 
     the ROC curve, and `errors` among `n` rows."""
     n, errors = ranking["n"], ranking["errors"]
     if min(errors, n - errors) < FEWEST_ERRORS:
-        few = f"{errors:,} errors" if errors < n - errors else f"{n - errors:,} right answers"
-        return [], [f"too few to tell whether {score} ranks errors: {few} among the {n:,} rows that were reported on"]
+        few, count = ("errors", errors) if errors <= n - errors else ("right answers", n - errors)
+        return [], [
+            f"too few {few} to tell whether {score} ranks errors: {count:,} among the {n:,} rows that were reported on"
+        ]
     if ranking["lower"] > 0.5:
         return [], []
     interval = f"AUROC {ranking['value']:.2f}, {ranking['lower']:.2f} to {ranking['upper']:.2f}"

@@ -26,7 +26,7 @@ def tables(name: str, fit: Fit) -> list[Table]:
     numbers.caption = "\n".join(captions) or None
     numbers.add_column("what")
     for column in ("value", "before calibration", "cross-fitted", "n"):
-        numbers.add_column(column, justify="right")
+        numbers.add_column(column, justify="right", no_wrap=column == "value")
     for what, line in lines.items():
         if "." not in what and not what.endswith("_before"):
             numbers.add_row(
@@ -58,7 +58,7 @@ def sentences(fit: Fit) -> list[str]:
     if fit.n_plain is not None:
         said.append(
             f"Rows stand for unequal numbers of records: {fit.n_plain:,} are left after thinning to a plain sample, and"
-            " all that is promised and reported is counted on these; the calibrator was fitted on more, by their weights."
+            " all that is promised and reported is counted on these; the calibrator saw more, by their weights."
         )
     return said
 

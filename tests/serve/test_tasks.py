@@ -346,9 +346,8 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
 ):
     model = model_config(kind, checkpoints[kind], policy={"kind": "threshold", "limit": 1.0})
     config = Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump()}})
-    done = fit_model(
-        config, "words", texts(tmp_path / "rows.jsonl", kind), clock=clock, progress=lambda *_: None, anyway=True
-    )
+    rows = texts(tmp_path / "rows.jsonl", kind)
+    done = fit_model(config, "words", rows, clock=clock, progress=lambda *_: None, anyway=True)
     store = ArtifactStore(config.artifacts)
     store.promote("words", done.name, by="tests", why="", clock=clock)
     handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
