@@ -14,7 +14,8 @@ SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "
 def tables(name: str, fit: Fit) -> list[Table]:
     """The numbers of the confidence and its decisions, and one line for each score."""
     lines = fit.report
-    numbers = Table(title=f"{name}: on {fit.n_reported} rows that the fit of {fit.n_fitted} has not seen")
+    title = f"{name}: on {fit.n_reported} rows that the fit of {fit.n_fitted} has not seen"
+    numbers = Table(title=title, box=None)  # without lines, so that eighty columns are enough
     captions = []
     if any(_ends(line) for line in lines.values()):
         captions.append(
@@ -24,7 +25,7 @@ def tables(name: str, fit: Fit) -> list[Table]:
     if not fit.crossfit:
         captions.append("no cross-fitted values: too few wrong predictions to fit the calibrator without each fold")
     numbers.caption = "\n".join(captions) or None
-    numbers.add_column("what")
+    numbers.add_column("what", no_wrap=True)
     for column in ("value", "before calibration", "cross-fitted", "n"):
         numbers.add_column(column, justify="right", no_wrap=column == "value")
     for what, line in lines.items():
