@@ -20,7 +20,7 @@ def tables(name: str, fit: Fit) -> list[Table]:
     if any(_ends(line) for line in lines.values()):
         captions.append(
             "in brackets: 95% intervals, exact where rows are counted, else from resampled rows"
-            f" ({replicates_of_ranks(fit)} samples where ranks matter)"
+            f" ({replicates_of_ranks(fit)} samples where ranks matter), if there are errors enough"
         )
     if not fit.crossfit:
         captions.append("no cross-fitted values: too few wrong predictions to fit the calibrator without each fold")

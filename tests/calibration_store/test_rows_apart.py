@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from audit.held_out import calibration_report, held_out_report
+from audit.held_out import calibration_report, held_out_report, rank_report
 from calibration_store.fitting import fit_selectors
 from calibration_store.rows_apart import TooFewRows, rows_apart, thinned
 from policies.conformal import SplitSets
@@ -172,3 +172,53 @@ def test_a_promise_from_spot_checked_traffic_is_kept(weigh):
         assert broken <= binom.ppf(0.999, draws, delta)
     else:
         assert broken > 0.9 * draws
+
+
+def test_a_cascade_is_reported_with_the_scores_that_all_models_have_and_promises_once():
+    rng = np.random.default_rng(6)
+    rows = drawn_labels(rng, 6_000)
+    noisy = rows.output.logits + rng.normal(size=rows.output.logits.shape) * 3
+    policy = SelectiveRisk(max_risk=0.4, method="ltt", limits=(0.5, 0.6, 0.7))
+    small = recipe_for(policy, scores={name: SCORES[name]() for name in ("softmax_response", "entropy")})
+    models = {"small": replace(rows, output=Output.from_logits(noisy)), "large": rows}
+    fit = fit_selectors(
+        {"small": small, "large": recipe_for(policy)},
+        models,
+        report_share=0.4,
+        rng=np.random.default_rng(0),
+        rank_report=rank_report,
+        **REPORTS,
+    )
+    assert "auroc.softmax_response" in fit.report
+    assert "auroc.entropy" not in fit.report
+    assert fit.report["auroc.confidence"]["lower"] < fit.report["auroc.confidence"]["upper"]
+    assert {name: ranking["n"] for name, ranking in fit.ranking.items()} == dict.fromkeys(models, fit.n_reported)
+    assert [(name, one.share) for name, one in fit.promises] == [
+        ("small", "of the answers are wrong"),
+        ("small", "of the sets lack the right label"),
+        ("large", "of the sets lack the right label"),
+    ]
+
+
+def test_a_promise_that_too_many_errors_break_is_a_shortfall_too():
+    rows = binary(np.random.default_rng(7), 2_000)[1]
+    recipe = recipe_for(SelectiveRisk(max_risk=0.001, method="ltt", limits=(0.5, 0.6)))
+    options = {"report_share": 0.2, "rng": np.random.default_rng(0), **SILENT}
+    assert "800 labelled rows for the rule" in fit_selectors({"m": recipe}, {"m": rows}, **options).shortfalls[0].why
+    recipe = recipe_for(SelectiveRisk(max_risk=0.05, method="ltt", limits=(0.5, 0.6)))
+    (short,) = fit_selectors({"m": recipe}, {"m": rows}, **options).shortfalls
+    assert short.of == "rule"
+    assert "fewer errors among the most confident, or more labels, would allow it" in short.why
+
+
+def test_a_score_without_meaning_is_a_shortfall():
+    rows = binary(np.random.default_rng(8), 1_000)[1]
+    meaningless = replace(rows, output=replace(rows.output, embedding=np.random.default_rng(9).normal(size=(1_000, 2))))
+    recipe = recipe_for(
+        TargetRisk(max_risk=0.3), scores={"mahalanobis": SCORES["mahalanobis"]()}, confidence_score="mahalanobis"
+    )
+    options = {"report_share": 0.4, "rng": np.random.default_rng(0), "rank_report": rank_report, **SILENT}
+    (short,) = fit_selectors({"m": recipe}, {"m": meaningless}, **options).shortfalls
+    assert short.why.startswith("mahalanobis ranks errors no better than chance (AUROC 0.")
+    of_logits = recipe_for(TargetRisk(max_risk=0.3), calibrator=CALIBRATORS["temperature"]())
+    assert fit_selectors({"m": of_logits}, {"m": rows}, **options).shortfalls == []

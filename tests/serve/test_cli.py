@@ -84,6 +84,7 @@ def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
 def test_fit_on_the_log(folder, demur, database, digits):
     """Of 500 records 100 were held, and half of the others drawn for a spot check."""
     change(folder, lambda content: content.update(database=database.dsn))
+    change(folder, lambda content: content["models"]["digits"].pop("prediction_set"))
     held, checked, rest = np.split(np.array(digit_rows(digits, "calibration")), [100, 300])
     entries = []
     with database.transaction() as connection:
