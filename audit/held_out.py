@@ -39,7 +39,7 @@ from uncertainty.top_k import top_labels
 
 COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
 SEED = 0
-RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 199
+RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
 """Of ranking metrics, which have to be computed anew for each sample of rows."""
 
 
