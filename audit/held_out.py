@@ -33,7 +33,7 @@ from audit.predictive_quality import macro_f1
 from audit.resampling import Interval, percentile_interval, resampled, resampled_rows
 from audit.roc_interval import error_roc_interval
 from policies.judgement import Judgement
-from uncertainty.checks import Array
+from uncertainty.checks import Array, Mask
 from uncertainty.output import LabelledOutput
 from uncertainty.top_k import top_labels
 
@@ -67,8 +67,8 @@ def calibration_report(confidence: Array, quality: Array) -> Mapping[str, Any]:
     return _as_json(calibration_lines(confidence, quality, ""), intervals)
 
 
-def rank_report(correct: Array, u: Array) -> Mapping[str, Any]:
-    """How a score [n] ranks errors among predictions that were right (1) or not (0) [n], as JSON."""
+def rank_report(correct: Mask, u: Array) -> Mapping[str, Any]:
+    """How a score [n] ranks errors among predictions that were right or not [n], as JSON."""
     found = error_roc_interval(correct, u)
     return {
         "n": len(u),

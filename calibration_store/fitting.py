@@ -15,7 +15,7 @@ from policies.promise import Promise
 from policies.selector import Selector, all_scores
 from policies.selector_recipe import SelectorRecipe, fit_in_turn
 from uncertainty.calibrators import crossfitted
-from uncertainty.checks import Array, InvalidInput
+from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.output import LabelledOutput, Output
 
 Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
@@ -25,8 +25,8 @@ one, supplies them."""
 CrossReport = Callable[[Array, Array], Mapping[str, Any]]
 """The same of confidences [n] and degrees of being right [n]."""
 
-RankReport = Callable[[Array, Array], Mapping[str, Any]]
-"""How a score [n] ranks the errors among predictions that were right (1) or not (0) [n]."""
+RankReport = Callable[[Mask, Array], Mapping[str, Any]]
+"""How a score [n] ranks the errors among predictions that were right or not [n]."""
 
 FOLDS = 5
 
@@ -111,8 +111,9 @@ def fit_selectors(
     for name in names:
         if rank_report is None:
             break
-        ranking[name] = rank_report(qualities[name] == 1, _ranking_score(selectors[name], judged[name]))
-        found, said = at_chance(_named(name, recipes), ranking[name])
+        good, bad = _told_apart(qualities[name])
+        ranking[name] = rank_report(good, _ranking_score(selectors[name], judged[name]))
+        found, said = at_chance(_named(name, recipes), ranking[name], bad=bad)
         short, remarks = [*short, *found], [*remarks, *said]
     return Fit(
         selectors=selectors,
@@ -125,6 +126,14 @@ def fit_selectors(
         remarks=remarks,
         n_plain=None if first.weights is None else apart.n_plain,
     )
+
+
+def _told_apart(quality: Array) -> tuple[Mask, str]:
+    """Which predictions a score should rank as the surer ones, and what the others are called. Degrees of being right
+    are told apart at their mean: of label sets hardly any may be quite right."""
+    if np.isin(quality, (0.0, 1.0)).all():
+        return quality == 1, "errors"
+    return quality > quality.mean(), "predictions below the average"
 
 
 def _named(name: str, recipes: Mapping[str, SelectorRecipe]) -> str:

@@ -146,17 +146,19 @@ class _Advice:
         return f"label at least {ceil(rows / self.share_kept):,} rows"
 
 
-def at_chance(score: str, ranking: Mapping[str, Any]) -> tuple[list[Shortfall], list[str]]:
-    """Judge how a score ranked the errors among rows outside of the fit: `value`, `lower` and `upper` of the area under
-    the ROC curve, and `errors` among `n` rows."""
+def at_chance(score: str, ranking: Mapping[str, Any], *, bad: str = "errors") -> tuple[list[Shortfall], list[str]]:
+    """Judge how a score ranked the errors, or whatever is `bad`, among rows outside of the fit.
+
+    `ranking` has `value`, `lower` and `upper` of the area under the ROC curve, and the `errors` among `n` rows.
+    """
     n, errors = ranking["n"], ranking["errors"]
     if min(errors, n - errors) < FEWEST_ERRORS:
-        few, count = ("errors", errors) if errors <= n - errors else ("right answers", n - errors)
+        few, count = (bad, errors) if errors <= n - errors else ("right answers", n - errors)
         return [], [
-            f"too few {few} to tell whether {score} ranks errors: {count:,} among the {n:,} rows that were reported on"
+            f"too few {few} to tell whether {score} ranks {bad}: {count:,} among the {n:,} rows that were reported on"
         ]
     if ranking["lower"] > 0.5:
         return [], []
     interval = f"AUROC {ranking['value']:.2f}, {ranking['lower']:.2f} to {ranking['upper']:.2f}"
-    why = f"{score} ranks errors no better than chance ({interval}): choose another score, or label more rows"
+    why = f"{score} ranks {bad} no better than chance ({interval}): choose another score, or label more rows"
     return [Shortfall(of="score", why=why)], []

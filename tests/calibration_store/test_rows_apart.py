@@ -11,6 +11,7 @@ from audit.held_out import calibration_report, held_out_report, rank_report
 from calibration_store.fitting import fit_selectors
 from calibration_store.rows_apart import TooFewRows, rows_apart, thinned
 from policies.conformal import SplitSets
+from policies.label_thresholds import GivenLabelLimit
 from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
 from policies.threshold import TargetRisk
@@ -222,3 +223,29 @@ def test_a_score_without_meaning_is_a_shortfall():
     assert short.why.startswith("mahalanobis ranks errors no better than chance (AUROC 0.")
     of_logits = recipe_for(TargetRisk(max_risk=0.3), calibrator=CALIBRATORS["temperature"]())
     assert fit_selectors({"m": of_logits}, {"m": rows}, **options).shortfalls == []
+
+
+@pytest.mark.parametrize("useful", [True, False])
+def test_degrees_of_being_right_are_ranked_at_their_mean(useful):
+    """Of six labels hardly any row gets all right, so only the degree can tell whether the score is worth anything."""
+    rng = np.random.default_rng(10)
+    noise = rng.uniform(0.2, 4, size=(900, 1))
+    truth = rng.random((900, 6)) < 0.5
+    logits = (4 * truth - 2) / noise + rng.normal(size=(900, 6))
+    if not useful:
+        logits = np.sign(logits) * rng.uniform(0.1, 3, size=(900, 1))
+    rows = LabelledOutput(output=Output.from_logits(logits, link="sigmoid"), truth=truth, exclusive=False)
+    recipe = recipe_for(
+        TargetRisk(max_risk=0.3),
+        scores={"binary_entropy": SCORES["binary_entropy"]()},
+        confidence_score="binary_entropy",
+        calibrator=CALIBRATORS["isotonic"](),
+        predictor=GivenLabelLimit(limit=0.5),
+        right="jaccard",
+        sets=None,
+    )
+    options = {"report_share": 0.4, "rng": np.random.default_rng(0), "rank_report": rank_report, **SILENT}
+    short = fit_selectors({"m": recipe}, {"m": rows}, **options).shortfalls
+    assert [one.why.split(" (")[0] for one in short] == (
+        [] if useful else ["binary_entropy ranks predictions below the average no better than chance"]
+    )
