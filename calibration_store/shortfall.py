@@ -140,7 +140,7 @@ class _Advice:
             except TooFewRows:
                 return 0
 
-        rows = max(1, ceil(needed * MANY / gets(MANY)) - 3)
+        rows = max(1, ceil(needed * MANY / max(1, gets(MANY))) - 3)
         while rows < MANY and gets(rows) < needed:  # shares are rounded, so a few may be missing
             rows += 1
         return f"label at least {ceil(rows / self.share_kept):,} rows"
