@@ -8,6 +8,8 @@ from audit.intervals import effective
 from audit.weighted_rows import labelled_values
 from uncertainty.checks import outcomes, real_number, whole_number
 
+MIN_LABELLED = 30
+
 
 class Status(StrEnum):
     NONE = "none"  # no label
@@ -30,7 +32,7 @@ class Evidence:
 
 
 def evidence(
-    outcome: Any, weights: Any, min_labelled: Any = 30, min_effective: Any = 20, min_events: Any = 5
+    outcome: Any, weights: Any, min_labelled: Any = MIN_LABELLED, min_effective: Any = 20, min_events: Any = 5
 ) -> Evidence:
     """Return what the labelled rows can carry. `outcome` [n] is 1 for an event, such as an error, else 0."""
     least_labelled = whole_number("min_labelled", min_labelled)

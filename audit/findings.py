@@ -12,10 +12,7 @@ from audit.label_frequency import BucketF1
 from audit.predictive_quality import macro_f1
 from audit.ranking import Ranking
 from audit.top_k import TopK
-from policies.judgement import Judgement
 from uncertainty.checks import Array, Mask
-from uncertainty.output import LabelledOutput
-from uncertainty.top_k import top_labels
 
 REJECTED = (0.01, 0.05, 0.10, 0.15)
 K_OF_TOP_K = (1, 3, 5)
@@ -64,6 +61,23 @@ class Judged:
     def __len__(self) -> int:
         return len(self.quality)
 
+    def rows(self, index: NDArray[np.intp]) -> "Judged":
+        """The rows at these positions, which may come more than once; without the buckets, which are not theirs."""
+        classes, top = self.classes, self.top
+        return Judged(
+            quality=self.quality[index],
+            answered=self.answered[index],
+            confidence=self.confidence[index],
+            raw_confidence=None if self.raw_confidence is None else self.raw_confidence[index],
+            scores={name: u[index] for name, u in self.scores.items()},
+            classes=classes and Classes(predicted=classes.predicted[index], true=classes.true[index]),
+            top=top
+            and TopLabels(
+                probabilities=top.probabilities[index], calibrated=top.calibrated[index], hits=top.hits[index]
+            ),
+            sets=None if self.sets is None else self.sets[index],
+        )
+
     @property
     def correct(self) -> Array:
         """[n], 1 where the prediction was right and nothing but right."""
@@ -87,11 +101,11 @@ def findings(rows: Judged) -> list[Finding]:
     if len(rows) == 0:
         return []
     return [
-        *_decisions(rows),
+        *decision_lines(rows),
         *_calibration(rows),
-        *(line for name, u in scores_of(rows).items() for line in _score(rows, name, u)),
-        *_sets(rows),
-        *_top_k(rows),
+        *(line for name, u in scores_of(rows).items() for line in score_lines(rows, name, u)),
+        *set_lines(rows),
+        *top_k_lines(rows),
         *(_finding(f"macro_f1.{b.bucket}", b.macro_f1, b.n_labels, BUCKET_MEANING) for b in rows.buckets),
     ]
 
@@ -101,7 +115,7 @@ def scores_of(rows: Judged) -> dict[str, Array]:
     return {**rows.scores, "confidence": -rows.confidence}
 
 
-def _decisions(rows: Judged) -> Iterator[Finding]:
+def decision_lines(rows: Judged) -> Iterator[Finding]:
     n, held = len(rows), len(rows) - int(rows.answered.sum())
     loss, wrong = 1 - rows.quality, 1 - rows.correct
     yield _finding("accuracy", rows.correct.mean(), n, "share of predictions that were right, answered or not")
@@ -131,9 +145,9 @@ def _decisions(rows: Judged) -> Iterator[Finding]:
 
 
 def _calibration(rows: Judged) -> Iterator[Finding]:
-    yield from _calibration_of(rows.confidence, rows.quality, "")
+    yield from calibration_lines(rows.confidence, rows.quality, "")
     if rows.raw_confidence is not None:
-        yield from _calibration_of(rows.raw_confidence, rows.quality, "_before")
+        yield from calibration_lines(rows.raw_confidence, rows.quality, "_before")
 
 
 CALIBRATION: dict[str, tuple[Callable[[Array, Array], float], str]] = {
@@ -148,9 +162,9 @@ CALIBRATION: dict[str, tuple[Callable[[Array, Array], float], str]] = {
 }
 
 
-def _calibration_of(confidence: Array, quality: Array, when: str) -> Iterator[Finding]:
+def calibration_lines(confidence: Array, quality: Array, when: str) -> Iterator[Finding]:
     n = len(quality)
-    if np.isin(quality, (0.0, 1.0)).all():
+    if all_or_nothing(quality):
         for name, (metric, meaning) in CALIBRATION.items():
             yield _finding(name + when, metric(confidence, quality), n, meaning)
         return
@@ -159,12 +173,11 @@ def _calibration_of(confidence: Array, quality: Array, when: str) -> Iterator[Fi
     yield _finding(f"citl{when}", (confidence - quality).mean(), n, "mean gap: above 0 promises too much")
 
 
-def calibration_report(confidence: Array, quality: Array) -> Mapping[str, Any]:
-    """The calibration lines alone, as JSON."""
-    return _as_json(_calibration_of(confidence, quality, ""))
+def all_or_nothing(quality: Array) -> bool:
+    return bool(np.isin(quality, (0.0, 1.0)).all())
 
 
-def _score(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
+def score_lines(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
     """How well one score ranks: sorted once, for all of its lines."""
     n, ranking, correct = len(rows), Ranking.by(name, u), rows.correct
     loss = 1 - rows.quality
@@ -198,7 +211,7 @@ TRUST = "macro F1 of the surest rows: as many as the macro F1 of all, or 95%"
 BUCKET_MEANING = "mean F1 of the labels that this often held in the data of the fit"
 
 
-def _sets(rows: Judged) -> Iterator[Finding]:
+def set_lines(rows: Judged) -> Iterator[Finding]:
     if rows.sets is None:
         return
     n, size, covered = len(rows), rows.sets[:, 0], rows.sets[:, 1]
@@ -208,7 +221,7 @@ def _sets(rows: Judged) -> Iterator[Finding]:
     yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")
 
 
-def _top_k(rows: Judged) -> Iterator[Finding]:
+def top_k_lines(rows: Judged) -> Iterator[Finding]:
     if rows.top is None:
         return
     n, width = rows.top.hits.shape
@@ -221,40 +234,9 @@ def _top_k(rows: Judged) -> Iterator[Finding]:
         yield _finding(f"precision_at_{k}", hits.mean(), n * k, f"share of the {k} most probable labels that hold")
 
 
-def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
-    """The report of a fit: `findings` on rows that the fit has not seen."""
-    members = judgement.members
-    judged = Judged(
-        quality=quality,
-        answered=judgement.decisions.answered,
-        confidence=judgement.confidence,
-        raw_confidence=rows.output.probabilities.max(axis=1) if rows.exclusive else None,
-        # in a cascade, a score of one model says nothing of rows that another one decided
-        scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},
-        classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
-        top=_top_of(judgement, rows),
-        sets=np.column_stack([members.sum(axis=1), (members & rows.truth).any(axis=1)]).astype(np.float64)
-        if rows.exclusive
-        else None,
-    )
-    return _as_json(findings(judged))
-
-
-def _top_of(judgement: Judgement, rows: LabelledOutput) -> TopLabels | None:
-    if judgement.label_confidence is None:
-        return None
-    labels = top_labels(rows.output.probabilities, judgement.label_confidence.shape[1])
-    return TopLabels(
-        probabilities=np.take_along_axis(rows.output.probabilities, labels, axis=1),
-        calibrated=judgement.label_confidence,
-        hits=np.take_along_axis(rows.truth, labels, axis=1),
-    )
-
-
-def _as_json(lines: Iterator[Finding] | Sequence[Finding]) -> Mapping[str, Any]:
-    return {line.name: {"value": line.value, "n": line.n} for line in lines}
+def number_or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _finding(name: str, value: float | np.floating[Any], n: int, meaning: str) -> Finding:
-    number = float(value)
-    return Finding(name=name, value=None if np.isnan(number) else number, n=n, meaning=meaning)
+    return Finding(name=name, value=number_or_none(float(value)), n=n, meaning=meaning)

@@ -122,6 +122,15 @@ def resampled(
     return np.concatenate(parts)
 
 
+def resampled_rows(
+    n: int, measure: Callable[[NDArray[np.intp]], Mapping[str, float]], *, rng: np.random.Generator, replicates: int
+) -> dict[str, Interval]:
+    """Return the percentile interval of everything that `measure` finds on positions of `n` rows, drawn with
+    replacement. For what depends on ranks; sums over rows are many times faster by `resampled`."""
+    drawn = [measure(rng.integers(n, size=n)) for _ in range(replicates)]
+    return {name: percentile_interval(np.array([one[name] for one in drawn])) for name in drawn[0]}
+
+
 def percentile_interval(values: Array, *, delta: float = 0.05) -> Interval:
     """The k-th smallest and k-th largest of the B defined replicates, k = floor(delta/2 (B + 1)).
 

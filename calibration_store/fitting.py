@@ -1,18 +1,21 @@
 """The fitting run: labelled output in, a fitted selector and a report on rows it has not seen out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibration_store.rows_apart import RowsApart, rows_apart
+from calibration_store.shortfall import Shortfall, at_chance, too_few
+from policies.all_of import Gated
 from policies.cascade import Ended, last_words
 from policies.judgement import Judgement
+from policies.promise import Promise
 from policies.selector import Selector, all_scores
-from policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
+from policies.selector_recipe import SelectorRecipe, fit_in_turn
 from uncertainty.calibrators import crossfitted
-from uncertainty.checks import Array, InvalidInput
+from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.output import LabelledOutput, Output
 
 Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
@@ -22,12 +25,10 @@ one, supplies them."""
 CrossReport = Callable[[Array, Array], Mapping[str, Any]]
 """The same of confidences [n] and degrees of being right [n]."""
 
-SMALLEST_FIT = 20
+RankReport = Callable[[Mask, Array], Mapping[str, Any]]
+"""How a score [n] ranks the errors among predictions that were right or not [n]."""
+
 FOLDS = 5
-
-
-class TooFewRows(ValueError):
-    """The labelled data cannot carry a fit and an honest report on other rows. Label more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +47,34 @@ class Fit:
     """Of the first model's calibrator alone: each of the rows that it was fitted on, by one that was fitted without its
     fold. Empty where too few of them are wrong for that."""
 
+    ranking: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By model, how the score behind its confidence ranks the errors among the reported rows."""
+
+    shortfalls: Sequence[Shortfall] = ()
+    """What the rows cannot carry. Such a fit holds everything, or goes by a score that tells nothing."""
+
+    remarks: Sequence[str] = ()
+    """What is worth knowing beside that."""
+
+    n_plain: int | None = None
+    """Where rows stand for unequal numbers of records: how many are left after thinning. All that is counted, here and
+    by whatever makes a promise, is counted on these."""
+
     @property
     def selector(self) -> Selector:
         """Of the model that is asked first."""
         return next(iter(self.selectors.values()))
+
+    @property
+    def promises(self) -> list[tuple[str, Promise]]:
+        """What the models promise, by name; what the rule promises of all of them stands with the first."""
+        rule = getattr(self.selector.policy, "promise", None)
+        return [
+            (name, promise)
+            for at, (name, selector) in enumerate(self.selectors.items())
+            for promise in selector.promises
+            if at == 0 or promise is not rule
+        ]
 
 
 def fit_selectors(
@@ -60,34 +85,78 @@ def fit_selectors(
     cross_report: CrossReport,
     report_share: float,
     rng: np.random.Generator,
+    rank_report: RankReport | None = None,
 ) -> Fit:
     """Fit on one random part, report on the other; every class is split in the same proportion.
+
+    Where rows stand for unequal numbers of records, the calibrators count them by their weights. Everything else sees
+    only the rows that thinning leaves, a plain sample of the traffic, so that its promise holds as it is stated.
 
     `recipes` and `rows` are those of the model that is asked first and of the models of its cascade, in turn: the same
     labelled rows, with the output of each model.
     """
     names = list(recipes)
     first = rows[names[0]]
-    n_fitted = len(first) - round(report_share * len(first))
-    if n_fitted < SMALLEST_FIT or n_fitted == len(first):
-        raise TooFewRows(
-            f"{len(first)} labelled rows leave {n_fitted} to fit on and {len(first) - n_fitted} to report on;"
-            f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed"
-        )
-    fitted, reported = split(np.arange(len(first)), first.classes, n_fitted / len(first), rng)
-    apart = parts_of(fitted, first.classes, list(recipes.values()), rng)
+    listed = list(recipes.values())
+    apart = rows_apart(first.classes, listed, report_share=report_share, rng=rng, weights=first.weights)
+    short, remarks = too_few(recipes, apart, first.truth, groups(first), report_share=report_share)
     parts = {name: apart.of(rows[name]) for name in names}
     selectors = dict(zip(names, fit_in_turn(recipes, parts), strict=True))
-    held_out = {name: rows[name].rows(reported) for name in names}
-    ended = last_words({name: selectors[name].decide(held_out[name].output, groups(held_out[name])) for name in names})
-    right = ended.of([recipes[name].quality(selectors[name].predictor, held_out[name]) for name in names])
+    held_out = {name: replace(rows[name], weights=None).rows(apart.reported) for name in names}
+    judged = {name: selectors[name].decide(held_out[name].output, groups(held_out[name])) for name in names}
+    ended = last_words(judged)
+    qualities = {name: recipes[name].quality(selectors[name].predictor, held_out[name]) for name in names}
+    right = ended.of(list(qualities.values()))
+    ranking = {}
+    for name in names:
+        if rank_report is None:
+            break
+        good, bad = _told_apart(qualities[name])
+        ranking[name] = rank_report(good, _ranking_score(selectors[name], judged[name]))
+        found, said = at_chance(_named(name, recipes), ranking[name], bad=bad)
+        short, remarks = [*short, *found], [*remarks, *said]
     return Fit(
         selectors=selectors,
-        n_fitted=len(fitted),
-        n_reported=len(reported),
+        n_fitted=apart.n_fitted,
+        n_reported=len(apart.reported),
         report=report(ended.judgement, _as_ended(ended, list(held_out.values())), right),
-        crossfit=_crossfit(recipes[names[0]], selectors[names[0]], parts[names[0]].calibration, cross_report, rng),
+        crossfit=_crossfit(listed[0], selectors[names[0]], apart, rows[names[0]], cross_report, rng),
+        ranking=ranking,
+        shortfalls=[*short, *_broken(selectors[names[0]], short)],
+        remarks=remarks,
+        n_plain=None if first.weights is None else apart.n_plain,
     )
+
+
+def _told_apart(quality: Array) -> tuple[Mask, str]:
+    """Which predictions a score should rank as the surer ones, and what the others are called. Degrees of being right
+    are told apart at their mean: of label sets hardly any may be quite right."""
+    if np.isin(quality, (0.0, 1.0)).all():
+        return quality == 1, "errors"
+    return quality > quality.mean(), "predictions below the average"
+
+
+def _named(name: str, recipes: Mapping[str, SelectorRecipe]) -> str:
+    """What the confidence of a model goes by."""
+    recipe = recipes[name]
+    score = "the confidence" if recipe.calibrator.reads == "logits" else recipe.confidence_score
+    return score if len(recipes) == 1 else f"{score} of model {name}"
+
+
+def _ranking_score(selector: Selector, judgement: Judgement) -> Array:
+    """[n], the score that the confidence is made of; a calibrator of logits makes it of these alone."""
+    if selector.calibrator.reads == "logits":
+        return -judgement.confidence
+    return judgement.scores[selector.confidence_score]
+
+
+def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
+    """A rule that promises nothing though its rows are not too few: too many of them are wrong."""
+    rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
+    promise: Promise | None = getattr(rule, "promise", None)
+    if promise is None or promise.feasible or any(one.of == "rule" for one in known):
+        return []
+    return [Shortfall(of="rule", why=str(getattr(rule, "meaning", promise.statement)))]
 
 
 def _as_ended(ended: Ended, held_out: Sequence[LabelledOutput]) -> LabelledOutput:
@@ -102,67 +171,22 @@ def _as_ended(ended: Ended, held_out: Sequence[LabelledOutput]) -> LabelledOutpu
 
 
 def _crossfit(
-    recipe: SelectorRecipe, selector: Selector, rows: LabelledOutput, report: CrossReport, rng: np.random.Generator
+    recipe: SelectorRecipe,
+    selector: Selector,
+    apart: RowsApart,
+    labelled: LabelledOutput,
+    report: CrossReport,
+    rng: np.random.Generator,
 ) -> Mapping[str, Any]:
+    rows = labelled.rows(apart.calibration)
     u = all_scores(selector.scores, selector.combinations, rows.output)[recipe.confidence_score]
     right = recipe.quality(selector.predictor, rows)
+    plain = np.isin(apart.calibration, apart.counted)
     try:
-        return report(crossfitted(recipe.calibrator, u, right, rows, folds=FOLDS, rng=rng), right)
+        confidence = crossfitted(recipe.calibrator, u, right, rows, folds=FOLDS, rng=rng)
+        return report(confidence[plain], right[plain])
     except InvalidInput:  # the rows without a fold may all be right, which some calibrators cannot be fitted to
         return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowsApart:
-    """Positions of the rows of each part of a fit."""
-
-    statistics: NDArray[np.intp]
-    mixing: NDArray[np.intp]
-    calibration: NDArray[np.intp]
-    rule: NDArray[np.intp]
-
-    def of(self, rows: LabelledOutput) -> Parts:
-        return Parts(
-            statistics=rows.rows(self.statistics),
-            mixing=rows.rows(self.mixing),
-            calibration=rows.rows(self.calibration),
-            rule=rows.rows(self.rule),
-        )
-
-
-def parts_of(
-    rows: NDArray[np.intp], classes: NDArray[np.intp], recipes: Sequence[SelectorRecipe], rng: np.random.Generator
-) -> RowsApart:
-    """Split only where something that is fitted builds on something else that was; where nothing does, share.
-
-    `classes` are those of all rows there are, of which `rows` are the positions to be split. Models of a cascade are
-    fitted on the same parts.
-    """
-    scores_learn = any(recipe.scores_learn for recipe in recipes)
-    predictor_learns = any(recipe.predictor_learns for recipe in recipes)
-    combination_learns = any(recipe.combination_learns for recipe in recipes)
-    builds_on_statistics = scores_learn or predictor_learns
-    n_parts = 1 + builds_on_statistics + combination_learns
-    statistics, rest = split(rows, classes, 1 / n_parts, rng) if builds_on_statistics else (rows, rows)
-    mixing, calibration = split(rest, classes, 0.5, rng) if combination_learns else (rest, rest)
-    if not (any(recipe.decision_learns for recipe in recipes) or predictor_learns):
-        calibration = rows
-    rule = calibration
-    if recipes[0].rule.certifies:
-        calibration, rule = split(calibration, classes, 0.5, rng)
-    return RowsApart(statistics=statistics, mixing=mixing, calibration=calibration, rule=rule)
-
-
-def split(
-    rows: NDArray[np.intp], classes: NDArray[np.intp], share: float, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split positions at random, class by class, so that the first part holds `share` of them."""
-    shuffled: NDArray[np.intp] = rng.permutation(rows)
-    by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
-    # walking along the sorted classes, take a row whenever the running quota passes a whole number
-    quota = np.floor(np.arange(1, len(rows) + 1) * share + 1e-9)
-    first = np.diff(quota, prepend=0) > 0
-    return np.sort(by_class[first]), np.sort(by_class[~first])
 
 
 def groups(rows: LabelledOutput) -> list[str | None] | None:

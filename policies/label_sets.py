@@ -39,6 +39,11 @@ class PredictionSets(Protocol):
 class PredictionSetsRecipe(Protocol):
     """Sets as they are configured, before they have seen data."""
 
+    @property
+    def alpha(self) -> float:
+        """The error that they promise."""
+        ...
+
     def fit(self, seen: Any, right: Any, groups: Sequence[str | None] | None = None) -> PredictionSets:
         """`right` is the index of the right label [n] or, where labels do not exclude each other, which hold [n, C]."""
         ...

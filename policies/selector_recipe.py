@@ -36,10 +36,19 @@ class Parts:
     """For the combinations of scores."""
 
     calibration: LabelledOutput
-    """For the calibrator, the prediction sets and the gates."""
+    """For the calibrators, which are the only ones to count rows by their weights; and, unless `counted` says
+    otherwise, for the prediction sets and the gates."""
 
     rule: LabelledOutput
     """For the rule."""
+
+    counted: LabelledOutput | None = None
+    """Of the rows of `calibration`, those that are a plain sample of the traffic: for prediction sets and gates, whose
+    promise is about counted rows. None: all of them are."""
+
+    @property
+    def plain(self) -> LabelledOutput:
+        return self.calibration if self.counted is None else self.counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +120,7 @@ class SelectorRecipe:
         """Fit everything but the policy."""
         if self.sets is None and acts_on_sets(self.policy):
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
-        for rows in (parts.statistics, parts.mixing, parts.calibration, parts.rule):
+        for rows in (parts.statistics, parts.mixing, parts.calibration, parts.plain, parts.rule):
             bad = int((~rows.output.usable()).sum())
             if bad:
                 raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
@@ -128,9 +137,10 @@ class SelectorRecipe:
         u = all_scores(scores, mixed, rows.output)[self.confidence_score]
         sets = None
         if self.sets:
-            right = rows.classes if rows.exclusive else rows.truth
-            groups = None if rows.groups is None else rows.groups.tolist()
-            sets = self.sets.fit(seen_by(self.sets, rows.output), right, groups)
+            plain = parts.plain
+            right = plain.classes if plain.exclusive else plain.truth
+            groups = None if plain.groups is None else plain.groups.tolist()
+            sets = self.sets.fit(seen_by(self.sets, plain.output), right, groups)
         return Selector(
             scores=scores,
             combinations=mixed,
@@ -158,7 +168,7 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts
     rule = recipes[names[0]].rule
     drafts = [recipes[name].without_rule(parts[name]) for name in names]
     gates = [
-        fitted_gates(recipes[name].policy, _assessed(draft, parts[name].calibration))
+        fitted_gates(recipes[name].policy, _assessed(draft, parts[name].plain))
         for name, draft in zip(names, drafts, strict=True)
     ]
     graded = []

@@ -68,29 +68,78 @@ def fit(
     data: Annotated[
         Path | None, typer.Option(help="Labelled .jsonl, .csv or .parquet with `input` and `label`.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit on logged records with an outcome instead, from 30d, 12h, 30m ago or a date like 2026-11-21."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End of that range, in the same forms; now by default.")] = None,
+    every_outcome_known: Annotated[
+        bool,
+        typer.Option(
+            "--every-outcome-known",
+            help="Outcomes come for every record, whatever was decided about it: weigh none of them.",
+        ),
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Store the artifact even where the labels cannot carry its promise (it then holds everything) or its"
+            " score ranks errors no better than chance.",
+        ),
+    ] = False,
     config: ConfigOption = None,
     promote: Annotated[bool, typer.Option("--promote", help="Put the artifact in force at once.")] = False,
     why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "fitted and promoted",
 ) -> None:
-    """Fit scores, calibrator and limit on labelled data; report on the part that was kept out of the fit."""
-    settings = load_config(config_path(config))
-    path = data or settings.model(model).calibration.data
-    if path is None:
-        raise BadConfig(f"no data to fit on: give --data, or set models.{model}.calibration.data")
-    from serve.fit import fit_model
-    from serve.fit_report import tables
+    """Fit scores, calibrator and rule on a labelled file or on labelled traffic; report, with 95% intervals, on the
+    part that was kept out of the fit.
 
-    with progress_bar() as bar:
-        task = bar.add_task(f"running {model} over {path.name}", total=None)
-        done = fit_model(
-            settings,
-            model,
-            path,
-            clock=now,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    Refuses, and stores nothing, where there are too few labels for what the policy promises, or where the score behind
+    the confidence does not tell errors from right answers; it says what would be enough."""
+    settings = load_config(config_path(config))
+    path = data or (settings.model(model).calibration.data if since is None else None)
+    if data is not None and since is not None:
+        raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
+    if since is None and (until is not None or every_outcome_known):
+        raise BadConfig("--until and --every-outcome-known go with --since; a labelled file is fitted on as a whole")
+    if path is None and since is None:
+        raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
+    settings.model(model)
+    start, end = moment(since), moment(until) or now()
+    from serve.fit import fit_model, fit_on_traffic
+    from serve.fit_report import sentences, tables
+
+    with ExitStack() as opened:
+        database = opened_database(settings, opened) if path is None else None
+        bar = opened.enter_context(progress_bar())
+        task = bar.add_task(f"running {model} over {path.name if path else 'the log'}", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            if done == total:
+                bar.update(task, description=f"fitting and measuring {model}")
+
+        if database is None:
+            done = fit_model(settings, model, path or Path(), clock=now, progress=progress, anyway=anyway)
+        else:
+            done = fit_on_traffic(
+                settings,
+                model,
+                database,
+                since=start,
+                until=end,
+                every_outcome_known=every_outcome_known,
+                clock=now,
+                progress=progress,
+                anyway=anyway,
+            )
     for table in tables(done.name, done.fit):
         out.print(table)
+    for sentence in (*sentences(done.fit), *done.remarks):
+        out.print(sentence)
     if promote:
         put_in_force(settings, model, done.name, why)
     else:

@@ -11,11 +11,10 @@ import numpy as np
 from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
-from serve.fit import truth_of
-from serve.inputs import InvalidRequest
+from serve.fit import rows_read, truth_of
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
-from traffic.dataset import BadDataFile, LabelledFile, count_logged, logged_pages, read_labelled_file
+from traffic.dataset import count_logged, logged_pages, read_labelled_file
 from traffic.record import Answer
 from uncertainty.checks import Mask
 
@@ -85,7 +84,7 @@ def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, p
     rows = read_labelled_file(data)
     truth = truth_of(rows, config.model(model))
     rerun = Rerun(config, model, [a, b])
-    inputs = list(_inputs(rows, rerun))
+    inputs = rows_read(rows, rerun.read)
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(inputs), ROWS_AT_A_TIME):
@@ -95,14 +94,6 @@ def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, p
             progress(end, len(inputs))
 
     return _compare(rerun, batches())
-
-
-def _inputs(rows: LabelledFile, rerun: Rerun) -> Iterator[Read]:
-    for number, value in enumerate(rows.inputs, start=1):
-        try:
-            yield rerun.read(value)
-        except InvalidRequest as error:
-            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
 
 
 def compare_on_traffic(

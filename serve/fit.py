@@ -1,117 +1,211 @@
 """`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
 
-import importlib.metadata
-import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
-import torch
 
-from audit.findings import calibration_report, held_out_report
-from calibration_store.artifact import ModelIdentity, pack
+from audit.held_out import calibration_report, held_out_report, rank_report
+from calibration_store.artifact import pack
 from calibration_store.fitting import Fit, fit_selectors
+from calibration_store.rows_apart import TooFewRows, rows_apart
+from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
 from calibration_store.store import ArtifactStore
-from serve.checkpoint import check_labels, fingerprint
+from policies.rules import acts_on_sets
+from policies.selector_recipe import SelectorRecipe
 from serve.config import Config, ModelConfig
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
-from serve.models import Classifier
+from serve.inputs import InvalidRequest
+from serve.labelled_traffic import read_labelled_traffic
+from serve.manifest import Sources, facts_of, versions
+from serve.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
+from traffic.database import Database
 from traffic.dataset import BadDataFile, LabelledFile, read_labelled_file
+from traffic.record import Answer
 from uncertainty.checks import Mask
 from uncertainty.output import LabelledOutput, Output
 
-LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers")
-ROWS_AT_A_TIME = 64
 CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task", "escalate_to"}
 
-Progress = Callable[[int, int], None]
-"""Told how many rows are done, of how many."""
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedArtifact:
     name: str
     fit: Fit
-    data: LabelledFile
+    remarks: list[str]
+    """On the rows, and on what the fit makes of them."""
 
 
 def fit_model(
-    config: Config, name: str, data: Path, *, clock: Callable[[], datetime], progress: Progress
+    config: Config,
+    name: str,
+    data: Path,
+    *,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool = False,
 ) -> FittedArtifact:
-    """Fit a model's selector on a labelled file and store it. Nothing is promoted here."""
+    """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
+
+    Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
+    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance.
+    """
+    cascade = config.cascade(name)
+    rows = read_labelled_file(data)
+    truth = truth_of(rows, cascade[name])
+    models = loaded_models(config, cascade)
+    facts = {"file": data.name, "since": None, "until": None}
+    sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
+    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+
+
+def fit_on_traffic(
+    config: Config,
+    name: str,
+    database: Database,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    every_outcome_known: bool = False,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool = False,
+) -> FittedArtifact:
+    """The same on the records of the model in [since, until) that have an outcome and an input."""
+    cascade = config.cascade(name)
+    task = cascade[name].task
+    models = loaded_models(config, cascade)
+
+    def takes(value: Any) -> bool:
+        with suppress(InvalidRequest):
+            return all(model.read(value) is not None for model in models.values())
+        return False
+
+    def knows(outcome: Answer) -> bool:
+        labels = [outcome] if isinstance(outcome, str) else outcome
+        return isinstance(outcome, str) == task.exclusive and set(task.labels) >= set(labels)
+
+    found = read_labelled_traffic(
+        database,
+        name,
+        since=since,
+        until=until,
+        takes=takes,
+        knows=knows,
+        every_outcome_known=every_outcome_known,
+        progress=progress,
+    )
+    sources = Sources(
+        rows=found.rows,
+        truth=truth_of(found.rows, cascade[name]),
+        weights=found.weights,
+        facts=found.facts,
+        remarks=found.remarks,
+    )
+    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+
+
+def _fit(
+    config: Config,
+    name: str,
+    models: Mapping[str, LoadedModel],
+    sources: Sources,
+    *,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool,
+) -> FittedArtifact:
     cascade = config.cascade(name)
     model = cascade[name]
-    rows = read_labelled_file(data)
-    truth = truth_of(rows, model)
-    limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-    labelled, identities = {}, {}
-    done, total = 0, len(cascade) * len(rows)
+    recipes = {step: its_config.recipe for step, its_config in cascade.items()}
+    if not anyway:
+        _check_enough(sources, model, recipes)  # before a model is run for minutes
+    done, total = 0, len(cascade) * len(sources.rows)
 
     def advance(n: int) -> None:
         nonlocal done
         done += n
         progress(done, total)
 
-    for step, its_config in cascade.items():
-        labelled[step], identities[step] = _labelled(its_config, rows, truth, limits, progress=advance)
+    labelled = {
+        step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
+    }
     fit = fit_selectors(
-        {step: its_config.recipe for step, its_config in cascade.items()},
+        recipes,
         labelled,
         report=held_out_report,
         cross_report=calibration_report,
+        rank_report=rank_report,
         report_share=model.calibration.report_share,
         rng=np.random.default_rng(model.calibration.seed),
     )
-    counts = dict(zip(model.task.labels, truth.sum(axis=0).tolist(), strict=True))
+    against, beside = _weighed(fit.shortfalls, model)
+    if not anyway:
+        _refuse(against)
     files = pack(
         fit.selector,
         model=name,
-        identity=identities[name],
-        further={step: (fit.selectors[step], identities[step]) for step in cascade if step != name},
+        identity=models[name].identity,
+        further={step: (fit.selectors[step], models[step].identity) for step in cascade if step != name},
         facts={
             "created_at": clock().isoformat(),
             "configured": model.model_dump(mode="json", include=CONFIGURED),
-            "data": {"file": data.name, "sha256": rows.sha256, "n": len(rows), "label_counts": counts},
-            "n_fitted": fit.n_fitted,
-            "n_reported": fit.n_reported,
-            "report": fit.report,
-            "crossfit": fit.crossfit,
-            "versions": {
-                "python": platform.python_version(),
-                **{library: importlib.metadata.version(library) for library in LIBRARIES},
-            },
+            **facts_of(fit, model.task, sources),
+            "stored_anyway": [one.why for one in against],
+            "versions": versions(),
         },
     )
     ArtifactStore(config.artifacts).save(name, files)
-    return FittedArtifact(name=files.name, fit=fit, data=rows)
+    remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
+    return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
+
+
+def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, SelectorRecipe]) -> None:
+    share, seed = model.calibration.report_share, model.calibration.seed
+    classes = sources.truth.argmax(axis=1) if model.task.exclusive else np.zeros(len(sources.rows), dtype=np.intp)
+    rng = np.random.default_rng(seed)  # that of the fit: the same rows will be left after thinning
+    with suppress(TooFewRows):  # the fit will say so, once the inputs were read
+        apart = rows_apart(classes, list(recipes.values()), report_share=share, rng=rng, weights=sources.weights)
+        short, _ = too_few(recipes, apart, sources.truth, sources.rows.groups, report_share=share)
+        _refuse(_weighed(short, model)[0])
+
+
+def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:
+    """What speaks against the artifact, and what is only told: the sets are shown with every answer, but nobody asked
+    for their promise who neither configured them nor decides by them."""
+    wanted = bool(model.prediction_set) or acts_on_sets(model.recipe.policy)
+    against = [one for one in shortfalls if one.of != "sets" or wanted]
+    return against, [one for one in shortfalls if one not in against]
+
+
+def _refuse(shortfalls: Sequence[Shortfall]) -> None:
+    try:
+        refuse(shortfalls)
+    except (PromiseOutOfReach, RanksAtChance) as error:
+        raise type(error)(f"{error}. Nothing was stored; --anyway does so all the same") from None
 
 
 def _labelled(
-    model: ModelConfig, rows: LabelledFile, truth: Mask, limits: InputLimits, *, progress: Callable[[int], None]
-) -> tuple[LabelledOutput, ModelIdentity]:
-    """Run a model over the inputs; return its output beside the truth, and what it is."""
-    check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
-    classifier = Classifier(model.host.checkpoint, device=model.host.device, link=model.task.link, tree=model.task.tree)
-    inputs = model_inputs(rows, classifier, limits)
-    torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+    model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
+) -> LabelledOutput:
+    """Run a model over the inputs; return its output beside the truth."""
+    inputs = rows_read(sources.rows, loaded.read)
     batches = []
     for start in range(0, len(inputs), ROWS_AT_A_TIME):
         chunk = inputs[start : start + ROWS_AT_A_TIME]
-        batches.append(classifier.run(chunk, model.recipe.needs, mc_passes=model.host.mc_passes))
+        batches.append(loaded.run(chunk, model.recipe.needs))
         progress(len(chunk))
-    labelled = LabelledOutput(
+    return LabelledOutput(
         output=Output.concatenate(batches),
-        truth=truth,
+        truth=sources.truth,
         exclusive=model.task.exclusive,
-        groups=np.array(rows.groups, dtype=object),
-    )
-    return labelled, ModelIdentity(
-        checkpoint=model.host.checkpoint,
-        fingerprint=fingerprint(classifier.folder),
-        labels=model.task.labels,
-        parents_sha256=model.task.parents_sha256,
+        groups=np.array(sources.rows.groups, dtype=object),
+        weights=sources.weights,
     )
 
 
@@ -135,11 +229,12 @@ def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
     return model.task.closed(truth)
 
 
-def model_inputs(rows: LabelledFile, classifier: Classifier, limits: InputLimits) -> list[ModelInput]:
+def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
+    """Every input as `read` returns it; raises `BadDataFile` for one that it refuses."""
     inputs = []
     for number, value in enumerate(rows.inputs, start=1):
         try:
-            inputs.append(read_input(value, classifier.spec, limits))
+            inputs.append(read(value))
         except InvalidRequest as error:
             raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
     return inputs

@@ -1,6 +1,6 @@
 """Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,12 @@ class LoadedModel:
         return self._classifier.run(inputs, needs, mc_passes=self._mc_passes)
 
 
+def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
+    """Models by name, with their weights."""
+    limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+    return {name: LoadedModel(model, limits) for name, model in models.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rejudged:
     """What an artifact makes of a batch."""
@@ -85,9 +91,8 @@ class Rerun:
         self._name, self._right = name, model.right
         self.artifacts = list(artifacts)
         self._artifacts = [store.load(name, artifact) for artifact in artifacts]
-        limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
         asked = dict.fromkeys([name, *(step for artifact in self._artifacts for step in artifact.further)])
-        self._models = {step: LoadedModel(config.model(step), limits) for step in asked}
+        self._models = loaded_models(config, {step: config.model(step) for step in asked})
         self._needs = {step: self._needed_of(step) for step in asked}
         for artifact in self._artifacts:
             for step in (name, *artifact.further):

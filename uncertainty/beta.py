@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array, InvalidInput, outcomes, real_number, same_length, unit_interval
+from uncertainty.checks import Array, InvalidInput, outcomes, real_number, relative_weights, unit_interval
 from uncertainty.logistic import fit_logistic
 
 EPS = 1e-12
@@ -40,32 +40,33 @@ class Beta:
     def __post_init__(self) -> None:
         _check_eps(self.eps)
 
-    def fit(self, evidence: Array, target: Array) -> BetaMap:
-        return fit_beta(evidence, target, eps=self.eps)
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> BetaMap:
+        return fit_beta(evidence, target, weights=weights, eps=self.eps)
 
 
-def fit_beta(probs: Any, targets: Any, *, eps: float = EPS) -> BetaMap:
-    """Unpenalised maximum likelihood of 0/1 `targets` [n] given `probs` [n]; both outcomes must occur.
+def fit_beta(probs: Any, targets: Any, *, weights: Any = None, eps: float = EPS) -> BetaMap:
+    """Unpenalised maximum likelihood of 0/1 `targets` [n] given `probs` [n]; both outcomes must occur. Each row counts
+    by its weight.
 
     A negative slope is set to 0 and the rest fitted again, `a` before `b`; if the other turns negative as well, only
     the mean outcome remains.
     """
     p, y = unit_interval("fit_probs", probs), outcomes("fit_targets", targets)
-    same_length(fit_probs=p, fit_targets=y)
+    w = relative_weights(weights, fit_probs=p, fit_targets=y)
     _check_eps(eps)
     if y.min() == y.max():
         raise InvalidInput("fit_targets are all equal; both outcomes must occur")
     p = np.clip(p, eps, 1 - eps)
     rising, falling = np.log(p), -np.log1p(-p)
-    (a, b), c = fit_logistic(np.stack([rising, falling], axis=1), y)
+    (a, b), c = fit_logistic(np.stack([rising, falling], axis=1), y, w)
     if a < 0:
-        (b,), c = fit_logistic(falling[:, None], y)
+        (b,), c = fit_logistic(falling[:, None], y, w)
         a = 0.0
     elif b < 0:
-        (a,), c = fit_logistic(rising[:, None], y)
+        (a,), c = fit_logistic(rising[:, None], y, w)
         b = 0.0
     if a < 0 or b < 0:
-        a, b, c = 0.0, 0.0, float(logit(y.mean()))
+        a, b, c = 0.0, 0.0, float(logit(np.average(y, weights=w)))
     return BetaMap(a=float(a), b=float(b), c=float(c), eps=eps)
 
 

@@ -34,8 +34,9 @@ class CalibratorRecipe(Protocol):
     @property
     def reads(self) -> str: ...
 
-    def fit(self, evidence: Array, target: Array) -> Calibrator:
-        """`target` [n] is how right each prediction was, or the index of the right label where logits are read."""
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> Calibrator:
+        """`target` [n] is how right each prediction was, or the index of the right label where logits are read. A row
+        counts by its weight; None: all alike."""
         ...
 
 
@@ -63,7 +64,10 @@ def evidence(reads: str, u: Array, output: Output) -> Array:
 
 
 def fit_calibrator(recipe: CalibratorRecipe, u: Array, quality: Array, rows: LabelledOutput) -> Calibrator:
-    """Fit on the scores `u` [n] of labelled rows, whose predictions were right to the degree of `quality` [n]."""
+    """Fit on the scores `u` [n] of labelled rows, whose predictions were right to the degree of `quality` [n].
+
+    Rows with weights count by them: a calibrator describes the traffic that they stand for.
+    """
     if recipe.reads == "probability" and (u.min() < 0 or u.max() > 1):
         raise InvalidInput(
             f"{type(recipe).__name__} calibration reads 1 - score as a probability, and this score goes from"
@@ -71,7 +75,7 @@ def fit_calibrator(recipe: CalibratorRecipe, u: Array, quality: Array, rows: Lab
             " or the isotonic or platt calibrator, which take any"
         )
     target = rows.classes.astype(np.float64) if recipe.reads == "logits" else quality
-    return recipe.fit(evidence(recipe.reads, u, rows.output), target)
+    return recipe.fit(evidence(recipe.reads, u, rows.output), target, rows.weights)
 
 
 def crossfitted(

@@ -161,6 +161,23 @@ def ascending(name: str, values: Any) -> Array:
     return array
 
 
+def relative_weights(weights: Any, **rows: Sized) -> Array:
+    """Return [n]: how much each of the rows counts, as weights above 0 whose sum is the number of rows of equal weight
+    that would tell as much, W^2 / sum w^2 (Kish 1965). Without weights, and with equal ones, each row counts as one.
+    """
+    n = same_length(**rows)
+    if weights is None:
+        return np.ones(n)
+    w = finite("weights", weights)
+    same_length(weights=w, **rows)
+    if w.min() <= 0:
+        raise InvalidInput("weights must be above 0; leave out rows that stand for nothing")
+    if w.min() == w.max():
+        return np.ones(n)
+    w = w / w.max()  # so that neither tiny nor huge weights leave the range of floats
+    return np.asarray(w * (w.sum() / (w @ w)))
+
+
 def memberships(name: str, values: Any) -> NDArray[np.intp]:
     """Return the number of each row's group, groups being counted in the order in which they first occur.
 

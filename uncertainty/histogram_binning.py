@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, one_of, outcomes, same_length, unit_interval, whole_number
+from uncertainty.checks import Array, one_of, outcomes, relative_weights, unit_interval, whole_number
 
 Strategy = Literal["uniform", "quantile"]
 
@@ -45,33 +45,37 @@ class HistogramBinning:
         whole_number("n_bins", self.n_bins, least=1)
         one_of("strategy", self.strategy, ("uniform", "quantile"))
 
-    def fit(self, evidence: Array, target: Array) -> HistogramMap:
-        return fit_histogram(evidence, target, n_bins=self.n_bins, strategy=self.strategy)
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> HistogramMap:
+        return fit_histogram(evidence, target, weights=weights, n_bins=self.n_bins, strategy=self.strategy)
 
 
-def fit_histogram(probs: Any, targets: Any, *, n_bins: int = 10, strategy: Strategy = "uniform") -> HistogramMap:
-    """Bin `probs` [n] and average 0/1 `targets` [n] in each bin.
+def fit_histogram(
+    probs: Any, targets: Any, *, weights: Any = None, n_bins: int = 10, strategy: Strategy = "uniform"
+) -> HistogramMap:
+    """Bin `probs` [n] and average 0/1 `targets` [n], each counting by its weight, in each bin.
 
     `uniform`: equal intervals [m/M, (m+1)/M), the last one closed; an empty bin stands for its middle.
-    `quantile`: bins of equal mass by rank; a tie group is taken whole into the bin that it starts in.
+    `quantile`: bins of equally many rows by rank; a tie group is taken whole into the bin that it starts in.
     """
     p, y = unit_interval("fit_probs", probs), outcomes("fit_targets", targets)
-    n = same_length(fit_probs=p, fit_targets=y)
+    w = relative_weights(weights, fit_probs=p, fit_targets=y)
+    n = len(p)
     whole_number("n_bins", n_bins, least=1)
     one_of("strategy", strategy, ("uniform", "quantile"))
     if strategy == "uniform":
         upper = np.arange(1, n_bins) / n_bins
         bins = np.searchsorted(upper, p, side="right")
-        counts = np.bincount(bins, minlength=n_bins)
+        mass = np.bincount(bins, weights=w, minlength=n_bins)
         middles = (np.arange(n_bins) + 0.5) / n_bins
-        values = np.where(counts > 0, np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(counts, 1), middles)
+        right = np.bincount(bins, weights=w * y, minlength=n_bins)
+        values = np.divide(right, mass, out=middles, where=mass > 0)
         return HistogramMap(upper=upper, values=values, closed="left")
     order = np.argsort(p, kind="stable")
-    ranked, right = p[order], y[order]
+    ranked, y, w = p[order], y[order], w[order]
     first_of_tie = np.searchsorted(ranked, ranked, side="left")
     cuts = np.arange(1, n_bins) * n // n_bins  # floor(m n / M): where bins begin
     members = np.searchsorted(cuts, first_of_tie, side="right")
     filled = np.flatnonzero(np.bincount(members, minlength=n_bins))
     ends = np.searchsorted(members, filled, side="right") - 1
-    values = np.array([right[members == b].mean() for b in filled])
+    values = np.array([np.average(y[members == b], weights=w[members == b]) for b in filled])
     return HistogramMap(upper=ranked[ends][:-1], values=values, closed="right")

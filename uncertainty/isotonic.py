@@ -49,8 +49,8 @@ class Isotonic:
     def __post_init__(self) -> None:
         one_of("interpolation", self.interpolation, ("linear", "step"))
 
-    def fit(self, evidence: Array, target: Array) -> IsotonicMap:
-        return fit_isotonic(evidence, target, interpolation=self.interpolation)
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> IsotonicMap:
+        return fit_isotonic(evidence, target, weights=weights, interpolation=self.interpolation)
 
 
 def fit_isotonic(

@@ -55,12 +55,18 @@ class TopKIsotonic:
         k = min(self.k, probabilities.shape[1])
         if self.mode == "per_label":
             per_label = fit_per_label(
-                probabilities, rows.truth, k=k, least=self.least, interpolation=self.interpolation
+                probabilities,
+                rows.truth,
+                k=k,
+                least=self.least,
+                weights=rows.weights,
+                interpolation=self.interpolation,
             )
             return LabelCalibrator(k=k, maps=per_label)
         labels = top_labels(probabilities, k)
         top, hits = (np.take_along_axis(values, labels, axis=1) for values in (probabilities, rows.truth))
-        return LabelCalibrator(k=k, maps=fit_top_k(top, hits, mode=self.mode, interpolation=self.interpolation))
+        maps = fit_top_k(top, hits, mode=self.mode, weights=rows.weights, interpolation=self.interpolation)
+        return LabelCalibrator(k=k, maps=maps)
 
 
 LABEL_CALIBRATORS = {"isotonic": TopKIsotonic}

@@ -9,13 +9,15 @@ from scipy.special import expit, logit
 from uncertainty.checks import Array
 
 
-def fit_logistic(features: Array, targets: Array) -> tuple[Array, float]:
-    """Return slopes [d] and intercept under which `targets` [n], in [0, 1], are most likely given `features` [n, d].
+def fit_logistic(features: Array, targets: Array, weights: Array | None = None) -> tuple[Array, float]:
+    """Return slopes [d] and intercept under which `targets` [n], in [0, 1], are most likely given `features` [n, d],
+    where each row counts by its weight, above 0.
 
     A feature that is constant gets the slope 0, and so do all where the targets are constant. Where the classes can
     be separated there is no optimum, and what comes back is very steep. scikit-learn takes 0/1 targets only, and
     stops some digits short of what is asked for here.
     """
+    share = np.full(len(features), 1 / len(features)) if weights is None else weights / weights.sum()
     low = features.min(axis=0)
     width = features.max(axis=0) - low
     inside = (features - low) / np.where(width > 0, width, np.inf)  # of any scale and offset: now in [0, 1]
@@ -24,15 +26,15 @@ def fit_logistic(features: Array, targets: Array) -> tuple[Array, float]:
 
     def loss(w: Array) -> tuple[float, Array]:
         eta = z @ w
-        return float(np.mean(np.logaddexp(0, eta) - targets * eta)), z.T @ (expit(eta) - targets) / len(z)
+        return float(share @ (np.logaddexp(0, eta) - targets * eta)), z.T @ (share * (expit(eta) - targets))
 
     def curvature(w: Array) -> Array:
         p = expit(z @ w)
-        return np.asarray(z.T @ (z * (p * (1 - p))[:, None]) / len(z) + 1e-15 * np.eye(z.shape[1]))
+        return np.asarray(z.T @ (z * (share * p * (1 - p))[:, None]) + 1e-15 * np.eye(z.shape[1]))
 
     start = np.zeros(z.shape[1])
     if targets.min() < targets.max():
-        start[-1] = logit(targets.mean())
+        start[-1] = logit(share @ targets)
         w = minimize(
             loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-12, "maxiter": 1000}
         ).x
@@ -40,7 +42,7 @@ def fit_logistic(features: Array, targets: Array) -> tuple[Array, float]:
     else:
         w = start
         with np.errstate(divide="ignore"):
-            w[-1] = logit(targets.mean())
+            w[-1] = logit(targets[0])
     slopes = w[:-1] / spread
     return slopes / np.where(width > 0, width, 1), float(w[-1] - slopes @ (mean + low / np.where(width > 0, width, 1)))
 

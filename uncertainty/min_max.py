@@ -31,7 +31,7 @@ class MinMax:
 
     reads: ClassVar[str] = "score"
 
-    def fit(self, evidence: Array, target: Array) -> MinMaxMap:  # noqa: ARG002 - labels play no part
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> MinMaxMap:  # noqa: ARG002 - no labels
         return fit_min_max(evidence)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length
+from uncertainty.checks import Array, InvalidInput, finite, outcomes, relative_weights
 from uncertainty.logistic import fit_logistic
 
 CLIP = 1e-12
@@ -49,29 +49,30 @@ class Platt:
     def __post_init__(self) -> None:
         _check_smoothing(self.smoothing)
 
-    def fit(self, evidence: Array, target: Array) -> PlattMap:
-        fitted = fit_platt(_scale(evidence, self.log_odds), target, smoothing=self.smoothing)
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> PlattMap:
+        fitted = fit_platt(_scale(evidence, self.log_odds), target, weights=weights, smoothing=self.smoothing)
         return replace(fitted, log_odds=self.log_odds)
 
 
-def fit_platt(evidence: Any, targets: Any, *, smoothing: bool = True) -> PlattMap:
+def fit_platt(evidence: Any, targets: Any, *, weights: Any = None, smoothing: bool = True) -> PlattMap:
     """Maximum-likelihood fit of 0/1 `targets` [n] to `evidence` [n].
 
-    With `smoothing` the targets are (N+ + 1) / (N+ + 2) and 1 / (N- + 2); without it, both outcomes must occur.
+    With `smoothing` the targets are (N+ + 1) / (N+ + 2) and 1 / (N- + 2); without it, both outcomes must occur. With
+    `weights` [n] the likelihood is that of rows that count so much, and N+ and N- add up to their effective number.
     Constant evidence says nothing: a = 0 and the mean target remains.
     """
     s, y = finite("evidence", evidence), outcomes("targets", targets)
-    same_length(evidence=s, targets=y)
+    w = relative_weights(weights, evidence=s, targets=y)
     _check_smoothing(smoothing)
-    right = y.sum()
     if smoothing:
-        y = np.where(y == 1, (right + 1) / (right + 2), 1 / (len(y) - right + 2))
-    elif right in (0, len(y)):
+        right = w @ y
+        y = np.where(y == 1, (right + 1) / (right + 2), 1 / (w.sum() - right + 2))
+    elif y.min() == y.max():
         raise InvalidInput("all targets are equal; without smoothing both outcomes must occur")
 
     if s.min() == s.max():
-        return PlattMap(a=0.0, b=float(-logit(y.mean())))
-    (slope,), intercept = fit_logistic(s[:, None], y)
+        return PlattMap(a=0.0, b=float(-logit(np.average(y, weights=w))))
+    (slope,), intercept = fit_logistic(s[:, None], y, w)
     return PlattMap(a=float(-slope), b=-intercept)
 
 

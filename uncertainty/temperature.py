@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, same_length
+from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, relative_weights, same_length
 
 COLDEST, HOTTEST = 0.01, 100.0
 
@@ -47,21 +47,25 @@ class Temperature:
     def __post_init__(self) -> None:
         _check_range(self.t_min, self.t_max)
 
-    def fit(self, evidence: Array, target: Array) -> TemperatureMap:
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> TemperatureMap:
         """`evidence` is the logits [n, C], `target` the index of the right label [n]."""
-        return fit_temperature(evidence, target, t_min=self.t_min, t_max=self.t_max)
+        return fit_temperature(evidence, target, weights=weights, t_min=self.t_min, t_max=self.t_max)
 
 
-def fit_temperature(logits: Any, labels: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST) -> TemperatureMap:
-    """The temperature in [t_min, t_max] under which the right `labels` [n] are most likely, from `logits` [n, C]."""
+def fit_temperature(
+    logits: Any, labels: Any, *, weights: Any = None, t_min: float = COLDEST, t_max: float = HOTTEST
+) -> TemperatureMap:
+    """The temperature in [t_min, t_max] under which the right `labels` [n], each counting by its weight, are most
+    likely, from `logits` [n, C]."""
     z = finite("fit_logits", logits, ndim=2)
     right = _indices("fit_labels", labels, classes=z.shape[1])
-    same_length(fit_logits=z, fit_labels=right)
+    w = relative_weights(weights, fit_logits=z, fit_labels=right)
+    share = w / w.sum()
     _check_range(t_min, t_max)
     lead = z - z[np.arange(len(z)), right][:, None]  # over the right label, and small losses stay small numbers
 
     def slope(inverse: float) -> float:  # of the mean loss, in the inverse temperature, in which it is convex
-        return float((softmax(lead * inverse, axis=1) * lead).sum(axis=1).mean())
+        return float(share @ (softmax(lead * inverse, axis=1) * lead).sum(axis=1))
 
     return _best(lead, slope, t_min, t_max)
 

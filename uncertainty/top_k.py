@@ -124,17 +124,20 @@ def _chunks(scores: Array) -> Iterator[Array]:
 
 
 def fit_top_k(
-    probs: Any, hits: Any, *, mode: Mode = "joint", interpolation: Interpolation = "linear"
+    probs: Any, hits: Any, *, mode: Mode = "joint", weights: Any = None, interpolation: Interpolation = "linear"
 ) -> JointTopK | SeparateTopK:
-    """Fit isotonic maps on `probs` [n, k] and 0/1 `hits` [n, k].
+    """Fit isotonic maps on `probs` [n, k] and 0/1 `hits` [n, k], where each row counts by its weight [n].
 
     Joint maps keep the order of a row's labels but for ties, which their plateaus make: see `in_calibrated_order`.
     """
     p, y = _pairs("fit_probs", probs, "fit_hits", hits)
     one_of("mode", mode, ("joint", "separate"))
     if mode == "joint":
-        return JointTopK(map=fit_isotonic(p.ravel(), y.ravel(), interpolation=interpolation))
-    maps = [fit_isotonic(p[:, rank], y[:, rank], interpolation=interpolation) for rank in range(p.shape[1])]
+        w = None if weights is None else np.repeat(weights, p.shape[1])
+        return JointTopK(map=fit_isotonic(p.ravel(), y.ravel(), weights=w, interpolation=interpolation))
+    maps = [
+        fit_isotonic(p[:, rank], y[:, rank], weights=weights, interpolation=interpolation) for rank in range(p.shape[1])
+    ]
     return SeparateTopK(maps=IsotonicMaps.of(maps, interpolation))
 
 
@@ -144,6 +147,7 @@ def fit_per_label(
     *,
     k: int,
     least: int = 30,
+    weights: Array | None = None,
     interpolation: Interpolation = "linear",
 ) -> PerLabel:
     """Fit a map for each label that held, and did not hold, at least `least` times among `probabilities` [n, L].
@@ -154,12 +158,15 @@ def fit_per_label(
     joint = fit_isotonic(
         np.take_along_axis(probabilities, top, axis=1).ravel(),
         np.take_along_axis(truth, top, axis=1).ravel(),
+        weights=None if weights is None else np.repeat(weights, k),
         interpolation=interpolation,
     )
     held = truth.sum(axis=0)
     enough = (held >= least) & (len(truth) - held >= least)
     maps = [
-        fit_isotonic(probabilities[:, label], truth[:, label], interpolation=interpolation) if fitted else None
+        fit_isotonic(probabilities[:, label], truth[:, label], weights=weights, interpolation=interpolation)
+        if fitted
+        else None
         for label, fitted in enumerate(enough)
     ]
     return PerLabel(joint=joint, maps=IsotonicMaps.of(maps, interpolation))

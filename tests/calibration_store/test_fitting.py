@@ -6,8 +6,9 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from audit.findings import calibration_report, held_out_report
-from calibration_store.fitting import TooFewRows, fit_selectors, parts_of, split
+from audit.held_out import calibration_report, held_out_report
+from calibration_store.fitting import fit_selectors
+from calibration_store.rows_apart import TooFewRows, parts_of, split
 from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe

@@ -6,6 +6,7 @@ import socket
 import sys
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 import yaml
 from fsspec.registry import _registry
@@ -14,6 +15,7 @@ from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.store import ArtifactStore
 from policies.selector import Selector
 from policies.threshold import Threshold
+from review import queue
 from serve.cli import main
 from serve.config import BadConfig
 from serve.terminal import moment, out
@@ -65,13 +67,68 @@ def test_fit_report_promote_list_show_and_history(folder, demur):
     printed = demur("fit", "digits")
     name = printed.split("demur artifacts promote digits ")[1].strip()
     assert "on 200 rows that the fit of 300 has not seen" in printed
-    for line in ("before calibration", "cross-fitted", "AUROC", "mahalanobis", "selective_risk"):
+    for line in ("before", "calibration", "cross-fitted", "95% intervals", "AUROC", "mahalanobis", "selective_risk"):
         assert line in printed
     assert "is in force for digits (promotion 1)" in demur("artifacts", "promote", "digits", name, "--why", "a try")
     assert name in demur("artifacts", "list")
     assert json.loads(demur("artifacts", "show", "digits", name))["data"]["n"] == 500
     assert "a try" in demur("artifacts", "history", "digits")
     assert f"artifact in force: {name}" in demur("check")
+
+
+def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
+    policy = {"kind": "selective_risk", "max_risk": 0.01}
+    change(folder, lambda content: content["models"]["digits"].update(policy=policy))
+    said = demur("fit", "digits")
+    assert said.startswith("demur: with 150 labelled rows for the rule no limit can promise at most 1% wrong answers")
+    assert "label at least 3,575 rows" in said
+    assert not (folder / "var/artifacts/digits").exists()
+    printed = demur("fit", "digits", "--anyway")
+    assert "nothing is promised: 150 labelled rows cannot show" in printed
+    assert "label at least 3,575 rows" in printed
+
+
+@pytest.mark.slow
+def test_fit_on_the_log(folder, demur, database, digits):
+    """Of 500 records 100 were held, and half of the others drawn for a spot check."""
+    change(folder, lambda content: content.update(database=database.dsn))
+    change(folder, lambda content: content["models"]["digits"].pop("prediction_set"))
+    held, checked, rest = np.split(np.array(digit_rows(digits, "calibration")), [100, 300])
+    entries = []
+    with database.transaction() as connection:
+        for rows, settings in (
+            (held, {"action": "review"}),
+            (checked, {"action": "answer", "label_probability": 0.5}),
+            (rest, {"action": "answer", "label_probability": 0.5}),
+        ):
+            entries.append([entry(model="digits", input=row["input"], **settings) for row in rows])
+            log.append(connection, entries[-1])
+        for rows, logged in zip((held, checked), entries, strict=False):
+            queue.enqueue(connection, [one.record for one in logged])
+            for row, one in zip(rows, logged, strict=True):
+                log.add_outcome(connection, one.record.id, label=row["label"], source="review", author=None)
+    printed = demur("fit", "digits", "--since", "1d")
+    assert "Fitted on 300 of 300 records with an outcome" in printed
+    assert "are left after thinning to a plain sample" in printed
+    name = printed.split("promote digits ")[1].strip()
+    manifest = json.loads(demur("artifacts", "show", "digits", name))
+    data = manifest["data"]
+    assert (data["file"], data["n"], data["share_missing"]) == ("traffic", 300, 0)
+    assert (data["label_weights"]["min"], data["label_weights"]["max"]) == (1, 2)
+    assert 200 < data["label_weights"]["n_after_thinning"] < 300  # the 200 checked ones, and half of the held
+    assert manifest["report"]["accuracy"]["n"] == manifest["n_reported"] < 120
+    assert data["since"] < data["until"]
+    assert "300 records with an outcome" in " ".join(manifest["remarks"])
+    assert name in demur("artifacts", "list")
+    everything = demur("fit", "digits", "--since", "1d", "--every-outcome-known")
+    assert "thinning" not in everything
+
+
+@pytest.mark.slow
+def test_a_fit_on_held_cases_alone_is_refused(logged, demur):
+    said = demur("fit", "digits", "--since", "1d")
+    assert said.startswith("demur: only held cases are labelled: 100 of 100 answered records of 'digits'")
+    assert "set `spot_check` for the model" in said
 
 
 def test_an_altered_artifact_is_listed_as_refused_and_not_promoted(folder, demur):
@@ -135,7 +192,7 @@ def rows(printed):
 CANARY = ("--share", 0.1, "--held-between", 0.05, 0.4)
 
 
-def test_shadow_and_canary(three, demur, monkeypatch):
+def test_shadow_and_canary(folder, three, demur, monkeypatch):
     monkeypatch.setattr(out, "_width", 250)  # so that no cell is broken into lines
     a, b, c = three
     artifacts = functools.partial(demur, "artifacts")
@@ -143,6 +200,8 @@ def test_shadow_and_canary(three, demur, monkeypatch):
     artifacts("promote", "digits", a)
     assert artifacts("shadow", "digits", b, "--why", "new limit") == f"{b} is the shadow of {a} for digits (change 2)\n"
     assert artifacts("canary", "digits", b, *CANARY).startswith(f"demur: artifact {b} is the shadow and cannot be")
+    assert artifacts("canary", "digits", c, *CANARY, "--max-risk", 0.05).startswith("demur: --max-risk watches answers")
+    change(folder, lambda content: content["models"]["digits"].update(spot_check=0.02))
     printed = artifacts("canary", "digits", c, *CANARY, "--max-risk", 0.05)
     assert printed == (f"{c} is the canary for digits (change 3): 10% of traffic, 5% to 40% held, at most 5% wrong\n")
     roles = {line[1]: " ".join(line[2:4]) for line in rows(artifacts("list"))}
@@ -276,6 +335,10 @@ def test_help_names_every_command(demur):
         (["check", "nowhere.yaml"], "demur: there is no configuration file nowhere.yaml"),
         (["fit", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["fit", "digits", "--data", "nowhere.csv"], "demur: nowhere.csv: there is no such file"),
+        (["fit", "digits", "--data", "x.csv", "--since", "1d"], "demur: fit on which rows? give either --since"),
+        (["fit", "digits", "--until", "1d"], "demur: --until and --every-outcome-known go with --since"),
+        (["fit", "digits", "--every-outcome-known"], "demur: --until and --every-outcome-known go with --since"),
+        (["fit", "nobody", "--since", "1d"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "promote", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["artifacts", "rollback", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "rollback", "digits"], "demur: no artifact was ever in force for model 'digits'"),

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.findings import calibration_report, held_out_report
+from audit import held_out
+from audit.held_out import calibration_report, held_out_report
 from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
@@ -119,6 +120,12 @@ def outputs(kind, n=240, seed=0):
     mc_logits = logits[:, None] + rng.normal(size=(n, 4, wide)) / 2
     output = Output.from_logits(logits, link=link, embedding=embedding, mc_logits=mc_logits)
     return LabelledOutput(output=output, truth=truth, exclusive=kind != "multilabel")
+
+
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch):
+    """Many small fits are made here, and nobody looks at their intervals."""
+    monkeypatch.setattr(held_out, "rank_replicates", lambda *_: 39)
 
 
 def fitted_and_stored(recipe, rows):
@@ -288,17 +295,15 @@ def texts(path, kind, n=120):
 
 
 @pytest.mark.parametrize(
-    ("prediction_set", "promise", "larger"),
+    ("prediction_set", "promise"),
     [
-        ({"alpha": 0.05}, "at 5% error", False),
-        ({"kind": "adaptive", "alpha": 0.05}, "at 5% error", True),  # as a model is that is right more often than that
-        ({"kind": "regularised", "alpha": 0.05, "penalty": 0.1, "k_reg": 1}, "at 5% error", False),
-        ({"kind": "class_conditional", "alpha": 0.1}, "at 10% error for each label", False),
+        ({"alpha": 0.05}, "at 5% error"),
+        ({"kind": "adaptive", "alpha": 0.05}, "at 5% error"),
+        ({"kind": "regularised", "alpha": 0.05, "penalty": 0.1, "k_reg": 1}, "at 5% error"),
+        ({"kind": "class_conditional", "alpha": 0.1}, "at 10% error for each label"),
     ],
 )
-def test_a_served_answer_goes_by_the_size_of_its_set(
-    prediction_set, promise, larger, quickstart, digits, tmp_path, database
-):
+def test_a_served_answer_goes_by_the_size_of_its_set(prediction_set, promise, quickstart, digits, tmp_path, database):
     content = quickstart.model_dump()
     content["artifacts"] = str(tmp_path / "artifacts")
     content["models"]["digits"].update(
@@ -329,7 +334,7 @@ def test_a_served_answer_goes_by_the_size_of_its_set(
             assert told["reason"] == expected[told["action"]]
             actions[told["action"]] += 1
             assert told["prediction"] == told["prediction_set"][0]
-    assert (sizes[1] < 30) if larger else (sizes[1] == 40)
+    assert sizes[1] == 40
     assert actions["answer"] >= 5
 
 
@@ -339,7 +344,8 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
 ):
     model = model_config(kind, checkpoints[kind], policy={"kind": "threshold", "limit": 1.0})
     config = Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump()}})
-    done = fit_model(config, "words", texts(tmp_path / "rows.jsonl", kind), clock=clock, progress=lambda *_: None)
+    rows = texts(tmp_path / "rows.jsonl", kind)
+    done = fit_model(config, "words", rows, clock=clock, progress=lambda *_: None, anyway=True)
     store = ArtifactStore(config.artifacts)
     store.promote("words", done.name, by="tests", why="", clock=clock)
     handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)

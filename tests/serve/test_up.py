@@ -4,8 +4,10 @@ import os
 import threading
 
 import pytest
+import yaml
 
 from serve import up
+from serve.config import Config
 
 
 @pytest.fixture
@@ -22,6 +24,18 @@ def test_without_artifact_and_data_it_says_what_to_run_and_goes_on(bare, tmp_pat
     assert len(said) == 1
     assert said[0].startswith("no artifact is in force for model 'digits', and its requests will get a 503")
     assert "demur fit digits --data FILE --promote" in said[0]
+
+
+@pytest.mark.slow
+def test_a_first_fit_that_labels_cannot_carry_says_so_and_nothing_starts(quickstart, tmp_path, capfd):
+    content = quickstart.model_dump(mode="json")
+    content["artifacts"] = str(tmp_path / "artifacts")
+    content["models"]["digits"]["policy"] = {"kind": "selective_risk", "max_risk": 0.01}
+    path = tmp_path / "demur.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(up.CannotStart, match=r"could not be fitted on .*; see above"):
+        up._artifact(Config.model_validate(content), path, "digits", lambda _: None, threading.Event())
+    assert "label at least 3,575 rows" in capfd.readouterr().err
 
 
 def test_with_an_artifact_it_says_nothing(quickstart, tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from uncertainty.checks import InvalidInput
 from uncertainty.class_probability import softmax_response
 from uncertainty.isotonic import fit_isotonic
 from uncertainty.output import LabelledOutput, Output
+from uncertainty.platt import fit_platt
 
 
 @pytest.mark.parametrize("kind", CALIBRATORS)
@@ -120,3 +123,39 @@ def test_platt_on_log_odds_can_leave_a_calibrated_probability_as_it_is():
     assert np.abs(fitted.confidence(p) - p).max() < 0.02
     assert np.abs(CALIBRATORS["platt"]().fit(p - 1, right).confidence(p - 1) - p).max() > 0.03  # one curve cannot
     assert np.isfinite(fitted.confidence(np.array([0.0, 1.0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("isotonic", {}),
+        ("platt", {"smoothing": False}),
+        ("platt", {"smoothing": False, "log_odds": True}),
+        ("beta", {}),
+        ("histogram_binning", {}),
+        ("temperature", {}),
+        ("min_max", {}),
+    ],
+)
+def test_a_row_of_weight_three_counts_like_three_rows(name, settings):
+    rng = np.random.default_rng(4)
+    times = rng.choice([1, 3], size=120)
+    rows = labelled(n=120)
+    u, quality = scored(rows)
+    recipe = CALIBRATORS[name](**settings)
+    copied = np.repeat(np.arange(120), times)
+    weighted = fit_calibrator(recipe, u, quality, replace(rows, weights=times / 7))
+    as_copies = fit_calibrator(recipe, u[copied], quality[copied], rows.rows(copied))
+    plain = fit_calibrator(recipe, u, quality, rows)
+    reads = evidence(recipe.reads, u, rows.output)
+    np.testing.assert_allclose(weighted.confidence(reads), as_copies.confidence(reads), rtol=1e-7)
+    alike = fit_calibrator(recipe, u, quality, replace(rows, weights=np.full(120, 0.3)))
+    np.testing.assert_array_equal(alike.confidence(reads), plain.confidence(reads))
+    if name != "min_max":
+        assert np.abs(weighted.confidence(reads) - plain.confidence(reads)).max() > 1e-3
+
+
+def test_platt_smooths_by_how_many_rows_unequal_weights_are_worth():
+    evidence_, right = np.arange(10.0), np.array([0, 1] * 5)
+    weights = np.array([1.0] * 9 + [1e6])
+    assert 0.3 < fit_platt(evidence_, right, weights=weights).confidence(np.array([9.0]))[0] < 0.8  # one row, in effect

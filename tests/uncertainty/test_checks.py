@@ -77,3 +77,14 @@ def test_groups_are_numbered_as_they_come(names, groups):
 def test_what_names_no_groups_is_refused(bad):
     with pytest.raises(InvalidInput):
         checks.memberships("groups", bad)
+
+
+def test_relative_weights_add_up_to_the_rows_that_would_tell_as_much():
+    np.testing.assert_array_equal(checks.relative_weights(None, x=[1, 2, 3]), np.ones(3))
+    np.testing.assert_array_equal(checks.relative_weights([0.1, 0.1, 0.1], x=[1, 2, 3]), np.ones(3))
+    found = checks.relative_weights([1.0, 3.0], x=[1, 2])
+    assert found[1] == pytest.approx(3 * found[0])
+    assert found.sum() == pytest.approx(16 / 10)
+    for bad in ([1.0, 0.0], [1.0, -1.0], [1.0], [1.0, math.nan]):
+        with pytest.raises(InvalidInput):
+            checks.relative_weights(bad, x=[1, 2])

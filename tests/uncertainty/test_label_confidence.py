@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logit
@@ -63,3 +65,14 @@ def test_there_are_no_more_labels_than_there_are():
 def test_bad_settings_are_refused(settings):
     with pytest.raises(InvalidInput):
         TopKIsotonic(**settings)
+
+
+@pytest.mark.parametrize("mode", ["joint", "separate", "per_label"])
+def test_a_row_of_weight_three_counts_like_three_rows(mode):
+    known = rows(n=200)
+    times = np.random.default_rng(1).choice([1, 3], size=200)
+    recipe, probabilities = TopKIsotonic(mode=mode, k=3, least=10), known.output.probabilities
+    weighted = recipe.fit(replace(known, weights=times.astype(float))).of(probabilities)
+    copies = recipe.fit(known.rows(np.repeat(np.arange(200), times))).of(probabilities)
+    np.testing.assert_allclose(weighted, copies, rtol=1e-9)
+    assert np.abs(weighted - recipe.fit(known).of(probabilities)).max() > 1e-3

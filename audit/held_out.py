@@ -1,0 +1,175 @@
+"""The report of a fit on rows that it has not seen: every finding with a 95% interval.
+
+The rows must be a plain sample of the traffic. An interval is exact where rows are counted (Clopper & Pearson), and
+comes from resampled rows elsewhere; there is none where errors, or right answers, are too few for one (METHODS 9.3).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import calibration
+from audit.calibration_sums import WIDTH, columns, values
+from audit.evidence import MIN_LABELLED, Status, evidence
+from audit.findings import (
+    Classes,
+    Finding,
+    Judged,
+    TopLabels,
+    all_or_nothing,
+    calibration_lines,
+    decision_lines,
+    findings,
+    number_or_none,
+    score_lines,
+    scores_of,
+    set_lines,
+    top_k_lines,
+)
+from audit.intervals import clopper_pearson
+from audit.predictive_quality import macro_f1
+from audit.resampling import Interval, percentile_interval, resampled, resampled_rows
+from audit.roc_interval import error_roc_interval
+from policies.judgement import Judgement
+from uncertainty.checks import Array, Mask
+from uncertainty.output import LabelledOutput
+from uncertainty.top_k import top_labels
+
+COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
+SEED = 0
+RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
+"""Of ranking metrics, which have to be computed anew for each sample of rows."""
+
+
+def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
+    """The report of a fit: `findings` with intervals, on rows that the fit has not seen and that are a plain sample."""
+    members = judgement.members
+    judged = Judged(
+        quality=quality,
+        answered=judgement.decisions.answered,
+        confidence=judgement.confidence,
+        raw_confidence=rows.output.probabilities.max(axis=1) if rows.exclusive else None,
+        scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},  # those of all models
+        classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
+        top=_top_of(judgement, rows),
+        sets=np.column_stack([members.sum(axis=1), (members & rows.truth).any(axis=1)]).astype(np.float64)
+        if rows.exclusive
+        else None,
+    )
+    return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
+
+
+def calibration_report(confidence: Array, quality: Array) -> Mapping[str, Any]:
+    """The calibration lines alone, as JSON."""
+    intervals = _intervals_of_sums(columns(confidence, quality), values) if _enough(quality) else {}
+    return _as_json(calibration_lines(confidence, quality, ""), intervals)
+
+
+def rank_report(correct: Mask, u: Array) -> Mapping[str, Any]:
+    """How a score [n] ranks errors among predictions that were right or not [n], as JSON."""
+    found = error_roc_interval(correct, u)
+    return {
+        "n": len(u),
+        "errors": found.n_errors,
+        **{name: number_or_none(getattr(found, name)) for name in ("value", "lower", "upper")},
+    }
+
+
+def _of_counts(rows: Judged) -> dict[str, Interval]:
+    """Exact intervals of shares of rows (Clopper & Pearson)."""
+    counted = [*COUNTED, "selective_risk"] if all_or_nothing(rows.quality) else COUNTED
+    lines = [
+        line for line in [*decision_lines(rows), *set_lines(rows)] if line.name in counted and line.value is not None
+    ]
+    return {line.name: clopper_pearson(round((line.value or 0.0) * line.n), line.n) for line in lines}
+
+
+def _of_sums(rows: Judged) -> dict[str, Interval]:
+    """Resampled intervals of what is made of sums over rows, all at once."""
+    if not _enough(rows.quality):
+        return {}
+    n, loss = len(rows), 1 - rows.quality
+    size = np.zeros(n) if rows.sets is None else rows.sets[:, 0]
+    first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, size])
+    confidences = {"": rows.confidence, "_before": rows.raw_confidence}
+    known = {
+        when: columns(confidence, rows.quality) for when, confidence in confidences.items() if confidence is not None
+    }
+
+    def statistic(sums: Array) -> dict[str, Array]:
+        drawn, answered, lost, right, labels = sums[:, :5].T
+        with np.errstate(invalid="ignore"):  # nothing answered: the NaN that is meant
+            found = {"selective_risk": lost / answered, "jaccard": right / drawn, "set_size": labels / drawn}
+        for at, when in enumerate(known):
+            its = sums[:, 5 + at * WIDTH : 5 + (at + 1) * WIDTH]
+            found |= {name + when: value for name, value in values(its).items()}
+        return found
+
+    return _intervals_of_sums(np.hstack([first, *known.values()]), statistic)
+
+
+def _intervals_of_sums(parts: Array, statistic: Callable[[Array], dict[str, Array]]) -> dict[str, Interval]:
+    names = list(statistic(parts.sum(axis=0)[np.newaxis]))
+    drawn = resampled(
+        parts, lambda sums: np.column_stack(list(statistic(sums).values())), rng=np.random.default_rng(SEED)
+    )
+    return {name: percentile_interval(drawn[:, at]) for at, name in enumerate(names)}
+
+
+def _of_ranks(rows: Judged) -> dict[str, Interval]:
+    """Resampled intervals of everything that depends on the order of rows, or on classes."""
+    if not _enough(rows.quality):
+        return {}
+
+    def measure(index: NDArray[np.intp]) -> dict[str, float]:
+        drawn = rows.rows(index)
+        lines = [line for name, u in scores_of(drawn).items() for line in score_lines(drawn, name, u)]
+        found = {line.name: np.nan if line.value is None else line.value for line in [*lines, *top_k_lines(drawn)]}
+        if drawn.classes:
+            found["macro_f1"] = macro_f1(drawn.classes.true, drawn.classes.predicted)
+        if all_or_nothing(rows.quality):
+            found["ace"] = calibration.ace(drawn.confidence, drawn.quality)
+            if drawn.raw_confidence is not None:
+                found["ace_before"] = calibration.ace(drawn.raw_confidence, drawn.quality)
+        return found
+
+    replicates = rank_replicates(len(rows), len(rows.scores) + 1)
+    return resampled_rows(len(rows), measure, rng=np.random.default_rng(SEED), replicates=replicates)
+
+
+def rank_replicates(n: int, scores: int) -> int:
+    """How many samples of `n` rows the intervals of ranking metrics rest on: fewer where each one takes longer."""
+    return int(np.clip(RANKED_CELLS // (n * scores), FEWEST_REPLICATES, MOST_REPLICATES))
+
+
+def _enough(quality: Array) -> bool:
+    """Whether a resampled interval means anything (METHODS 9.3)."""
+    if not all_or_nothing(quality):
+        return len(quality) >= MIN_LABELLED
+    return evidence(quality, np.ones(len(quality))).status is Status.SUFFICIENT
+
+
+def _top_of(judgement: Judgement, rows: LabelledOutput) -> TopLabels | None:
+    if judgement.label_confidence is None:
+        return None
+    labels = top_labels(rows.output.probabilities, judgement.label_confidence.shape[1])
+    return TopLabels(
+        probabilities=np.take_along_axis(rows.output.probabilities, labels, axis=1),
+        calibrated=judgement.label_confidence,
+        hits=np.take_along_axis(rows.truth, labels, axis=1),
+    )
+
+
+def _as_json(lines: Iterable[Finding], intervals: Mapping[str, Interval]) -> Mapping[str, Any]:
+    nothing = Interval(lower=np.nan, upper=np.nan)
+    return {
+        line.name: {
+            "value": line.value,
+            "n": line.n,
+            "lower": number_or_none(intervals.get(line.name, nothing).lower),
+            "upper": number_or_none(intervals.get(line.name, nothing).upper),
+        }
+        for line in lines
+    }

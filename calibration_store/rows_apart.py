@@ -1,0 +1,150 @@
+"""Which labelled rows each part of a fit gets, and which of them are a plain sample of the traffic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.selector_recipe import Parts, SelectorRecipe
+from uncertainty.checks import Array, Mask
+from uncertainty.output import LabelledOutput
+
+SMALLEST_FIT = 20
+
+Positions = NDArray[np.intp]
+
+
+class TooFewRows(ValueError):
+    """The labelled data cannot carry a fit and an honest report on other rows. Label more."""
+
+
+def _none() -> Positions:
+    return np.zeros(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsApart:
+    """Positions of the rows of each part of a fit.
+
+    All but `calibration` are a plain sample of the traffic: where rows stand for unequal numbers of records, only those
+    that are left after thinning.
+    """
+
+    statistics: Positions
+    mixing: Positions
+    calibration: Positions
+    """For the calibrators, each row counting by its weight."""
+
+    counted: Positions
+    """Those of `calibration` that are a plain sample: for prediction sets and gates."""
+
+    rule: Positions
+    reported: Positions = field(default_factory=_none)
+    n_fitted: int = 0
+    """All rows that were not kept for the report."""
+
+    n_plain: int = 0
+    """Rows that are left after thinning, fitted on or reported on."""
+
+    share_kept: float = 1.0
+    """Those, as a share of all."""
+
+    def of(self, rows: LabelledOutput) -> Parts:
+        plain = replace(rows, weights=None)
+        return Parts(
+            statistics=plain.rows(self.statistics),
+            mixing=plain.rows(self.mixing),
+            calibration=rows.rows(self.calibration),
+            rule=plain.rows(self.rule),
+            counted=None if rows.weights is None else plain.rows(self.counted),
+        )
+
+
+def rows_apart(
+    classes: Positions,
+    recipes: Sequence[SelectorRecipe],
+    *,
+    report_share: float,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+) -> RowsApart:
+    """Keep a random part for the report, and split the other for the fit; every class in the same proportion.
+
+    `classes` [n] are those of the labelled rows, and `weights` [n] the numbers of records that they stand for.
+    """
+    n = len(classes)
+    plain = np.ones(n, dtype=bool) if weights is None else thinned(weights, rng)
+    n_plain = int(plain.sum())
+    n_fitted = n_plain - round(report_share * n_plain)
+    if n_fitted < SMALLEST_FIT or n_fitted == n_plain:
+        left = "" if n_plain == n else f", {n_plain} of which are left after thinning,"
+        raise TooFewRows(
+            f"{n} labelled rows{left} leave {n_fitted} to fit on and {n_plain - n_fitted} to report on;"
+            f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed"
+        )
+    strata = 2 * classes + plain  # so that each part gets its share of the plain ones as well
+    fitted, reported = split(np.arange(n), strata, n_fitted / n_plain, rng)
+    return replace(
+        parts_of(fitted, classes, recipes, rng, plain=plain),
+        reported=reported[plain[reported]],
+        n_fitted=len(fitted),
+        n_plain=n_plain,
+        share_kept=n_plain / n,
+    )
+
+
+def thinned(weights: Array, rng: np.random.Generator) -> Mask:
+    """Keep rows [n] that stand for unequal numbers of records, so that those kept are a plain sample of the traffic.
+
+    A record had a label with probability 1 / w, and keeps it here with w / max w, in a draw of its own: so every record
+    had the same chance, 1 / max w, whatever was decided about it, and whatever is promised to hold for a sample of the
+    traffic holds for the rows that are kept exactly as stated. A weighted count has no such promise.
+    """
+    return np.asarray(rng.random(len(weights)) * weights.max() < weights)
+
+
+def parts_of(
+    rows: Positions,
+    classes: Positions,
+    recipes: Sequence[SelectorRecipe],
+    rng: np.random.Generator,
+    plain: Mask | None = None,
+) -> RowsApart:
+    """Split only where something that is fitted builds on something else that was; where nothing does, share.
+
+    `classes` are those of all rows there are, of which `rows` are the positions to be split. Models of a cascade are
+    fitted on the same parts.
+    """
+    if plain is None:
+        plain = np.ones(len(classes), dtype=bool)
+    strata = 2 * classes + plain
+    scores_learn = any(recipe.scores_learn for recipe in recipes)
+    predictor_learns = any(recipe.predictor_learns for recipe in recipes)
+    combination_learns = any(recipe.combination_learns for recipe in recipes)
+    builds_on_statistics = scores_learn or predictor_learns
+    n_parts = 1 + builds_on_statistics + combination_learns
+    statistics, rest = split(rows, strata, 1 / n_parts, rng) if builds_on_statistics else (rows, rows)
+    mixing, calibration = split(rest, strata, 0.5, rng) if combination_learns else (rest, rest)
+    if not (any(recipe.decision_learns for recipe in recipes) or predictor_learns):
+        calibration = rows
+    rule = calibration
+    if recipes[0].rule.certifies:
+        calibration, rule = split(calibration, strata, 0.5, rng)
+    return RowsApart(
+        statistics=statistics[plain[statistics]],
+        mixing=mixing[plain[mixing]],
+        calibration=calibration,
+        counted=calibration[plain[calibration]],
+        rule=rule[plain[rule]],
+    )
+
+
+def split(rows: Positions, classes: Positions, share: float, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Split positions at random, class by class, so that the first part holds `share` of them."""
+    shuffled: Positions = rng.permutation(rows)
+    by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    # walking along the sorted classes, take a row whenever the running quota passes a whole number
+    quota = np.floor(np.arange(1, len(rows) + 1) * share + 1e-9)
+    first = np.diff(quota, prepend=0) > 0
+    return np.sort(by_class[first]), np.sort(by_class[~first])

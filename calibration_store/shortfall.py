@@ -1,0 +1,164 @@
+"""What labelled rows are too few, or a score too weak, to carry: said before anything is promised from them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+
+from calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
+from policies.class_conditional_sets import ClassConditionalSets
+from policies.conformal import labels_needed
+from policies.group_conditional_sets import GroupConditionalSets
+from policies.selector_recipe import SelectorRecipe
+from uncertainty.checks import Mask
+
+MANY = 100_000
+"""So many rows show which share of them a part of the fit gets."""
+
+FEWEST_ERRORS = 5
+"""With fewer errors, or fewer right answers, nobody can tell how a score ranks them (METHODS 9.3)."""
+
+
+class PromiseOutOfReach(ValueError):
+    """The labelled rows cannot carry what the policy or the sets are to promise: fitted on them, it would hold
+    everything or rule nothing out. Label more, or promise less; the message says how many would do."""
+
+
+class RanksAtChance(ValueError):
+    """The score that the confidence is made of does not tell errors from right answers. Choose another one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortfall:
+    """One thing that the rows cannot carry."""
+
+    of: Literal["rule", "sets", "labels", "score"]
+    """The rule's promise; that of the prediction sets; that of the limits of labels; the ranking."""
+
+    why: str
+    """A sentence that says what would be enough."""
+
+
+def refuse(shortfalls: Sequence[Shortfall]) -> None:
+    """Raise the error that tells of all of them, if there are any."""
+    if shortfalls:
+        kind = RanksAtChance if all(one.of == "score" for one in shortfalls) else PromiseOutOfReach
+        raise kind("; ".join(one.why for one in shortfalls))
+
+
+def too_few(
+    recipes: Mapping[str, SelectorRecipe],
+    apart: RowsApart,
+    truth: Mask,
+    groups: Sequence[str | None] | None,
+    *,
+    report_share: float,
+) -> tuple[list[Shortfall], list[str]]:
+    """Return what no outcome of a fit on rows with these labels [n, C] could promise, and remarks on parts of it.
+
+    It needs no model, so it can be known before one is run.
+    """
+    advice = _Advice(list(recipes.values()), report_share, apart.share_kept)
+    found = _of_rule(next(iter(recipes.values())).rule, apart, advice)
+    remarks = []
+    for name, recipe in recipes.items():
+        place = f"model {name}: " if len(recipes) > 1 else ""
+        found += _of_labels(recipe, apart, place, advice)
+        if recipe.sets is None:
+            continue
+        alpha = recipe.sets.alpha
+        needed = labels_needed(alpha)
+        counts, each = _counted(recipe, apart, truth, groups)
+        scarce = [count for count in counts if count < needed]
+        if len(scarce) == len(counts):
+            of_each = f" of some {each}" if each else ""
+            why = (
+                f"{place}with {max(counts):,} labelled rows{of_each}, prediction sets at {100 * alpha:g}% error"
+                f" rule out no label; {needed:,} would do:"
+                f" {advice.label(needed, lambda rows: len(rows.counted))}{of_each}, or allow more error"
+            )
+            found.append(Shortfall(of="sets", why=why))
+        elif scarce:
+            remarks.append(
+                f"{place}{len(scarce)} of {len(counts)} {each}s have fewer than the {needed:,} rows that their"
+                f" prediction sets take at {100 * alpha:g}% error, and rule nothing out"
+            )
+    return found, remarks
+
+
+def _of_rule(rule: Any, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
+    if not hasattr(rule, "labels_needed") or len(apart.rule) >= (needed := rule.labels_needed()):
+        return []
+    why = (
+        f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}%"
+        f" wrong answers at {100 * (1 - rule.delta):g}% confidence; {needed:,} without an error would allow it:"
+        f" {advice.label(needed, lambda rows: len(rows.rule))}"
+    )
+    return [Shortfall(of="rule", why=why)]
+
+
+def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
+    alpha = getattr(recipe.predictor, "alpha", None)
+    if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
+        return []
+    why = (
+        f"{place}{len(apart.statistics):,} labelled rows cannot show that at most {100 * alpha:g}% of the labels are"
+        f" missed; {needed:,} would do: {advice.label(needed, lambda rows: len(rows.statistics))}"
+    )
+    return [Shortfall(of="labels", why=why)]
+
+
+def _counted(
+    recipe: SelectorRecipe, apart: RowsApart, truth: Mask, groups: Sequence[str | None] | None
+) -> tuple[list[int], str]:
+    """How many rows the sets have: of each label or group, where they promise something of each."""
+    if isinstance(recipe.sets, ClassConditionalSets):
+        return truth[apart.counted].sum(axis=0).tolist(), "label"
+    if isinstance(recipe.sets, GroupConditionalSets) and groups is not None and any(groups):
+        named = np.array([group or "" for group in groups])[apart.counted]
+        return np.unique(named, return_counts=True)[1].tolist(), "group"
+    return [len(apart.counted)], ""
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """How many rows to label so that a part of them gets as many as it needs."""
+
+    recipes: Sequence[SelectorRecipe]
+    report_share: float
+    share_kept: float
+
+    def label(self, needed: int, part: Callable[[RowsApart], int]) -> str:
+        def gets(n: int) -> int:
+            every = np.zeros(n, dtype=np.intp)
+            try:
+                return part(
+                    rows_apart(every, self.recipes, report_share=self.report_share, rng=np.random.default_rng(0))
+                )
+            except TooFewRows:
+                return 0
+
+        rows = max(1, ceil(needed * MANY / max(1, gets(MANY))) - 3)
+        while rows < MANY and gets(rows) < needed:  # shares are rounded, so a few may be missing
+            rows += 1
+        return f"label at least {ceil(rows / self.share_kept):,} rows"
+
+
+def at_chance(score: str, ranking: Mapping[str, Any], *, bad: str = "errors") -> tuple[list[Shortfall], list[str]]:
+    """Judge how a score ranked the errors, or whatever is `bad`, among rows outside of the fit.
+
+    `ranking` has `value`, `lower` and `upper` of the area under the ROC curve, and the `errors` among `n` rows.
+    """
+    n, errors = ranking["n"], ranking["errors"]
+    if min(errors, n - errors) < FEWEST_ERRORS:
+        few, count = (bad, errors) if errors <= n - errors else ("right answers", n - errors)
+        return [], [
+            f"too few {few} to tell whether {score} ranks {bad}: {count:,} among the {n:,} rows that were reported on"
+        ]
+    if ranking["lower"] > 0.5:
+        return [], []
+    interval = f"AUROC {ranking['value']:.2f}, {ranking['lower']:.2f} to {ranking['upper']:.2f}"
+    why = f"{score} ranks {bad} no better than chance ({interval}): choose another score, or label more rows"
+    return [Shortfall(of="score", why=why)], []

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from calibration_store.rows_apart import rows_apart
+from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
+from policies.class_conditional_sets import ClassConditionalSets
+from policies.conformal import SplitSets
+from policies.group_conditional_sets import GroupConditionalSets
+from policies.missed_label_sets import MissedLabelSets
+from policies.missed_labels import MissedLabelLimit
+from policies.selective_risk import SelectiveRisk
+from policies.selector_recipe import SelectorRecipe
+from policies.threshold import RejectionRate
+from uncertainty.calibrators import CALIBRATORS
+from uncertainty.scores import SCORES
+
+
+def recipe_for(policy=None, **changes):
+    return SelectorRecipe(
+        scores={"entropy": SCORES["entropy"]()},
+        confidence_score="entropy",
+        calibrator=CALIBRATORS["isotonic"](),
+        policy=policy or RejectionRate(rate=0.1),
+        **changes,
+    )
+
+
+def found(recipe, n, *, classes=None, groups=None, share=0.4, weights=None):
+    classes = np.arange(n) % 3 if classes is None else np.asarray(classes)
+    truth = classes[:, None] == np.arange(3)
+    rng = np.random.default_rng(0)
+    apart = rows_apart(classes, [recipe], report_share=share, rng=rng, weights=weights)
+    return too_few({"m": recipe}, apart, truth, groups, report_share=share)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "of"),
+    [
+        (recipe_for(SelectiveRisk(max_risk=0.02, method="ltt", limits=(0.5, 0.9))), "rule"),
+        (recipe_for(SelectiveRisk(max_risk=0.05)), "rule"),
+        (recipe_for(SelectiveRisk(max_risk=0.05, method="ltt_fixed_sequence")), "rule"),
+        (recipe_for(sets=SplitSets(alpha=0.01)), "sets"),
+        (recipe_for(sets=MissedLabelSets(alpha=0.01)), "sets"),
+        (recipe_for(predictor=MissedLabelLimit(alpha=0.01)), "labels"),
+    ],
+)
+def test_what_is_said_to_be_enough_is_enough_and_one_row_less_is_not(recipe, of):
+    (short,), remarks = found(recipe, 60)
+    assert short.of == of
+    assert remarks == []
+    enough = int(short.why.split("label at least ")[1].split(" rows")[0].replace(",", ""))
+    assert found(recipe, enough) == ([], [])
+    assert found(recipe, enough - 1)[0] != []
+
+
+def test_the_rule_says_how_many_labels_it_has_and_needs():
+    recipe = recipe_for(SelectiveRisk(max_risk=0.01, method="ltt_fixed_sequence"))
+    (short,), _ = found(recipe, 600)
+    assert short.why == (
+        "with 180 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
+        " 299 without an error would allow it: label at least 995 rows"
+    )
+
+
+def test_rows_that_thinning_takes_away_do_not_count():
+    recipe = recipe_for(SelectiveRisk(max_risk=0.05, method="ltt_fixed_sequence"))
+    assert found(recipe, 400) == ([], [])
+    weights = np.where(np.arange(400) % 4 == 0, 10.0, 1.0)
+    (short,), _ = found(recipe, 400, weights=weights)
+    asked = int(short.why.split("label at least ")[1].split(" rows")[0].replace(",", ""))
+    assert 400 < asked < 1000
+
+
+def test_sets_for_each_label_are_refused_if_no_label_has_enough_and_remarked_on_if_some_lack():
+    recipe = recipe_for(sets=ClassConditionalSets(alpha=0.05))
+    (short,), _ = found(recipe, 60)
+    assert "rows of some label, prediction sets at 5% error rule out no label; 19 would do" in short.why
+    short, remarks = found(recipe, 120, classes=[0] * 90 + [1] * 10 + [2] * 20)
+    assert short == []
+    assert remarks == [
+        "2 of 3 labels have fewer than the 19 rows that their prediction sets take at 5% error, and rule nothing out"
+    ]
+
+
+def test_sets_for_each_group():
+    recipe = recipe_for(sets=GroupConditionalSets(alpha=0.05))
+    (short,), _ = found(recipe, 60, groups=["a", "b", None] * 20)
+    assert "of some group" in short.why
+    short, remarks = found(recipe, 120, groups=["a"] * 100 + [None] * 20)
+    assert short == []
+    assert remarks[0].startswith("1 of 2 groups have fewer than the 19 rows")
+
+
+RANKING = {"n": 100, "errors": 20, "value": 0.55, "lower": 0.42, "upper": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused", "remarked"),
+    [
+        ({}, True, False),
+        ({"lower": 0.5}, True, False),
+        ({"lower": 0.5001}, False, False),
+        ({"value": 0.1, "lower": 0.0, "upper": 0.3}, True, False),
+        ({"errors": 5}, True, False),
+        ({"errors": 4}, False, True),
+        ({"errors": 95}, True, False),
+        ({"errors": 96}, False, True),
+        ({"errors": 0, "value": None, "lower": None, "upper": None}, False, True),
+    ],
+)
+def test_a_score_at_chance(changes, refused, remarked):
+    short, remarks = at_chance("entropy", {**RANKING, **changes})
+    assert (bool(short), bool(remarks)) == (refused, remarked)
+
+
+def test_the_words():
+    (short,), _ = at_chance("entropy", RANKING)
+    assert short.why == (
+        "entropy ranks errors no better than chance (AUROC 0.55, 0.42 to 0.60):"
+        " choose another score, or label more rows"
+    )
+    _, (remark,) = at_chance("entropy", {**RANKING, "errors": 97})
+    assert remark.startswith("too few right answers to tell whether entropy ranks errors: 3 among the 100 rows")
+
+
+def test_refusals_have_names():
+    score, rule = Shortfall(of="score", why="by chance"), Shortfall(of="rule", why="too few")
+    refuse([])
+    with pytest.raises(RanksAtChance, match=r"^by chance$"):
+        refuse([score])
+    with pytest.raises(PromiseOutOfReach, match=r"^too few; by chance$"):
+        refuse([rule, score])
