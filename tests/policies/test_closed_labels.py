@@ -48,6 +48,7 @@ def test_limits_of_their_own_would_break_the_tree():
     assert fitted.promised is None
 
 
+@pytest.mark.slow
 def test_the_promise_of_few_missed_labels_holds_under_a_tree_and_is_not_wasted():
     rng = np.random.default_rng(0)
     p, truth = draw(rng, 20_000)

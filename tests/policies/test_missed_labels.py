@@ -25,6 +25,7 @@ def test_shares_are_counted_as_they_are_defined(seed):
     np.testing.assert_allclose(shares_missed(p, truth, limits), slow)
 
 
+@pytest.mark.slow
 def test_the_promise_holds_on_average_and_is_not_wasted():
     rng = np.random.default_rng(0)
     risks, limits = [], []
