@@ -12,7 +12,7 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.history import Change
 from calibration_store.standing import Canary, Standing
 from calibration_store.store import ArtifactStore
-from serve.config import BadConfig, load_config
+from serve.config import BadConfig, Config, load_config
 from serve.terminal import (
     ConfigOption,
     config_path,
@@ -125,12 +125,28 @@ def shadow_artifact(
     name: Annotated[str | None, typer.Argument(help="The artifact, in the place of any other shadow.")] = None,
     off: Annotated[bool, typer.Option("--off", help="End the shadow.")] = False,
     why: WhyOption = "",
+    report: Annotated[
+        bool, typer.Option("--report", help="Change nothing; say how the shadow, or the named artifact as one, does.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Report from 7d, 12h, 30m ago or a date like 2026-11-21; by default all that was recorded."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End of that range, in the same forms; now by default.")] = None,
+    to: Annotated[Path | None, typer.Option("--json", help="File for every number of the report, as JSON.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Let an artifact decide on all traffic beside the one in force. Both decisions are recorded; callers see only the
-    one in force. Afterwards `demur artifacts compare` says how they differ."""
+    one in force. With --report, how they differ on what was recorded; no model is run for that."""
     settings = load_config(config_path(config))
     settings.model(model)
+    if report:
+        if off or why:
+            raise BadConfig("--report changes nothing, so it goes without --off and --why")
+        _report_shadow(settings, model, name, since=since, until=until, to=to)
+        return
+    if (since, until, to) != (None, None, None):
+        raise BadConfig("--since, --until and --json go with --report")
     _one_of_both(name, off, command="shadow")
     change = ArtifactStore(settings.artifacts).shadow(model, name, by=getpass.getuser(), why=why, clock=now)
     if name is not None:
@@ -239,6 +255,34 @@ def compare_artifacts(
     for remark in remarks(found):
         out.print(remark)
     write_json(to, found.as_json())
+
+
+def _report_shadow(
+    settings: Config, model: str, name: str | None, *, since: str | None, until: str | None, to: Path | None
+) -> None:
+    artifact = name or ArtifactStore(settings.artifacts).standing(model).shadow
+    if artifact is None:
+        raise BadConfig(
+            f"model {model!r} has no shadow now; name the artifact that was one"
+            f" (`demur artifacts history {model}` has them), or start one without --report"
+        )
+    start, end = moment(since), moment(until) or now()
+    from serve.shadow_report import remarks, report_shadow, tables
+
+    with ExitStack() as opened:
+        done = report_shadow(
+            opened_database(settings, opened),
+            model,
+            artifact,
+            right=settings.model(model).right,
+            since=start,
+            until=end,
+        )
+    for table in tables(done):
+        out.print(table)
+    for remark in remarks(done):
+        out.print(remark)
+    write_json(to, done.as_json())
 
 
 def _one_of_both(name: str | None, off: bool, *, command: str) -> None:
