@@ -6,6 +6,7 @@ from math import isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.calibration import bin_numbers
 from audit.comparison import DecisionFlips, McNemar, flips_of, mcnemar
@@ -100,7 +101,8 @@ def head_to_head(
     a, b = (_read_where(known, one) for one in (a, b))
     columns = np.hstack([_columns(a, draw.weights), _columns(b, draw.weights)])
     values = _both(columns.sum(axis=0)[np.newaxis])[0]
-    drawn = resampled(columns, _both, rng=np.random.default_rng(seed), replicates=replicates)
+    once, alike = _without_repeats(known, a.answered, b.answered)
+    drawn = resampled(columns[once], _both, rng=np.random.default_rng(seed), replicates=replicates, alike=alike)
     differences = []
     for at, (name, meaning) in enumerate(MEANINGS.items()):
         of_a, of_b = float(values[at]), float(values[at + len(MEANINGS)])
@@ -136,6 +138,13 @@ def _read_where(known: Mask, one: Contender) -> Contender:
         confidence=np.where(known, one.confidence, 0.0),
         quality=np.where(known, one.quality, 0.0),
     )
+
+
+def _without_repeats(known: Mask, a: Mask, b: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows that differ, and where among them each row [n] is found: without a label there are only four kinds."""
+    kind = np.where(known, np.arange(len(known)) + 4, 2 * a + b)
+    _, once, alike = np.unique(kind, return_index=True, return_inverse=True)
+    return once, alike
 
 
 def _mcnemar(a: Contender, b: Contender, known: Mask) -> McNemar:
