@@ -9,10 +9,9 @@ import typer
 from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
-from calibration_store.history import Change
-from calibration_store.standing import Canary, Standing
 from calibration_store.store import ArtifactStore
 from serve.config import BadConfig, Config, load_config
+from serve.role_words import bounds, role, told
 from serve.terminal import (
     ConfigOption,
     config_path,
@@ -54,7 +53,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
             table.add_row(
                 model,
                 name,
-                _role(standing, name),
+                role(standing, name),
                 manifest["created_at"][:19],
                 f"{manifest['n_fitted']} of {manifest['data']['file']}",
                 "–" if ece is None else f"{ece:.4f}",
@@ -81,7 +80,7 @@ def show_history(model: ModelArgument, config: ConfigOption = None) -> None:
     for column in ("by", "why"):
         table.add_column(column)
     for change in ArtifactStore(settings.artifacts).history(model):
-        action, details = _told(change)
+        action, details = told(change)
         why = "; ".join(filter(None, [change.why, *details]))
         table.add_row(str(change.number), change.at[:19], action, change.artifact, change.by, why)
     out.print(table)
@@ -203,7 +202,7 @@ def canary_artifact(
             why=why,
             clock=now,
         )
-        out.print(f"{name} is the canary for {model} (change {change.number}): {_bounds(change.standing.canary)}")
+        out.print(f"{name} is the canary for {model} (change {change.number}): {bounds(change.standing.canary)}")
     for sentence in ended_roles(change) if change else []:
         out.print(sentence)
 
@@ -290,36 +289,3 @@ def _one_of_both(name: str | None, off: bool, *, command: str) -> None:
         raise BadConfig(
             f"which artifact? give its name (`demur artifacts list` has them), or --off to end the {command}"
         )
-
-
-def _role(standing: Standing, name: str) -> str:
-    if name == standing.in_force:
-        return "in force"
-    if name == standing.shadow:
-        return "shadow"
-    if standing.canary and name == standing.canary.artifact:
-        return f"canary {_percent(standing.canary.share)}"
-    return ""
-
-
-def _bounds(canary: Canary | None) -> str:
-    if canary is None:
-        return ""
-    low, high = canary.held_between
-    alarm = "" if canary.max_risk is None else f", at most {_percent(canary.max_risk)} wrong"
-    return f"{_percent(canary.share)} of traffic, {_percent(low)} to {_percent(high)} held{alarm}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g}%"
-
-
-def _told(change: Change) -> tuple[str, list[str]]:
-    """The action in words, and what else is to be told of it."""
-    words = {"stop_shadow": "shadow off", "stop_canary": "canary off"}
-    ended = [] if change.action in words else ended_roles(change)
-    if change.action == "rollback":
-        return "rollback", [f"rollback of {change.rolled_back}", *ended]
-    if change.action == "canary":
-        return "canary", [_bounds(change.standing.canary), *ended]
-    return words.get(change.action, change.action), ended
