@@ -137,8 +137,7 @@ def rows(printed):
 CANARY = ("--share", 0.1, "--held-between", 0.05, 0.4)
 
 
-def test_shadow_and_canary(three, folder, demur, monkeypatch):
-    change(folder, lambda content: content["models"]["digits"].update(spot_check=0.02))  # `--max-risk` lives on them
+def test_shadow_and_canary(three, demur, monkeypatch):
     monkeypatch.setattr(out, "_width", 250)  # so that no cell is broken into lines
     a, b, c = three
     artifacts = functools.partial(demur, "artifacts")
