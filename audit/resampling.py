@@ -106,18 +106,22 @@ def resampled(
     *,
     rng: np.random.Generator,
     replicates: int = REPLICATES,
+    alike: NDArray[np.intp] | None = None,
 ) -> Array:
     """Return [replicates, s]: a statistic made of sums over rows, on samples of `n` rows drawn with replacement.
 
     `statistic` takes the sums, [b, p] from `columns` [n, p], and returns [b, s]: a sample enters by how often each row
-    was drawn, so no row is ever copied.
+    was drawn, so no row is ever copied. Where many rows are the same, `columns` may hold each of them once, and
+    `alike` [n] where each row is found in it.
     """
-    n = len(columns)
+    n = len(columns) if alike is None else len(alike)
     block = max(1, CELLS_AT_A_TIME // n)
     parts = []
     for start in range(0, replicates, block):
         size = min(block, replicates - start)
-        times = np.stack([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(size)])
+        draws = (rng.integers(n, size=n) for _ in range(size))
+        rows = draws if alike is None else (alike[drawn] for drawn in draws)
+        times = np.stack([np.bincount(drawn, minlength=len(columns)) for drawn in rows])
         parts.append(statistic(times.astype(np.float64) @ columns))
     return np.concatenate(parts)
 

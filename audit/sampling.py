@@ -40,6 +40,18 @@ class MissingBounds:
     share_missing: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelDraw:
+    """How many of `n` records each label stands for, as far as it counts."""
+
+    weights: Array
+    """[n], 0 where there is no label, or one that was not drawn."""
+
+    common: bool
+    """Whether every record had one and the same probability to get a label: only then may labelled rows be counted as
+    if they were all rows."""
+
+
 def allocate(confidence: Any, budget: Any, floor: Any = 0.01) -> Allocation:
     """Spread `budget` expected labels over records [n]: min(1, max(floor, s sqrt(c (1 - c)))), s the smallest that
     spends it.
@@ -78,6 +90,24 @@ def label_weights(labelled: Any, probability: Any) -> Array:
     """[n], 1 / probability where there is a label, else 0: how many records each label stands for."""
     known, chance = label_draw(labelled, probability)
     return known / chance
+
+
+def label_draw_of(reviewed: Any, known: Any, probability: Any) -> LabelDraw:
+    """Return what each label stands for; [n] each: whether a drawn review gave one, whether there is any, and the
+    probability of the draw, which may be 0.
+
+    A label that nobody drew has no known probability and counts for nothing, unless every record has a label.
+    """
+    drawn, any_label = (outcomes(name, x) == 1 for name, x in (("reviewed", reviewed), ("known", known)))
+    chance = unit_interval("probability", probability)
+    same_length(reviewed=drawn, known=any_label, probability=chance)
+    if any_label.all():
+        return LabelDraw(weights=np.ones(len(chance)), common=True)
+    possible = chance > 0
+    weights = np.zeros(len(chance))
+    if possible.any():
+        weights[possible] = label_weights(drawn[possible], chance[possible])
+    return LabelDraw(weights=weights, common=bool(possible.all() and (chance == chance[0]).all()))
 
 
 def completion_weights(selected: Any, completed: Any, probability: Any, strata: Any) -> CompletionWeights:

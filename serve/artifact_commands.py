@@ -9,10 +9,9 @@ import typer
 from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
-from calibration_store.history import Change
-from calibration_store.standing import Canary, Standing
 from calibration_store.store import ArtifactStore
-from serve.config import BadConfig, load_config
+from serve.config import BadConfig, Config, load_config
+from serve.role_words import bounds, role, told
 from serve.terminal import (
     ConfigOption,
     config_path,
@@ -54,7 +53,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
             table.add_row(
                 model,
                 name,
-                _role(standing, name),
+                role(standing, name),
                 manifest["created_at"][:19],
                 f"{manifest['n_fitted']} of {manifest['data']['file']}",
                 "–" if ece is None else f"{ece:.4f}",
@@ -81,7 +80,7 @@ def show_history(model: ModelArgument, config: ConfigOption = None) -> None:
     for column in ("by", "why"):
         table.add_column(column)
     for change in ArtifactStore(settings.artifacts).history(model):
-        action, details = _told(change)
+        action, details = told(change)
         why = "; ".join(filter(None, [change.why, *details]))
         table.add_row(str(change.number), change.at[:19], action, change.artifact, change.by, why)
     out.print(table)
@@ -125,12 +124,28 @@ def shadow_artifact(
     name: Annotated[str | None, typer.Argument(help="The artifact, in the place of any other shadow.")] = None,
     off: Annotated[bool, typer.Option("--off", help="End the shadow.")] = False,
     why: WhyOption = "",
+    report: Annotated[
+        bool, typer.Option("--report", help="Change nothing; say how the shadow, or the named artifact as one, does.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Report from 7d, 12h, 30m ago or a date like 2026-11-21; by default all that was recorded."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End of that range, in the same forms; now by default.")] = None,
+    to: Annotated[Path | None, typer.Option("--json", help="File for every number of the report, as JSON.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Let an artifact decide on all traffic beside the one in force. Both decisions are recorded; callers see only the
-    one in force. Afterwards `demur artifacts compare` says how they differ."""
+    one in force. With --report, how they differ on what was recorded; no model is run for that."""
     settings = load_config(config_path(config))
     settings.model(model)
+    if report:
+        if off or why:
+            raise BadConfig("--report changes nothing, so it goes without --off and --why")
+        _report_shadow(settings, model, name, since=since, until=until, to=to)
+        return
+    if (since, until, to) != (None, None, None):
+        raise BadConfig("--since, --until and --json go with --report")
     _one_of_both(name, off, command="shadow")
     change = ArtifactStore(settings.artifacts).shadow(model, name, by=getpass.getuser(), why=why, clock=now)
     if name is not None:
@@ -187,7 +202,7 @@ def canary_artifact(
             why=why,
             clock=now,
         )
-        out.print(f"{name} is the canary for {model} (change {change.number}): {_bounds(change.standing.canary)}")
+        out.print(f"{name} is the canary for {model} (change {change.number}): {bounds(change.standing.canary)}")
     for sentence in ended_roles(change) if change else []:
         out.print(sentence)
 
@@ -241,41 +256,36 @@ def compare_artifacts(
     write_json(to, found.as_json())
 
 
+def _report_shadow(
+    settings: Config, model: str, name: str | None, *, since: str | None, until: str | None, to: Path | None
+) -> None:
+    artifact = name or ArtifactStore(settings.artifacts).standing(model).shadow
+    if artifact is None:
+        raise BadConfig(
+            f"model {model!r} has no shadow now; name the artifact that was one"
+            f" (`demur artifacts history {model}` has them), or start one without --report"
+        )
+    start, end = moment(since), moment(until) or now()
+    from serve.shadow_report import remarks, report_shadow, tables
+
+    with ExitStack() as opened:
+        done = report_shadow(
+            opened_database(settings, opened),
+            model,
+            artifact,
+            right=settings.model(model).right,
+            since=start,
+            until=end,
+        )
+    for table in tables(done):
+        out.print(table)
+    for remark in remarks(done):
+        out.print(remark)
+    write_json(to, done.as_json())
+
+
 def _one_of_both(name: str | None, off: bool, *, command: str) -> None:
     if (name is None) != off:
         raise BadConfig(
             f"which artifact? give its name (`demur artifacts list` has them), or --off to end the {command}"
         )
-
-
-def _role(standing: Standing, name: str) -> str:
-    if name == standing.in_force:
-        return "in force"
-    if name == standing.shadow:
-        return "shadow"
-    if standing.canary and name == standing.canary.artifact:
-        return f"canary {_percent(standing.canary.share)}"
-    return ""
-
-
-def _bounds(canary: Canary | None) -> str:
-    if canary is None:
-        return ""
-    low, high = canary.held_between
-    alarm = "" if canary.max_risk is None else f", at most {_percent(canary.max_risk)} wrong"
-    return f"{_percent(canary.share)} of traffic, {_percent(low)} to {_percent(high)} held{alarm}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g}%"
-
-
-def _told(change: Change) -> tuple[str, list[str]]:
-    """The action in words, and what else is to be told of it."""
-    words = {"stop_shadow": "shadow off", "stop_canary": "canary off"}
-    ended = [] if change.action in words else ended_roles(change)
-    if change.action == "rollback":
-        return "rollback", [f"rollback of {change.rolled_back}", *ended]
-    if change.action == "canary":
-        return "canary", [_bounds(change.standing.canary), *ended]
-    return words.get(change.action, change.action), ended

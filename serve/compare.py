@@ -12,30 +12,16 @@ from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
 from serve.fit import rows_read, truth_of
+from serve.flip import MOST_FLIPS, Flip
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import count_logged, logged_pages, read_labelled_file
 from traffic.record import Answer
 from uncertainty.checks import Mask
 
-MOST_FLIPS = 20
-"""How many records with another decision are named."""
-
 
 class NothingToCompare(ValueError):
     """There are no labelled rows that both artifacts can judge. Widen the range, or give a labelled file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flip:
-    """A record about which the artifacts decide differently; `a` and `b` are their actions."""
-
-    id: str
-    prediction: Answer | None
-    a: str
-    b: str
-    confidence_a: float | None
-    confidence_b: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +181,7 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
         forgotten=forgotten,
         unusable=unusable,
         undefined=undefined,
-        numbers=head_to_head(*(Contender(**_joined(side)) for side in columns)),
+        numbers=head_to_head(Contender(**_joined(columns[0])), Contender(**_joined(columns[1]))),
         flips=flips[:MOST_FLIPS],
     )
 

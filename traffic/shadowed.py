@@ -36,6 +36,14 @@ class ShadowedTraffic:
     outcomes: list[Answer | None]
     """None where nobody has said what is true."""
 
+    reviewed: NDArray[np.bool_]
+    """[n], whether a person was asked and has answered. Other outcomes came unasked: from a caller, say."""
+
+    model_milliseconds: NDArray[np.float64]
+    shadow_milliseconds: NDArray[np.float64]
+    """[n], what the model and then the shadow took for the batch that the record was in: for so long its caller waited.
+    NaN where it was not noted."""
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -51,7 +59,9 @@ def read_shadowed(
     """Return the records decided in [since, until) about which the artifact `shadow` decided as well."""
     rows = connection.execute(
         "select r.id, r.artifact, r.label_probability, o.label,"
-        "       r.prediction, r.action, r.confidence, s.prediction, s.action, s.confidence"
+        "       r.prediction, r.action, r.confidence, s.prediction, s.action, s.confidence,"
+        "       exists (select from outcomes where record_id = r.id and source = 'review'),"
+        "       (r.timings ->> 'model')::float8, (r.timings ->> 'shadow')::float8"
         " from records r join shadow_decisions s on s.record_id = r.id left join lateral ("
         "   select label from outcomes where record_id = r.id order by id desc limit 1"
         " ) o on true"
@@ -61,14 +71,17 @@ def read_shadowed(
         " order by r.created_at, r.id",
         {"model": model, "shadow": shadow, "since": since, "until": until},
     ).fetchall()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 13
     return ShadowedTraffic(
         ids=[str(value) for value in columns[0]],
         artifacts=list(columns[1]),
         label_probability=np.array(columns[2], dtype=np.float64),
         outcomes=list(columns[3]),
         told=_side(*columns[4:7]),
-        shadow=_side(*columns[7:]),
+        shadow=_side(*columns[7:10]),
+        reviewed=np.array(columns[10], dtype=bool),
+        model_milliseconds=np.array(columns[11], dtype=np.float64),
+        shadow_milliseconds=np.array(columns[12], dtype=np.float64),
     )
 
 

@@ -1,7 +1,7 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -44,6 +44,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     )
     pages.filters["age"] = age
     pages.filters["said"] = said
+    pages.filters["in_turn"] = in_turn
 
     def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         html = pages.get_template(template).render(
@@ -196,6 +197,14 @@ def said(answer: Answer | None) -> str:
     if answer is None:
         return "none"
     return answer if isinstance(answer, str) else ", ".join(answer) or "no label"
+
+
+def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The models of a cascade that were asked, each with its confidence."""
+    return ", ".join(
+        f"{step['model']} {'unknown' if step['confidence'] is None else format(step['confidence'], '.2f')}"
+        for step in steps
+    )
 
 
 def offered(labels: Sequence[str], record: Record) -> list[str]:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from audit import calibration
+from audit.comparison import paired_difference
 from audit.head_to_head import Contender, head_to_head
+from audit.sampling import LabelDraw
 from uncertainty.checks import InvalidInput
 
 
@@ -74,3 +76,83 @@ def test_an_undefined_confidence_is_refused():
     bad = Contender(answered=good.answered, confidence=np.full(300, np.nan), quality=good.quality)
     with pytest.raises(InvalidInput, match="confidence of b"):
         head_to_head(good, bad)
+
+
+def drawn(rng, n, common=False):
+    weights = rng.choice([0.0, 1.0, 4.0], size=n)
+    return LabelDraw(weights=weights, common=common)
+
+
+def test_whole_weights_are_repeated_rows_and_what_has_no_label_is_never_read():
+    rng = np.random.default_rng(7)
+    a, b = contender(rng), contender(rng, limit=0.8)
+    draw = drawn(rng, 300)
+    unread = draw.weights == 0
+    hidden = [
+        Contender(
+            answered=one.answered,
+            confidence=np.where(unread, np.nan, one.confidence),
+            quality=np.where(unread, np.nan, one.quality),
+        )
+        for one in (a, b)
+    ]
+    found = head_to_head(*hidden, draw, replicates=99)
+    times = draw.weights.astype(int)
+    repeated = head_to_head(
+        *(
+            Contender(
+                answered=one.answered.repeat(times),
+                confidence=one.confidence.repeat(times),
+                quality=one.quality.repeat(times),
+            )
+            for one in (a, b)
+        ),
+        replicates=99,
+    )
+    of_labels, lines = ({line.name: line for line in one.differences} for one in (repeated, found))
+    for name in ("selective_risk", "accuracy", "ece", "brier"):
+        assert (lines[name].a, lines[name].b) == pytest.approx((of_labels[name].a, of_labels[name].b))
+    assert lines["coverage"].a == pytest.approx(a.answered.mean())  # of all rows: it needs no label
+    assert lines["selective_risk"].a == pytest.approx(found.flips.current.risk)
+    assert lines["selective_risk"].b == pytest.approx(found.flips.shadow.risk)
+    loss = paired_difference(1 - a.quality, 1 - b.quality, draw.weights)
+    assert lines["accuracy"].difference == pytest.approx(-loss)
+    assert (found.n, found.n_labelled) == (300, (draw.weights > 0).sum())
+    assert found.wrong_a == (a.answered & (a.quality == 0) & ~unread).sum()
+
+
+def test_the_test_of_mcnemar_is_for_labels_of_one_probability_only():
+    rng = np.random.default_rng(8)
+    a, b = contender(rng), contender(rng, limit=0.8)
+    assert head_to_head(a, b, drawn(rng, 300), replicates=99).answered_and_right is None
+    draw = drawn(rng, 300, common=True)
+    test, known = head_to_head(a, b, draw, replicates=99).answered_and_right, draw.weights > 0
+    right = [one.answered & (one.quality == 1) & known for one in (a, b)]
+    assert test.only_current == (right[0] & ~right[1]).sum() > 0
+
+
+def test_weights_undo_what_the_draw_of_labels_favours():
+    hit, of_labelled = 0, []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        confidence = rng.uniform(size=600)
+        quality = (rng.uniform(size=600) < confidence).astype(float)
+        a, b = (Contender(answered=confidence >= at, confidence=confidence, quality=quality) for at in (0.6, 0.3))
+        probability = np.where(a.answered, 0.3, 1.0)  # as with a spot check of what A answers
+        labelled = rng.uniform(size=600) < probability
+        draw = LabelDraw(weights=labelled / probability, common=False)
+        line = head_to_head(a, b, draw, replicates=199).differences[1]
+        hit += line.lower <= 0.35 - 0.2 <= line.upper
+        of_labelled.append(1 - quality[b.answered & labelled].mean() - 0.35)
+    assert 87 <= hit <= 100
+    assert np.mean(of_labelled) > 0.05  # without weights the shadow would look worse than it is
+
+
+def test_without_any_label_only_coverage_is_known():
+    rng = np.random.default_rng(9)
+    a, b = contender(rng), contender(rng, limit=0.8)
+    found = head_to_head(a, b, LabelDraw(weights=np.zeros(300), common=True), replicates=99)
+    coverage, *others = found.differences
+    assert coverage.upper < 0
+    assert np.isnan([(line.a, line.b, line.lower) for line in others]).all()
+    assert found.answered_and_right is None

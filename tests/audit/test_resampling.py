@@ -34,6 +34,16 @@ def test_samples_are_rows_drawn_with_replacement(monkeypatch):
     )
 
 
+def test_rows_that_are_alike_need_to_be_there_only_once():
+    once = np.random.default_rng(0).normal(size=(3, 2))
+    alike = np.array([0, 2, 2, 1, 0, 2, 2])
+    each, of_once = (
+        resampled(columns, lambda sums: sums, rng=np.random.default_rng(1), replicates=30, alike=found)
+        for columns, found in ((once[alike], None), (once, alike))
+    )
+    np.testing.assert_allclose(of_once, each)
+
+
 def test_the_bootstrap_of_sums_and_of_a_metric_are_the_same():
     rng = np.random.default_rng(0)
     values, weights = rng.random(40), rng.integers(0, 3, size=40)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.sampling import allocate, completion_weights, label_weights, missing_bounds
+from audit.sampling import allocate, completion_weights, label_draw_of, label_weights, missing_bounds
 from audit.weighted_rows import weighted_mean
 from uncertainty.checks import InvalidInput
 
@@ -134,3 +134,20 @@ def test_reviews_that_do_not_fit(changes):
         function(**good, **more)
         with pytest.raises(InvalidInput):
             function(**{**good, **changes}, **more)
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "known", "probability", "weights", "common"),
+    [
+        ([1, 0, 1], [1, 0, 1], [0.5, 0.5, 0.5], [2, 0, 2], True),
+        ([1, 0, 1], [1, 0, 1], [0.5, 0.5, 1.0], [2, 0, 1], False),
+        ([0, 0, 1], [1, 0, 1], [0.5, 0.5, 0.5], [0, 0, 2], True),  # the first label came unasked
+        ([1, 0, 1], [1, 0, 1], [0.0, 0.5, 0.5], [0, 0, 2], False),  # and here nobody could have asked for it
+        ([0, 0, 0], [1, 1, 1], [0.0, 0.5, 1.0], [1, 1, 1], True),  # a source that covers every record
+        ([0, 0, 0], [0, 0, 0], [0.0, 0.0, 0.0], [0, 0, 0], False),
+    ],
+)
+def test_what_a_label_counts_for(reviewed, known, probability, weights, common):
+    draw = label_draw_of(reviewed, known, probability)
+    assert draw.weights.tolist() == weights
+    assert draw.common is common

@@ -4,6 +4,7 @@ import functools
 import json
 import socket
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -21,6 +22,7 @@ from serve.config import BadConfig
 from serve.terminal import moment, out
 from tests.conftest import ROOT, digit_rows, entry
 from traffic import log
+from traffic.record import ShadowDecision
 from uncertainty.platt import PlattMap
 from uncertainty.scores import SCORES
 
@@ -229,6 +231,36 @@ def test_shadow_and_canary(folder, three, demur, monkeypatch):
     actions = [line[2] for line in rows(printed)]
     assert actions == ["promote", "shadow", "canary", "shadow", "promote", "canary", "rollback", "canary", "canary"]
     assert demur("artifacts", "canary", "digits", "--off") == "demur: there is no canary to stop"
+
+
+def test_the_report_of_a_shadow(three, demur, folder, database, tmp_path):
+    change(folder, lambda content: content.update(database=database.dsn))
+    a, b, _ = three
+    demur("artifacts", "promote", "digits", a)
+    report = functools.partial(demur, "artifacts", "shadow", "digits", "--report")
+    assert report().startswith("demur: model 'digits' has no shadow now; name the artifact that was one")
+    demur("artifacts", "shadow", "digits", b)
+    assert report().startswith(f"demur: nothing was decided by '{b}' in the shadow of model 'digits' in this range")
+    shadow = ShadowDecision(
+        artifact=b, prediction="7", confidence=0.95, action="answer", reason="", prediction_set=["7"]
+    )
+    entries = [replace(entry(model="digits", artifact=a), shadow=shadow) for _ in range(3)]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+    to = tmp_path / "shadow.json"
+    printed = report("--since", "1h", "--json", to)
+    for words in (f"by {a} (3)", "Cases for people: 3 so far, 0 by the shadow (-3)", "3 of the 3 rows whose decision"):
+        assert words in printed
+    found = json.loads(to.read_text())
+    assert (found["artifact"], found["n"], found["told_by"]) == (b, 3, {a: 3})
+    assert [flip["id"] for flip in found["flips"]] == [str(one.record.id) for one in entries]
+    demur("artifacts", "shadow", "digits", "--off")
+    assert "Cases for people: 3" in demur("artifacts", "shadow", "digits", b, "--report")
+    assert "nothing was decided" in demur("artifacts", "shadow", "digits", b, "--report", "--until", "1h")
+    assert report("--off") == "demur: --report changes nothing, so it goes without --off and --why"
+    assert demur("artifacts", "shadow", "digits", b, "--since", "7d").startswith(
+        "demur: --since, --until and --json go"
+    )
 
 
 def test_a_store_that_cannot_be_reached(folder, demur, monkeypatch):

@@ -1,11 +1,13 @@
 """The review pages without a browser: what they show, and what they refuse."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from starlette.testclient import TestClient
 
 from review import queue
+from review.item import Kind
 from serve.console.pages import age, console_app
 from tests.conftest import entry
 from traffic import log
@@ -78,10 +80,53 @@ def test_what_came_from_outside_is_shown_as_text(visit, cases):
         assert "<b>ada" not in page
 
 
-def test_a_case_shows_picture_prediction_set_confidence_and_reason(visit, cases):
+def test_a_case_shows_picture_prediction_set_and_confidence(visit, cases):
     page = visit("ada").get(f"/review/cases/{cases[0]}").text
-    for shown in ('<img src="data:image/png;base64,', ">7<", '<span class="chip">1</span>', "61.0%", "is below 0.93"):
+    for shown in ('<img src="data:image/png;base64,', ">7<", '<span class="chip">1</span>', "61.0%"):
         assert shown in page
+    assert "Asked in turn" not in page
+
+
+def test_a_case_of_a_cascade_shows_who_was_asked(visit, database):
+    steps = [{"model": "small", "confidence": 0.614}, {"model": "large", "confidence": None}]
+    case = entry(model="digits", steps=steps)
+    with database.transaction() as connection:
+        log.append(connection, [case])
+        queue.enqueue(connection, [case.record])
+    page = visit("ada").get(f"/review/cases/{case.record.id}").text
+    assert "<dt>Asked in turn</dt><dd>small 0.61, large unknown</dd>" in page
+
+
+def test_a_spot_check_cannot_be_told_from_a_held_case_until_it_is_answered(visit, database):
+    made = datetime.now(UTC)
+    held = entry(model="digits", created_at=made)
+    drawn = entry(
+        model="digits",
+        created_at=made,
+        action="answer",
+        label_probability=0.02,
+        reason="confidence 0.61 is at least 0.5, the limit",
+    )
+    with database.transaction() as connection:
+        log.append(connection, [held, drawn])
+        queue.enqueue(connection, [held.record])
+        queue.enqueue(connection, [drawn.record], Kind.SPOT_CHECK)
+    ada = visit("ada")
+
+    def nameless(page, one):
+        return re.sub(r"\d+ (s|min)\b", "", page.replace(str(one.record.id), "id"))
+
+    for path, act in (("", ada.get), ("/claim", ada.post)):
+        pages = [nameless(act(f"/review/cases/{one.record.id}{path}").text, one) for one in (held, drawn)]
+        assert pages[0] == pages[1]
+        assert "the limit" not in pages[0]
+    listed = ada.get("/review/").text
+    assert "the limit" not in listed
+    rows = [row.split("</tr>")[0] for row in listed.split("<tr>") if "/review/cases/" in row]
+    assert nameless(rows[0], held) == nameless(rows[1], drawn)
+    token = claim(ada, drawn.record.id)
+    ada.post(f"/review/cases/{drawn.record.id}/answer", data={"token": token, "label": "7"})
+    assert "answer: confidence 0.61 is at least 0.5" in ada.get(f"/review/cases/{drawn.record.id}").text
 
 
 def test_a_text_is_shown_as_text_and_a_lost_input_is_said(visit, database):
@@ -137,7 +182,7 @@ def test_a_form_on_another_site_does_nothing(visit, cases, database):
 
 def test_an_empty_queue_says_so(visit, database):
     ada = visit("ada")
-    assert "Every held case has been looked at" in ada.get("/review/").text
+    assert "Every case has been looked at" in ada.get("/review/").text
     assert ada.post("/review/next").url.path == "/review/"
 
 
