@@ -54,7 +54,8 @@ class Judged:
     classes: Classes | None = None
     top: TopLabels | None = None
     sets: Array | None = None
-    """[n, 2], where there are prediction sets: their size, and 1 if the truth is in."""
+    """[n, 2], where there are prediction sets: their size, and which share of what is right they hold, 0 or 1 where one
+    label is."""
 
     buckets: Sequence[BucketF1] = ()
 
@@ -215,7 +216,9 @@ def set_lines(rows: Judged) -> Iterator[Finding]:
     if rows.sets is None:
         return
     n, size, covered = len(rows), rows.sets[:, 0], rows.sets[:, 1]
-    yield _finding("set_coverage", covered.mean(), n, "share of prediction sets that hold the right label")
+    yield _finding(
+        "set_coverage", covered.mean(), n, "share of prediction sets that hold the right label; of several, mean share"
+    )
     yield _finding("set_size", size.mean(), n, "mean number of labels in a set")
     yield _finding("set_single", (size == 1).mean(), n, "share of sets of one label")
     yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")

@@ -39,6 +39,9 @@ from uncertainty.top_k import top_labels
 
 COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
 SEED = 0
+FIRST = 6
+"""Sums that come before those of calibration."""
+
 RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
 """Of ranking metrics, which have to be computed anew for each sample of rows."""
 
@@ -54,11 +57,15 @@ def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) 
         scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},  # those of all models
         classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
         top=_top_of(judgement, rows),
-        sets=np.column_stack([members.sum(axis=1), (members & rows.truth).any(axis=1)]).astype(np.float64)
-        if rows.exclusive
-        else None,
+        sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)]),
     )
     return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
+
+
+def _share_held(members: Mask, truth: Mask) -> Array:
+    """[n], which share of the labels that are right the set holds; all of them where none is."""
+    right = truth.sum(axis=1)
+    return np.where(right, (members & truth).sum(axis=1) / np.maximum(right, 1), 1.0)
 
 
 def calibration_report(confidence: Array, quality: Array) -> Mapping[str, Any]:
@@ -79,7 +86,9 @@ def rank_report(correct: Mask, u: Array) -> Mapping[str, Any]:
 
 def _of_counts(rows: Judged) -> dict[str, Interval]:
     """Exact intervals of shares of rows (Clopper & Pearson)."""
-    counted = [*COUNTED, "selective_risk"] if all_or_nothing(rows.quality) else COUNTED
+    counted = {*COUNTED, "selective_risk"} if all_or_nothing(rows.quality) else {*COUNTED}
+    if rows.sets is not None and not all_or_nothing(rows.sets[:, 1]):
+        counted.discard("set_coverage")
     lines = [
         line for line in [*decision_lines(rows), *set_lines(rows)] if line.name in counted and line.value is not None
     ]
@@ -91,19 +100,20 @@ def _of_sums(rows: Judged) -> dict[str, Interval]:
     if not _enough(rows.quality):
         return {}
     n, loss = len(rows), 1 - rows.quality
-    size = np.zeros(n) if rows.sets is None else rows.sets[:, 0]
-    first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, size])
+    sets = np.zeros((n, 2)) if rows.sets is None else rows.sets
+    first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, sets])
     confidences = {"": rows.confidence, "_before": rows.raw_confidence}
     known = {
         when: columns(confidence, rows.quality) for when, confidence in confidences.items() if confidence is not None
     }
 
     def statistic(sums: Array) -> dict[str, Array]:
-        drawn, answered, lost, right, labels = sums[:, :5].T
+        drawn, answered, lost, right, labels, held = sums[:, :FIRST].T
         with np.errstate(invalid="ignore"):  # nothing answered: the NaN that is meant
-            found = {"selective_risk": lost / answered, "jaccard": right / drawn, "set_size": labels / drawn}
+            found = {"selective_risk": lost / answered, "jaccard": right / drawn}
+        found |= {"set_size": labels / drawn, "set_coverage": held / drawn}
         for at, when in enumerate(known):
-            its = sums[:, 5 + at * WIDTH : 5 + (at + 1) * WIDTH]
+            its = sums[:, FIRST + at * WIDTH : FIRST + (at + 1) * WIDTH]
             found |= {name + when: value for name, value in values(its).items()}
         return found
 

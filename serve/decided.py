@@ -86,7 +86,7 @@ def as_columns(
         label_confidences=[None] * len(known)
         if calibrated is None
         else [row if yes else None for yes, row in zip(known, calibrated.tolist(), strict=True)],
-        prediction_sets=_sets(labels, output, judgement) if exclusive else predicted,
+        prediction_sets=_sets(labels, output, judgement, exclusive=exclusive),
         scores={name: _or_none(values) for name, values in judgement.scores.items()},
         confidence=_or_none(judgement.confidence),
         actions=[action.value for action in judgement.decisions.actions],
@@ -109,7 +109,7 @@ def as_shadow(
     return Shadowed(
         artifact=artifact,
         predictions=_answers(judgement.usable.tolist(), predicted, exclusive=exclusive),
-        prediction_sets=_sets(labels, output, judgement) if exclusive else predicted,
+        prediction_sets=_sets(labels, output, judgement, exclusive=exclusive),
         confidence=_or_none(judgement.confidence),
         actions=[action.value for action in judgement.decisions.actions],
         reasons=list(judgement.decisions.reasons),
@@ -120,8 +120,8 @@ def _answers(known: Sequence[bool], predicted: Sequence[list[str]], *, exclusive
     return [None if not yes else names[0] if exclusive else names for yes, names in zip(known, predicted, strict=True)]
 
 
-def _sets(labels: Sequence[str], output: Output, judgement: Judgement) -> list[list[str]]:
-    return _named(judgement.members, labels, order=output.probabilities)
+def _sets(labels: Sequence[str], output: Output, judgement: Judgement, *, exclusive: bool) -> list[list[str]]:
+    return _named(judgement.members, labels, order=output.probabilities if exclusive else None)
 
 
 def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) -> list[list[str]]:

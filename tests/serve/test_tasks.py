@@ -391,3 +391,25 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
     assert ("precision_at_3" in names) == (kind == "multilabel")
     assert ("ti_95.hybrid_step" in names) == (kind != "multilabel")
     assert "isolation_forest" in report.as_html()
+
+
+def test_the_labels_that_cannot_be_ruled_out_are_shown_beside_those_that_are_predicted(checkpoints, tmp_path, database):
+    model = model_config("multilabel", checkpoints["multilabel"], policy={"kind": "risk_control", "alpha": 0.2})
+    config = Config.model_validate(
+        {"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump(by_alias=True)}}
+    )
+    rows = texts(tmp_path / "rows.jsonl", "multilabel")
+    done = fit_model(config, "words", rows, clock=clock, progress=lambda *_: None, anyway=True)
+    store = ArtifactStore(config.artifacts)
+    store.promote("words", done.name, by="tests", why="", clock=clock)
+    manifest = store.in_force("words").manifest
+    assert manifest["report"]["set_coverage"]["value"] > 0.7
+    assert manifest["promises"][0]["share"] == "of the labels that hold are missing from the set"
+    handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
+    with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
+        for word in WORDS[2:]:
+            told = http.post("/v1/predict", json={"model": "words", "input": f"{word} ran"}).json()
+            more = set(told["prediction_set"]) - set(told["prediction"])
+            assert set(told["prediction_set"]) >= set(told["prediction"])
+            assert (told["action"] == "answer") == (len(more) == 0)
+            assert "cannot be ruled out with at most 20% of the right labels missed" in told["reason"]
