@@ -6,7 +6,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test bench bench-load model clean
+.PHONY: help run setup setup-dev check format test bench bench-load model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench-load: $(VENV)/run ## ask the service that `make run` started, and print ho
 
 model: $(VENV)/dev ## train the quickstart's model again (two minutes)
 	@$(BIN)/python deploy/models/digits/train.py
+
+model-sums: $(VENV)/dev ## train the small language model again (a quarter of an hour on two cores)
+	@$(BIN)/python -m deploy.models.sums.train
 
 clean: ## remove the virtual environment and everything that a run left
 	rm -rf $(VENV) var
