@@ -44,7 +44,7 @@ def items() -> list[dict[str, Any]]:
     rng = random.Random(SEED)
     found: dict[int, str] = {}
     while len(found) < ITEMS:  # of 179 values, 20 to 198
-        numbers = terms(rng, 3)
+        numbers = terms(rng, 4)
         found.setdefault(sum(numbers), written(numbers))
     return [{"input": text, "label": "yes" if value > CUT else "no"} for value, text in found.items()]
 
