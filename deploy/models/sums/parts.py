@@ -27,10 +27,11 @@ CUT = 100
 def parts(task: str) -> dict[str, list[dict[str, Any]]]:
     """Rows of each part of a task, the levels mixed."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in SIZES}
-    rng = random.Random(SEED)
+    rng, seen = random.Random(SEED), set[str]()
     for level in LEVELS:
         wanted = sum(SIZES.values()) // len(LEVELS)
-        drawn = exercises(task, level, wanted, seed=SEED)
+        drawn = [e for e in exercises(task, level, wanted, seed=SEED) if e.prompt not in seen]
+        seen.update(exercise.prompt for exercise in drawn)  # 4 + 3 may also be drawn at level 2
         for i, exercise in enumerate(drawn):  # where there are too few for both, each has its share
             name = "calibration" if i * sum(SIZES.values()) < len(drawn) * SIZES["calibration"] else "test"
             found[name].append({"input": exercise.input, "label": exercise.label, "group": f"level {level}"})
