@@ -4,7 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and without keys that are not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def complaint(error: ValidationError) -> str:

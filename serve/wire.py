@@ -10,9 +10,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from review.item import ReviewItem
-from serve.config import TaskConfig
 from serve.inputs import InvalidRequest
 from serve.settings import complaint
+from serve.task import TaskConfig
 from traffic.record import Answer, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
