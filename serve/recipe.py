@@ -47,6 +47,8 @@ def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, Com
         kind, settings = named("scores", entry)
         settings = dict(settings)
         name = settings.pop("as", kind)
+        if not isinstance(name, str):
+            raise ValueError(f"scores: {kind}: `as` is {name!r}; a name is a text")
         if name in scores or name in combinations:
             raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
         if kind in COMBINATIONS:
@@ -85,6 +87,8 @@ def _policy(model: "ModelConfig", written: Mapping[str, Any]) -> PolicyRecipe | 
         if model.task.exclusive:
             raise ValueError(f"{place}: limits for labels are for multilabel tasks")
         limit = settings.get("limit", 0.5)
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            raise ValueError(f"policy.limit: {limit!r} is not a number")
         settings |= {"limit": limit, "limits": _by_label(place, told, model.task.labels, otherwise=limit)}
     rule: PolicyRecipe = part("policy.kind", {str(kind): with_labels}, kind, settings)
     return rule
@@ -117,9 +121,10 @@ def _rule_settings(model: "ModelConfig") -> Mapping[str, Any]:
 
 
 def _predictor(model: "ModelConfig") -> PredictorRecipe:
-    matrix = _rule_settings(model).get("matrix")
-    if matrix is None:
+    rule = _rule_settings(model)
+    if "matrix" not in rule:
         return model.task.predictor
+    matrix = rule["matrix"]
     if not model.task.exclusive:
         raise ValueError("policy.matrix: a matrix of costs is for tasks with one right label")
     labels = model.task.labels

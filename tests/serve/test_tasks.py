@@ -228,6 +228,11 @@ JACCARD = {"score": "binary_entropy", "calibrator": "isotonic"}
         ),
         ("multilabel", {"policy": {"kind": "threshold", "labels": {"eel": 0.5}}}, "eel is not among the labels"),
         ("multilabel", {"policy": {"kind": "threshold", "labels": {"cat": "0.5"}}}, "'0.5' is not a number"),
+        (
+            "multilabel",
+            {"policy": {"kind": "threshold", "limit": [1], "labels": {"cat": 0.5}}},
+            r"\[1\] is not a number",
+        ),
         ("multilabel", {"policy": {"kind": "cost", "matrix": {}}}, "for tasks with one right label"),
         ("multiclass", {"policy": {"kind": "cost", "matrix": {"bad": {}}}}, "a row of costs for each label"),
         ("multiclass", {"policy": {"kind": "all_of", "rule": {"kind": "cost"}}}, "all_of takes `gates` and `rule`"),
