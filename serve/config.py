@@ -14,7 +14,7 @@ from policies.closed_labels import ClosedLabelLimits, LabelLimits
 from policies.hierarchy import imdrf_parents, tree_over
 from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
 from policies.selector_recipe import SelectorRecipe
-from serve.recipe import recipe_of
+from serve.recipe import check_follows, recipe_of
 from serve.settings import complaint, named, part
 from serve.tree_file import as_parents, read_parents
 from uncertainty.checks import InvalidInput, Mask, fraction
@@ -302,6 +302,10 @@ class Config(Section):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
             if road[following].right != first.right:
                 raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
+            try:
+                check_follows(first.recipe, road[following].recipe)
+            except ValueError as error:
+                raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
         return road
 
     def model(self, name: str) -> ModelConfig:

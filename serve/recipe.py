@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from policies.all_of import GATES, AllOf, GateRecipe
-from policies.cheapest_label import LeastCost
+from policies.cheapest_label import CostLimit, LeastCost
 from policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
 from policies.prediction import PredictorRecipe
 from policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
+from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
 from serve.settings import named, part
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
@@ -37,6 +38,22 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
         sets=_sets(model, policy),
         label_calibrator=_label_calibrator(model),
     )
+
+
+def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
+    """Raise `ValueError` where the rule of a cascade's first model cannot decide about a model that is asked later."""
+    rule = first.rule
+    if isinstance(rule, SelectiveRisk) and rule.method == "sgr":
+        raise ValueError(
+            "sgr ranks the confidences of one model, and a cascade has several; set `method: ltt`, which tests given"
+            " limits"
+        )
+    if missing := sorted(rule.reads - {*following.scores, *following.combinations}):
+        raise ValueError(f"the policy looks at {', '.join(missing)}; list it among the scores there as well")
+    if acts_on_sets(rule) and following.sets is None:
+        raise ValueError("the policy acts on prediction sets; add `prediction_set: {kind: risk_control}` there as well")
+    if isinstance(rule, CostLimit) and not isinstance(following.predictor, LeastCost):
+        raise ValueError("the policy acts on expected costs; give a policy with a `matrix` there as well")
 
 
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:

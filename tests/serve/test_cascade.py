@@ -221,6 +221,28 @@ def test_models_of_a_cascade_have_the_same_labels(checkpoints, tmp_path):
         configured(checkpoints, tmp_path, task=other)
 
 
+COSTS = {label: {other: float(label != other) for other in LABELS.values()} for label in LABELS.values()}
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ({"kind": "selective_risk", "max_risk": 0.1}, "a cascade has several; set `method: ltt`"),
+        ({"kind": "threshold", "score": "softmax_response", "limit": 0.3}, "the policy looks at softmax_response"),
+        ({"kind": "cost", "matrix": COSTS}, "give a policy with a `matrix` there as well"),
+        (
+            {"kind": "all_of", "gates": ["parsable"], "rule": {"kind": "selective_risk", "max_risk": 0.1}},
+            "a cascade has several; set `method: ltt`",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_decide_about_the_next_model_is_refused_before_a_model_is_run(
+    checkpoints, tmp_path, policy, why
+):
+    with pytest.raises(ValueError, match=f"models.small.escalate_to: 'large' cannot follow 'small': .*{why}"):
+        configured(checkpoints, tmp_path, policy=policy)
+
+
 def test_a_cascade_is_replayed_and_compared_on_its_whole_road(config, hosts, labelled, database):
     store = ArtifactStore(config.artifacts)
     alone = configured({name: model.host.checkpoint for name, model in config.models.items()}, config.artifacts)

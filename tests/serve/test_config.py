@@ -199,3 +199,15 @@ def test_a_cascade_is_of_models_with_the_same_label_tree(tmp_path):
         load(tmp_path, content)
     content["models"]["two"] = first
     assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]
+
+
+def test_a_cascade_that_acts_on_sets_has_sets_in_every_model(tmp_path):
+    content = quickstart()
+    labels()(content)
+    second = content["models"]["digits"]
+    first = {**second, "policy": {"kind": "risk_control"}, "escalate_to": "two"}
+    content["models"] = {"one": first, "two": second}
+    with pytest.raises(BadConfig, match="'two' cannot follow 'one': the policy acts on prediction sets"):
+        load(tmp_path, content)
+    content["models"]["two"] = {**second, "prediction_set": {"kind": "risk_control"}}
+    assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]
