@@ -10,6 +10,7 @@ import numpy as np
 from calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from policies.all_of import AllOf, InDistribution
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import labels_needed
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.selector_recipe import SelectorRecipe
@@ -119,7 +120,8 @@ def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Ad
 
 
 def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
-    alpha = getattr(recipe.predictor, "alpha", None)
+    limits = recipe.predictor.limits if isinstance(recipe.predictor, ClosedLabelLimits) else recipe.predictor
+    alpha = getattr(limits, "alpha", None)
     if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
         return []
     why = (

@@ -5,6 +5,7 @@ from calibration_store.rows_apart import rows_apart
 from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
 from policies.all_of import AllOf, InDistribution
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import SplitSets
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.missed_label_sets import MissedLabelSets
@@ -13,6 +14,7 @@ from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
 from policies.threshold import RejectionRate
 from uncertainty.calibrators import CALIBRATORS
+from uncertainty.label_tree import LabelTree
 from uncertainty.scores import SCORES
 
 
@@ -38,6 +40,9 @@ def gated(*gates):
     return AllOf(gates=gates, rule=RejectionRate(rate=0.1))
 
 
+TREE = LabelTree(width=3, children=np.array([0.0]), parents=np.array([1.0]))
+
+
 @pytest.mark.parametrize(
     ("recipe", "of"),
     [
@@ -47,6 +52,7 @@ def gated(*gates):
         (recipe_for(sets=SplitSets(alpha=0.01)), "sets"),
         (recipe_for(sets=MissedLabelSets(alpha=0.01)), "sets"),
         (recipe_for(predictor=MissedLabelLimit(alpha=0.01)), "labels"),
+        (recipe_for(predictor=ClosedLabelLimits(limits=MissedLabelLimit(alpha=0.01), tree=TREE)), "labels"),
         (recipe_for(gated(InDistribution(score="entropy", quantile=0.99))), "gate"),
     ],
 )
