@@ -1,5 +1,6 @@
 """A small model, a larger one, a person: fitted together, stored as one artifact, followed by the gateway."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
@@ -10,7 +11,7 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from calibration_store.artifact import ArtifactRefused
-from calibration_store.store import ArtifactStore
+from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.decision import Action
 from serve.compare import compare_on_file
 from serve.config import Config
@@ -19,7 +20,7 @@ from serve.host import ModelHost
 from serve.http import gateway_app
 from serve.models import Classifier
 from serve.replay import replay_traffic
-from serve.road import Step
+from serve.road import Asked, Road, Step
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 
 LIMIT = 0.6
@@ -175,6 +176,26 @@ def test_what_the_large_model_fails_on_is_held_with_what_the_small_one_said(conf
         assert one["action"] == "review"
         assert one["reason"].startswith(reason)
         assert one["prediction"] == one["steps"][0]["prediction"]
+
+
+class Particular:
+    """The large model, which is not the one that some artifacts were fitted for."""
+
+    async def decide_next(self, inputs, groups, step):
+        if step.artifact == "another":
+            raise ArtifactNotFound("artifact another was fitted for another checkpoint")
+        return step.artifact
+
+
+def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
+    async def together():
+        road = Road("large", config.models["large"], Particular())
+        asked = [Asked("text", None, 0, 0.0, Step("small", name)) for name in ("good", "another", "good", "better")]
+        return [row for (row,) in await asyncio.gather(*(road.later.submit([one]) for one in asked))]
+
+    rows = asyncio.run(together())
+    assert [row.share and row.share.decided for row in rows] == ["good", None, "good", "better"]
+    assert rows[1].why_none == "it cannot decide: artifact another was fitted for another checkpoint"
 
 
 def test_a_model_that_is_not_served_cannot_be_asked(config, hosts, database):
