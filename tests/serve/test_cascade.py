@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from calibration_store.artifact import ArtifactRefused
+from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.decision import Action
 from serve.compare import compare_on_file
@@ -196,6 +199,20 @@ def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
     rows = asyncio.run(together())
     assert [row.share and row.share.decided for row in rows] == ["good", None, "good", "better"]
     assert rows[1].why_none == "it cannot decide: artifact another was fitted for another checkpoint"
+
+
+@pytest.mark.slow  # it brings Ray
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("error", [ArtifactNotFound("why"), ArtifactRefused("why"), ArtifactsUnreachable("why")])
+def test_an_artifact_that_cannot_be_had_is_told_and_not_taken_for_a_failure_on_some_input(error):
+    from serve.deployments import Host, NoArtifact
+
+    def decide_next(inputs, groups, step):
+        raise error
+
+    host = Host.__new__(Host)
+    host._one_thread, host._model = ThreadPoolExecutor(1), SimpleNamespace(decide_next=decide_next)
+    assert asyncio.run(host.decide_next(["text"], [None], Step("small", "one"))) == NoArtifact("why")
 
 
 def test_a_model_that_is_not_served_cannot_be_asked(config, hosts, database):
