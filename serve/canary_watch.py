@@ -5,7 +5,7 @@ stopped with probability at most `FALSE_ALARM` in all time.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,6 +25,9 @@ log = logging.getLogger("demur.canary")
 FALSE_ALARM = 0.05
 BOUNDS = 3
 """Too much held, too little held, too much wrong: the chance of a false alarm is split among them."""
+
+AT_A_TIME = 50_000
+"""Decisions that are in memory together: after a restart, all that a canary ever decided are counted anew."""
 
 SETTLED = timedelta(seconds=5)
 """Decisions are counted when they are this old: by then those that were made before them are on record as well."""
@@ -88,14 +91,22 @@ class CanaryWatch:
         return wrong
 
     def _count(self, connection: Connection, model: str, followed: Followed) -> None:
-        new = arrived(
-            connection,
-            model,
-            followed.canary.artifact,
-            since=datetime.fromisoformat(followed.canary.since),
-            until=self._clock() - SETTLED,
-            after=followed.last,
-        )
+        until = self._clock() - SETTLED
+        full = True
+        while full:
+            new = arrived(
+                connection,
+                model,
+                followed.canary.artifact,
+                since=datetime.fromisoformat(followed.canary.since),
+                until=until,
+                after=followed.last,
+                most=AT_A_TIME,
+            )
+            self._add(followed, new)
+            full = len(new) == AT_A_TIME
+
+    def _add(self, followed: Followed, new: Sequence[Arrived]) -> None:
         if not new:
             return
         held = np.array([one.action != "answer" for one in new], dtype=np.float64)
