@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from policies.selector_recipe import SelectorRecipe
-from serve.recipe import recipe_of
+from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
 
@@ -180,6 +180,10 @@ class Config(Section):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
             if road[following].right != first.right:
                 raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
+            try:
+                check_follows(first.recipe, road[following].recipe)
+            except ValueError as error:
+                raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
         return road
 
     def model(self, name: str) -> ModelConfig:
