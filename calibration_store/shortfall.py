@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
+from policies.all_of import AllOf, InDistribution
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import labels_needed
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.selector_recipe import SelectorRecipe
@@ -34,8 +36,9 @@ class RanksAtChance(ValueError):
 class Shortfall:
     """One thing that the rows cannot carry."""
 
-    of: Literal["rule", "sets", "labels", "score"]
-    """The rule's promise; that of the prediction sets; that of the limits of labels; the ranking."""
+    of: Literal["rule", "gate", "sets", "labels", "score"]
+    """The rule's promise; a gate before it; the promise of the prediction sets; that of the limits of labels; the
+    ranking."""
 
     why: str
     """A sentence that says what would be enough."""
@@ -66,6 +69,7 @@ def too_few(
     for name, recipe in recipes.items():
         place = f"model {name}: " if len(recipes) > 1 else ""
         found += _of_labels(recipe, apart, place, advice)
+        found += _of_gates(recipe, apart, place, advice)
         if recipe.sets is None:
             continue
         alpha = recipe.sets.alpha
@@ -99,8 +103,25 @@ def _of_rule(rule: Any, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
     return [Shortfall(of="rule", why=why)]
 
 
+def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
+    """A gate whose quantile lies beyond all rows would stop nothing, however strange."""
+    found = []
+    for gate in recipe.policy.gates if isinstance(recipe.policy, AllOf) else ():
+        if not isinstance(gate, InDistribution) or gate.quantile is None:
+            continue
+        if len(apart.counted) < (needed := labels_needed(1 - gate.quantile)):
+            why = (
+                f"{place}with {len(apart.counted):,} labelled rows the gate of {gate.score} at quantile"
+                f" {gate.quantile:g} stops nothing; {needed:,} would do:"
+                f" {advice.label(needed, lambda rows: len(rows.counted))}, or lower its quantile"
+            )
+            found.append(Shortfall(of="gate", why=why))
+    return found
+
+
 def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
-    alpha = getattr(recipe.predictor, "alpha", None)
+    limits = recipe.predictor.limits if isinstance(recipe.predictor, ClosedLabelLimits) else recipe.predictor
+    alpha = getattr(limits, "alpha", None)
     if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
         return []
     why = (

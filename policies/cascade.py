@@ -29,7 +29,8 @@ class Ended:
 def last_words(judgements: Mapping[str, Judgement]) -> Ended:
     """Join what the models of a cascade, in turn, say about the same rows. A single model has the last word itself.
 
-    Scores that not all of them have are NaN where another model had the word.
+    Scores that not all of them have are NaN where another model had the word. Of the most probable labels as many are
+    told as every model calibrates.
     """
     judged = list(judgements.values())
     by = np.zeros(len(judged[0]), dtype=np.intp)
@@ -39,13 +40,19 @@ def last_words(judgements: Mapping[str, Judgement]) -> Ended:
     if len(judged) == 1:
         return Ended(judgement=judged[0], by=by)
     names = list(dict.fromkeys(name for judgement in judged for name in judgement.scores))
-    ended = _with_scores(judged[0], names)
+    calibrated = [known.shape[1] for judgement in judged if (known := judgement.label_confidence) is not None]
+    k = min(calibrated, default=0)
+    ended = _alike(judged[0], names, k)
     for model, judgement in enumerate(judged[1:], start=1):
         rows = by == model
-        ended = ended.replaced(rows, _with_scores(judgement, names).rows(rows))
+        ended = ended.replaced(rows, _alike(judgement, names, k).rows(rows))
     return Ended(judgement=ended, by=by)
 
 
-def _with_scores(judgement: Judgement, names: list[str]) -> Judgement:
-    undefined = np.full(len(judgement), np.nan)
-    return replace(judgement, scores={name: judgement.scores.get(name, undefined) for name in names})
+def _alike(judgement: Judgement, names: list[str], k: int) -> Judgement:
+    undefined, known = np.full(len(judgement), np.nan), judgement.label_confidence
+    return replace(
+        judgement,
+        scores={name: judgement.scores.get(name, undefined) for name in names},
+        label_confidence=None if known is None else known[:, :k],
+    )

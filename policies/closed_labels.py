@@ -9,7 +9,7 @@ from uncertainty.checks import Array, Mask
 from uncertainty.label_tree import LabelTree
 
 
-class LabelLimits(Protocol):
+class LimitsRecipe(Protocol):
     """Limits as they are configured, before they have seen data."""
 
     def fit(self, probabilities: Any, targets: Any) -> LabelThresholds: ...
@@ -38,7 +38,7 @@ class ClosedLabels:
 class ClosedLabelLimits:
     """The same as it is configured. What it is fitted to must be closed under the tree already."""
 
-    limits: LabelLimits
+    limits: LimitsRecipe
     tree: LabelTree
 
     def fit(self, probabilities: Any, targets: Any) -> ClosedLabels:

@@ -88,16 +88,19 @@ class MissedLabels:
         if more is None:
             raise InvalidInput("the rule acts on prediction sets, and there are none")
         known = ~np.isnan(assessed.confidence)
+        full = assessed.set_size >= assessed.n_labels  # such a set says nothing, however few its labels are
         return Decisions.where(
-            known & (more <= self.spare),
+            known & ~full & (more <= self.spare),
             reasons=[
-                self._reason(count, assessed.set_promise) if sure else UNKNOWN
-                for count, sure in zip(more.tolist(), known.tolist(), strict=True)
+                self._reason(count, assessed.set_promise, all_of_them) if sure else UNKNOWN
+                for count, sure, all_of_them in zip(more.tolist(), known.tolist(), full.tolist(), strict=True)
             ],
             otherwise=Action(self.otherwise),
         )
 
-    def _reason(self, more: int, promise: str) -> str:
+    def _reason(self, more: int, promise: str, full: bool) -> str:
+        if full:
+            return f"no label can be ruled out {promise}"
         labels = "no further label" if more == 0 else "1 further label" if more == 1 else f"{more} further labels"
         held = "" if more <= self.spare else f", and {self.spare or 'none'} may be left open"
         return f"{labels} cannot be ruled out {promise}{held}"

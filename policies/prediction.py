@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from policies.cheapest_label import CheapestLabel
-from policies.closed_labels import ClosedLabelLimits, ClosedLabels, LabelLimits
+from policies.closed_labels import ClosedLabelLimits, ClosedLabels, LimitsRecipe
 from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
 from policies.missed_labels import MissedLabelLimit
 from uncertainty.checks import Array, Mask
@@ -36,7 +36,7 @@ class MostProbable:
         return self
 
 
-LABEL_LIMITS: dict[str, Callable[..., LabelLimits]] = {
+LABEL_LIMITS: dict[str, Callable[..., LimitsRecipe]] = {
     "fixed": GivenLabelLimit,
     "max_f1": MaxF1LabelLimits,
     "risk_control": MissedLabelLimit,

@@ -17,8 +17,8 @@ class RegularisedSets:
     """
 
     alpha: float = 0.01
-    penalty: float = 0.01
-    k_reg: int = 5
+    penalty: float = 0.2
+    k_reg: int = 1
 
     def __post_init__(self) -> None:
         error_rate(self.alpha)

@@ -43,11 +43,16 @@ def drawn_shares(
     return [DrawnShare(action=row[0], n=row[1], never=row[2], last_never=row[3], drawn=row[4]) for row in rows]
 
 
-def drawn_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:
-    """Return those of the records that were drawn: a label that came to another one, from outside, has a probability
-    that nobody knows."""
+def reviewed_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of the records that were drawn, and about which the person who was asked has spoken.
+
+    A label that came from outside has a probability that nobody knows, whether its record was drawn or not: of two
+    drawn ones that wait, the one about which somebody complains would count and the other would not.
+    """
     rows = connection.execute(
-        f"select r.id from records r left join review_items q on q.record_id = r.id where r.id = any(%s) and {DRAWN}",
+        "select r.id from records r left join review_items q on q.record_id = r.id"
+        f" where r.id = any(%s) and {DRAWN}"
+        " and exists (select from outcomes where record_id = r.id and source = 'review')",
         (list(ids),),
     )
     return {row[0] for row in rows.fetchall()}

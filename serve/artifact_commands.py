@@ -38,8 +38,12 @@ def list_artifacts(config: ConfigOption = None) -> None:
     store = ArtifactStore(settings.artifacts)
     table = Table("model")
     table.add_column("artifact", no_wrap=True)  # a name is there to be copied
-    for column in ("role", "created", "fitted on", "held-out ECE", "held-out risk"):
-        table.add_column(column)
+    table.add_column("role", no_wrap=True)
+    table.add_column("created", no_wrap=True)
+    table.add_column("fitted on")
+    for column in ("ECE", "risk"):
+        table.add_column(column, no_wrap=True, justify="right")
+    table.caption = "ECE and risk of the answered: on rows that the fit has not seen"
     refused = []
     for model in settings.models:
         standing = store.standing(model)
@@ -54,7 +58,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
                 model,
                 name,
                 role(standing, name),
-                manifest["created_at"][:19],
+                manifest["created_at"][:10],
                 f"{manifest['n_fitted']} of {manifest['data']['file']}",
                 "–" if ece is None else f"{ece:.4f}",
                 "–" if risk is None else f"{risk:.4f}",

@@ -5,7 +5,7 @@ stopped with probability at most `FALSE_ALARM` in all time.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -18,13 +18,16 @@ from calibration_store.standing import Canary
 from calibration_store.store import ArtifactStore
 from serve.config import Config
 from traffic.arrivals import Arrived, arrived, checked
-from traffic.database import Connection, Database
+from traffic.database import Connection, Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.canary")
 
 FALSE_ALARM = 0.05
 BOUNDS = 3
 """Too much held, too little held, too much wrong: the chance of a false alarm is split among them."""
+
+AT_A_TIME = 50_000
+"""Decisions that are in memory together: after a restart, all that a canary ever decided are counted anew."""
 
 SETTLED = timedelta(seconds=5)
 """Decisions are counted when they are this old: by then those that were made before them are on record as well."""
@@ -59,19 +62,22 @@ class CanaryWatch:
         """Count what is new, and end each canary that has left its bounds."""
         for model in self._config.models:
             try:
-                canary = self._store.standing(model).canary
-            except ArtifactsUnreachable as error:
+                self._look_at(model)
+                self._out_of_sight.discard(model)
+            except Exception as error:  # that of one model is no reason to look away from the others
                 if model not in self._out_of_sight:  # once is enough for as long as it lasts
-                    log.error("the canary of model %s cannot be watched: %s", model, error)
+                    known = isinstance(error, ArtifactsUnreachable | DatabaseUnavailable)
+                    log.error("the canary of model %s cannot be watched: %s", model, error, exc_info=not known)
                     self._out_of_sight.add(model)
-                continue
-            self._out_of_sight.discard(model)
-            if canary is None:
-                self._followed.pop(model, None)
-            elif why := self._alarm(model, canary):
-                ended = self._store.stop_canary(model, by="demur", why=why, clock=self._clock, only=canary.artifact)
-                if ended:
-                    log.error("model %s: canary %s is stopped: %s", model, canary.artifact, why)
+
+    def _look_at(self, model: str) -> None:
+        canary = self._store.standing(model).canary
+        if canary is None:
+            self._followed.pop(model, None)
+        elif why := self._alarm(model, canary):
+            ended = self._store.stop_canary(model, by="demur", why=why, clock=self._clock, only=canary.artifact)
+            if ended:
+                log.error("model %s: canary %s is stopped: %s", model, canary.artifact, why)
 
     def _alarm(self, model: str, canary: Canary) -> str:
         """Why the canary must end; empty while it need not."""
@@ -88,14 +94,22 @@ class CanaryWatch:
         return wrong
 
     def _count(self, connection: Connection, model: str, followed: Followed) -> None:
-        new = arrived(
-            connection,
-            model,
-            followed.canary.artifact,
-            since=datetime.fromisoformat(followed.canary.since),
-            until=self._clock() - SETTLED,
-            after=followed.last,
-        )
+        until = self._clock() - SETTLED
+        full = True
+        while full:
+            new = arrived(
+                connection,
+                model,
+                followed.canary.artifact,
+                since=datetime.fromisoformat(followed.canary.since),
+                until=until,
+                after=followed.last,
+                most=AT_A_TIME,
+            )
+            self._add(followed, new)
+            full = len(new) == AT_A_TIME
+
+    def _add(self, followed: Followed, new: Sequence[Arrived]) -> None:
         if not new:
             return
         held = np.array([one.action != "answer" for one in new], dtype=np.float64)

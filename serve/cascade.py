@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
 from serve.inputs import InvalidRequest, ModelInput
 from serve.road import Asked, ModelNotReady, Road, Row, Step
@@ -72,13 +71,7 @@ async def _ask(
             rows[at] = _held(rows[at], f"model {name} was to be asked and could not be: {error}")
     if not ready:
         return
-    try:
-        answers = await road.later.submit(onward)
-    except ArtifactNotFound as error:
-        logger.error("model %s cannot decide what %s escalates: %s", name, step.model, error)
-        for at in ready:
-            rows[at] = _held(rows[at], f"model {name} was asked and cannot decide: {error}")
-        return
+    answers = await road.later.submit(onward)
     for at, answer in zip(ready, answers, strict=True):
         if answer.share is None:
             rows[at] = _held(rows[at], f"model {name} was asked: {answer.why_none}")

@@ -14,7 +14,8 @@ from rich.table import Table
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.artifact_commands import artifacts
-from serve.config import BadConfig, TaskConfig, load_config
+from serve.config import BadConfig, load_config
+from serve.task import TaskConfig
 from serve.terminal import (
     ConfigOption,
     config_path,

@@ -1,142 +1,20 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from policies.closed_labels import ClosedLabelLimits, LabelLimits
-from policies.hierarchy import imdrf_parents, tree_over
-from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
 from policies.selector_recipe import SelectorRecipe
-from serve.recipe import recipe_of
-from serve.settings import complaint, named, part
-from serve.tree_file import as_parents, read_parents
-from uncertainty.checks import InvalidInput, Mask, fraction
-from uncertainty.label_tree import LabelTree
-from uncertainty.output import Link
+from serve.recipe import check_follows, recipe_of
+from serve.settings import Section, complaint
+from serve.task import TaskConfig
 
 
 class BadConfig(ValueError):
     """The configuration cannot be used. The message names the key, what is wrong, and what would be right."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TaskConfig(Section):
-    """What the model decides between."""
-
-    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
-
-    kind: Literal["binary", "multiclass", "multilabel"]
-    """One of two labels; one of several; or each label by itself."""
-
-    outputs: tuple[str, ...] = Field(alias="labels", min_length=1, max_length=10_000)
-    """In the order of the checkpoint's outputs. In a binary task the second one is the positive one."""
-
-    parents: Literal["imdrf"] | dict[str, list[str]] | None = Field(default=None, alias="tree")
-    """Which labels of a multilabel task lie above which: `imdrf` for labels that are IMDRF codes, a mapping from child
-    to parent, or a file of such pairs, which is read at once. Labels and probabilities are closed upwards."""
-
-    thresholds: str | dict[str, dict[str, Any]] | None = None
-    """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`),
-    `max_f1`, each label's own, or `risk_control`, one that misses at most a share `alpha` of the labels."""
-
-    @field_validator("parents", mode="before")
-    @classmethod
-    def tree_is_read(cls, value: Any) -> Any:
-        if value in (None, "imdrf"):
-            return value
-        return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents("this", value)
-
-    @model_validator(mode="after")
-    def labels_suit_the_kind(self) -> "TaskConfig":
-        twice = sorted(label for label, times in Counter(self.outputs).items() if times > 1)
-        if twice:
-            raise ValueError(f"labels appear twice: {', '.join(twice)}")
-        if self.kind == "binary" and len(self.outputs) != 2:
-            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.outputs)}")
-        if self.kind == "multiclass" and len(self.outputs) < 2:
-            raise ValueError("a multiclass task has 2 labels or more")
-        if self.parents is not None and self.exclusive:
-            raise ValueError(f"tree is for multilabel tasks; the labels of a {self.kind} one exclude each other")
-        if self.thresholds is not None and self.exclusive:
-            raise ValueError(f"thresholds are for multilabel tasks; in a {self.kind} one the most probable label wins")
-        _ = self.predictor
-        return self
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether exactly one label is right."""
-        return self.kind != "multilabel"
-
-    @property
-    def link(self) -> Link:
-        return "softmax" if self.exclusive else "sigmoid"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Everything that can be predicted, told and recorded: the outputs, and behind them what else lies above."""
-        return self._labels_and_tree[0]
-
-    @property
-    def tree(self) -> LabelTree | None:
-        return self._labels_and_tree[1]
-
-    @property
-    def parents_sha256(self) -> str:
-        """What an artifact is bound to besides the labels; empty without a tree."""
-        return self.tree.sha256 if self.tree else ""
-
-    def means_the_same_as(self, other: "TaskConfig") -> bool:
-        """Whether both say the same about an input, in whatever way their models come to it."""
-        return (self.kind, self.labels, self.parents_sha256) == (other.kind, other.labels, other.parents_sha256)
-
-    def closed(self, truth: Mask) -> Mask:
-        """Return what is known to hold, [..., L], with all that lies above it."""
-        return self.tree.closed(truth) if self.tree else truth
-
-    def with_ancestors(self, told: Iterable[str]) -> list[str]:
-        """Return labels that somebody tells, which must be among `labels`, with their ancestors, in that order."""
-        chosen = frozenset(told)
-        held = self.closed(np.array([label in chosen for label in self.labels]))
-        return [label for label, holds in zip(self.labels, held.tolist(), strict=True) if holds]
-
-    @cached_property
-    def predictor(self) -> PredictorRecipe:
-        if self.exclusive:
-            return MostProbable()
-        name, settings = named("thresholds", self.thresholds or "fixed")
-        if name == "fixed" and "labels" in settings:
-            settings = {**settings, "labels": self._by_position(settings["labels"])}
-        limits: LabelLimits = part("thresholds", LABEL_LIMITS, name, settings)
-        return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
-
-    @cached_property
-    def _labels_and_tree(self) -> tuple[tuple[str, ...], LabelTree | None]:
-        if self.parents is None:
-            return self.outputs, None
-        try:
-            parents = imdrf_parents(self.outputs) if self.parents == "imdrf" else self.parents
-            return tree_over(self.outputs, parents)
-        except InvalidInput as error:
-            raise ValueError(f"tree: {error}") from None
-
-    def _by_position(self, limits: Any) -> dict[int, float]:
-        place = "thresholds: fixed: labels"
-        if not isinstance(limits, Mapping):
-            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
-        index = {label: position for position, label in enumerate(self.labels)}
-        if unknown := [label for label in limits if label not in index]:
-            raise ValueError(f"{place}: {', '.join(map(repr, unknown[:10]))} is not among task.labels")
-        return {index[label]: fraction(f"{place}: {label}", limit) for label, limit in limits.items()}
 
 
 class BatchConfig(Section):
@@ -208,7 +86,7 @@ class ModelConfig(Section):
     policy: dict[str, Any]
     """`kind`, and the settings of that kind."""
 
-    prediction_set: dict[str, Any] = {}
+    prediction_set: dict[str, Any] = Field(default={})
     """`kind`, by default `split`, and the settings of that kind: the labels shown beside a prediction."""
 
     label_confidence: str | dict[str, dict[str, Any]] | None = None
@@ -302,6 +180,10 @@ class Config(Section):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
             if road[following].right != first.right:
                 raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
+            try:
+                check_follows(first.recipe, road[following].recipe)
+            except ValueError as error:
+                raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
         return road
 
     def model(self, name: str) -> ModelConfig:

@@ -19,6 +19,7 @@ from ray.serve.handle import DeploymentHandle
 from uuid_utils.compat import uuid7
 
 from calibration_store.artifact import ArtifactRefused
+from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
 from serve.batching import Overloaded
@@ -58,7 +59,7 @@ class Host:
 
         _log_plainly()
         self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts))
+        self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts), others=config.models)
         _every(REFRESH_SECONDS, self._refresh, name=f"{name}-artifacts")
 
     async def state(self) -> HostState:
@@ -81,8 +82,8 @@ class Host:
             return await asyncio.get_running_loop().run_in_executor(
                 self._one_thread, self._model.decide_next, inputs, groups, step
             )
-        except (ArtifactNotFound, ArtifactRefused) as error:
-            return NoArtifact(str(error))
+        except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable) as error:
+            return NoArtifact(str(error))  # no fault of an input: asking again row by row would only take longer
 
     def _refresh(self) -> None:
         """Read and check artifacts here; only what needs the model is done in the model's thread."""

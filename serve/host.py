@@ -2,17 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from calibration_store.artifact import Artifact, ModelIdentity
+from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.judgement import Judgement
-from serve.checkpoint import fingerprint
 from serve.config import ModelConfig
 from serve.decided import Decided, Shadowed, Share, as_columns, as_shadow
+from serve.identity import identity_of
 from serve.inputs import InputSpec, ModelInput
 from serve.later_steps import LaterSteps
 from serve.lineup import Lineup, Watch
@@ -30,7 +30,10 @@ Groups = Sequence[str | None]
 class ModelHost:
     """Owns one model. Not safe to run from two threads at a time."""
 
-    def __init__(self, name: str, config: ModelConfig, store: ArtifactStore) -> None:
+    def __init__(
+        self, name: str, config: ModelConfig, store: ArtifactStore, *, others: Mapping[str, ModelConfig] | None = None
+    ) -> None:
+        """`others` are all models that are configured, for those that a cascade asks next."""
         self.name = name
         self.labels = config.task.labels
         self._mc_passes = config.host.mc_passes
@@ -38,13 +41,8 @@ class ModelHost:
         self._classifier = Classifier(
             config.host.checkpoint, device=config.host.device, link=config.task.link, tree=config.task.tree
         )
-        identity = ModelIdentity(
-            checkpoint=config.host.checkpoint,
-            fingerprint=fingerprint(self._classifier.folder),
-            labels=self.labels,
-            parents_sha256=config.task.parents_sha256,
-        )
-        self._watch = Watch(name, store, identity)
+        identity = identity_of(config, self._classifier.folder)
+        self._watch = Watch(name, store, identity, others)
         self._later_steps = LaterSteps(name, store, identity)
         self._lineup: Lineup | None = None
         self._failed: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from audit.sampling import completion_weights
-from review.drawn import DrawnShare, drawn_among, drawn_shares
+from review.drawn import DrawnShare, drawn_shares, reviewed_among
 from traffic.database import Database
 from traffic.dataset import LabelledFile, Logged, count_logged, logged_pages
 from traffic.record import Answer
@@ -68,8 +68,9 @@ def read_labelled_traffic(
     """Return the records in [since, until) that have an outcome which the model `knows` and an input that it `takes`.
 
     A record stands for 1 / p records, p the probability of a label that was logged when it was decided; more, where
-    others that were drawn have no usable outcome yet, action by action. An outcome of a record that was not drawn says
-    nothing that could be weighed and is left out, unless every outcome is known: then each row stands for itself.
+    others that were drawn have no usable outcome yet, action by action. A record that was not drawn, or that nobody has
+    reviewed yet, has an outcome that says nothing that could be weighed and is left out, unless every outcome is known:
+    then each row stands for itself.
     """
     with database.transaction() as connection:
         total = count_logged(connection, model, since=since, until=until, labelled=True)
@@ -88,7 +89,7 @@ def read_labelled_traffic(
         meant = page
         if not every_outcome_known:
             with database.transaction() as connection:
-                drawn = drawn_among(connection, [record.id for record in page])
+                drawn = reviewed_among(connection, [record.id for record in page])
             meant = [record for record in page if record.id in drawn]
             not_drawn += len(page) - len(meant)
         forgotten += sum(not record.has_input for record in meant)
@@ -107,12 +108,12 @@ def read_labelled_traffic(
         raise NothingToFitOn(
             f"none of the {total:,} records of {model!r} with an outcome in this range can be fitted on: the inputs of"
             f" {forgotten:,} were forgotten (keep_inputs_days), {unusable + strange:,} do not fit the model, and"
-            f" {not_drawn:,} were not drawn for a label"
+            f" {not_drawn:,} were not drawn for a label, or are not reviewed yet"
         )
     remarks = [
         f"Fitted on {len(kept):,} of {total:,} records with an outcome. Left out: {forgotten:,} whose input was"
         f" forgotten, {unusable:,} whose input the model does not take, {strange:,} with a label that it does not have,"
-        f" {not_drawn:,} that were not drawn for a label."
+        f" {not_drawn:,} that were not drawn for a label or are not reviewed yet."
     ]
     weights = None
     missing = None

@@ -6,8 +6,9 @@ from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from calibration_store.store import ArtifactStore
 from serve.road import Step
 
-KEPT = 8
-"""How many artifacts are kept in memory: the one in force, a canary, and those that a swap leaves behind."""
+KEPT = 4
+"""How many artifacts of each first model are kept in memory: the one in force, a canary, and those that a swap leaves
+behind. However many models escalate to this one, none drives out those of another."""
 
 
 class LaterSteps:
@@ -28,7 +29,7 @@ class LaterSteps:
                 raise ArtifactRefused(f"artifact {artifact.name} has no step for the model {self._model!r}")
             artifact.check_fits(self._identity, self._model)
             self._known[step] = artifact
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
+            for old in [known for known in self._known if known.model == step.model][:-KEPT]:
+                del self._known[old]
         self._known.move_to_end(step)
         return self._known[step]

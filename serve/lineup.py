@@ -1,7 +1,7 @@
 """The artifacts that decide about one model's output at one moment, and the watch that keeps them up to date."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.config import ModelConfig
+from serve.identity import identity_if_here
 from serve.models import NoEmbedding
 from traffic.draw import limit
 from uncertainty.checks import Mask
@@ -56,10 +58,17 @@ class Lineup:
 class Watch:
     """Looks at what the store says about one model. Not safe to use from two threads at a time."""
 
-    def __init__(self, model: str, store: ArtifactStore, identity: ModelIdentity) -> None:
+    def __init__(
+        self,
+        model: str,
+        store: ArtifactStore,
+        identity: ModelIdentity,
+        others: Mapping[str, ModelConfig] | None,
+    ) -> None:
         self._model = model
         self._store = store
         self._identity = identity
+        self._others = others
         self._present: Lineup | None = None
         self._troubles: list[str] = []
 
@@ -99,7 +108,7 @@ class Watch:
                 return known[name]
             try:
                 artifact = self._store.load(self._model, name)
-                artifact.check_fits(self._identity)
+                self._check_fits(artifact)
                 trial(artifact)
             except Exception as error:  # whatever is wrong with it, it is not to be used
                 troubles.append(f"{refusal}{_words(error)}")
@@ -122,6 +131,20 @@ class Watch:
             canary = taken(standing.canary.artifact, "the canary is refused, and gets no traffic: ")
         share = standing.canary.share if standing.canary and canary else 0.0
         return Lineup(in_force=in_force, shadow=shadow, canary=canary, share=share)
+
+    def _check_fits(self, artifact: Artifact) -> None:
+        """Raise `ArtifactRefused` unless it fits the model, and every model that it asks afterwards."""
+        artifact.check_fits(self._identity)
+        if self._others is None:
+            return
+        for step in artifact.further:
+            if step not in self._others:
+                raise ArtifactRefused(
+                    f"artifact {artifact.name} asks the model {step!r} next, which is not configured; add it, or fit a"
+                    " new artifact with `demur fit`"
+                )
+            if identity := identity_if_here(self._others[step]):  # elsewhere it is checked by the host that has it
+                artifact.check_fits(identity, step)
 
 
 def _words(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from audit.held_out import COUNTED, rank_replicates
 from audit.resampling import REPLICATES
 from calibration_store.fitting import Fit
-from serve.config import TaskConfig
+from serve.task import TaskConfig
 from traffic.dataset import LabelledFile
 from uncertainty.checks import Array, Mask
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from policies.all_of import GATES, AllOf, GateRecipe
-from policies.cheapest_label import LeastCost
+from policies.cheapest_label import CostLimit, LeastCost
 from policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
 from policies.prediction import PredictorRecipe
 from policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
+from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
 from serve.settings import named, part
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
@@ -39,6 +40,22 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     )
 
 
+def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
+    """Raise `ValueError` where the rule of a cascade's first model cannot decide about a model that is asked later."""
+    rule = first.rule
+    if isinstance(rule, SelectiveRisk) and rule.method == "sgr":
+        raise ValueError(
+            "sgr ranks the confidences of one model, and a cascade has several; set `method: ltt`, which tests given"
+            " limits"
+        )
+    if missing := sorted(rule.reads - {*following.scores, *following.combinations}):
+        raise ValueError(f"the policy looks at {', '.join(missing)}; list it among the scores there as well")
+    if acts_on_sets(rule) and following.sets is None:
+        raise ValueError("the policy acts on prediction sets; add `prediction_set: {kind: risk_control}` there as well")
+    if isinstance(rule, CostLimit) and not isinstance(following.predictor, LeastCost):
+        raise ValueError("the policy acts on expected costs; give a policy with a `matrix` there as well")
+
+
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
     scores: dict[str, ScoreRecipe] = {}
     combinations: dict[str, CombinationRecipe] = {}
@@ -47,6 +64,8 @@ def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, Com
         kind, settings = named("scores", entry)
         settings = dict(settings)
         name = settings.pop("as", kind)
+        if not isinstance(name, str):
+            raise ValueError(f"scores: {kind}: `as` is {name!r}; a name is a text")
         if name in scores or name in combinations:
             raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
         if kind in COMBINATIONS:
@@ -85,6 +104,8 @@ def _policy(model: "ModelConfig", written: Mapping[str, Any]) -> PolicyRecipe | 
         if model.task.exclusive:
             raise ValueError(f"{place}: limits for labels are for multilabel tasks")
         limit = settings.get("limit", 0.5)
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            raise ValueError(f"policy.limit: {limit!r} is not a number")
         settings |= {"limit": limit, "limits": _by_label(place, told, model.task.labels, otherwise=limit)}
     rule: PolicyRecipe = part("policy.kind", {str(kind): with_labels}, kind, settings)
     return rule
@@ -117,9 +138,10 @@ def _rule_settings(model: "ModelConfig") -> Mapping[str, Any]:
 
 
 def _predictor(model: "ModelConfig") -> PredictorRecipe:
-    matrix = _rule_settings(model).get("matrix")
-    if matrix is None:
+    rule = _rule_settings(model)
+    if "matrix" not in rule:
         return model.task.predictor
+    matrix = rule["matrix"]
     if not model.task.exclusive:
         raise ValueError("policy.matrix: a matrix of costs is for tasks with one right label")
     labels = model.task.labels

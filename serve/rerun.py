@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from calibration_store.artifact import Artifact, ModelIdentity
+from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
 from policies.cascade import last_words
 from policies.judgement import Judgement
-from serve.checkpoint import check_labels, fingerprint
+from serve.checkpoint import check_labels
 from serve.config import Config, ModelConfig
+from serve.identity import identity_of
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
 from serve.models import Classifier
 from uncertainty.checks import Array, Mask
@@ -36,12 +37,7 @@ class LoadedModel:
         self._limits = limits
         self._mc_passes = host.mc_passes
         self._classifier = Classifier(host.checkpoint, device=host.device, link=task.link, tree=task.tree)
-        self.identity = ModelIdentity(
-            checkpoint=host.checkpoint,
-            fingerprint=fingerprint(self._classifier.folder),
-            labels=task.labels,
-            parents_sha256=task.parents_sha256,
-        )
+        self.identity = identity_of(model, self._classifier.folder)
         torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
 
     def read(self, value: Any) -> ModelInput:

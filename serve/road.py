@@ -127,8 +127,16 @@ class Road:
         queued = [(left - item.at) * 1000 for item in asked]
         try:
             shares = await asyncio.wait_for(self._ask(asked), self.config.host.timeout_seconds)
-        except (ArtifactNotFound, Overloaded):
+        except Overloaded:
             raise
+        except ArtifactNotFound as error:
+            steps = list(_by_step(asked))
+            if steps == [None]:
+                raise
+            if len(steps) > 1:  # the artifacts of the other steps are not to blame
+                return await self._send_apart(asked)
+            logger.error("model %s cannot decide what others escalate: %s", self.name, error)
+            return [Row(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
         except TimeoutError:
             why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
             logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
@@ -142,11 +150,20 @@ class Road:
             return [rows[at] for at in range(len(asked))]
         return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
 
+    async def _send_apart(self, asked: list[Asked]) -> list[Row]:
+        """Let the host decide, each step by itself."""
+        by_step = _by_step(asked)
+        parts = await asyncio.gather(*(self._send([asked[at] for at in members]) for members in by_step.values()))
+        rows = {
+            at: row
+            for members, part in zip(by_step.values(), parts, strict=True)
+            for at, row in zip(members, part, strict=True)
+        }
+        return [rows[at] for at in range(len(asked))]
+
     async def _ask(self, asked: list[Asked]) -> list[Share]:
         """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
-        by_step: dict[Step | None, list[int]] = {}
-        for at, item in enumerate(asked):
-            by_step.setdefault(item.step, []).append(at)
+        by_step = _by_step(asked)
         parts = await asyncio.gather(
             *(self._ask_together(step, [asked[at] for at in members]) for step, members in by_step.items())
         )
@@ -161,3 +178,11 @@ class Road:
         if step is None:
             return await self.host.decide(inputs, groups, [item.draw for item in asked])
         return [Share(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
+
+
+def _by_step(asked: Sequence[Asked]) -> dict[Step | None, list[int]]:
+    """Where the rows of each step are."""
+    by_step: dict[Step | None, list[int]] = {}
+    for at, item in enumerate(asked):
+        by_step.setdefault(item.step, []).append(at)
+    return by_step

@@ -4,7 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and without keys that are not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def complaint(error: ValidationError) -> str:
@@ -22,15 +28,15 @@ def _in_words(mistake: Mapping[str, Any]) -> str:
     return text[:1].lower() + text[1:]
 
 
-def named(place: str, entry: str | dict[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def named(place: str, entry: Any) -> tuple[str, dict[str, Any]]:
     """Return the name and the settings of an entry that is a name, or one name with its settings."""
     if isinstance(entry, str):
         return entry, {}
-    if len(entry) != 1:
-        raise ValueError(
-            f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`"
-        )
-    return next(iter(entry.items()))
+    if isinstance(entry, dict) and len(entry) == 1:
+        name, settings = next(iter(entry.items()))
+        if isinstance(settings, dict):
+            return name, settings
+    raise ValueError(f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`")
 
 
 def part(
@@ -42,7 +48,7 @@ def part(
     also: Iterable[str] = (),
 ) -> Any:
     """Build what a table offers under this name, from settings whose names and types are checked."""
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ValueError(f"{place}: {name!r} is not one of: {', '.join((*table, *also))}")
     kind = table[name]
     offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from review.item import ReviewItem
-from serve.config import TaskConfig
 from serve.inputs import InvalidRequest
 from serve.settings import complaint
+from serve.task import TaskConfig
 from traffic.record import Answer, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -55,8 +55,17 @@ class OutcomeRequest(Body):
         description="The right label, one of the model's; in a multilabel task the list of all that hold. Under a"
         " label tree those above them need not be named."
     )
-    source: Word = Field(default="api", description="Where it is known from.")
+    source: Word = Field(
+        default="api", description="Where it is known from; `review` is what the reviewers of this service say."
+    )
     author: Word | None = Field(default=None, description="Who says so.")
+
+    @field_validator("source")
+    @classmethod
+    def is_not_ours(cls, source: str) -> str:
+        if source == "review":
+            raise ValueError("'review' stands for the reviewers of this service; choose another word")
+        return source
 
 
 class ReviewState(BaseModel):

@@ -28,19 +28,28 @@ class Checked:
 
 
 def arrived(
-    connection: Connection, model: str, artifact: str, *, since: datetime, until: datetime, after: Arrived | None
+    connection: Connection,
+    model: str,
+    artifact: str,
+    *,
+    since: datetime,
+    until: datetime,
+    after: Arrived | None,
+    most: int,
 ) -> list[Arrived]:
-    """The decisions of an artifact in [since, until) that come after one that is known already, in order of time."""
+    """The decisions of an artifact in [since, until) that come after one that is known already, in order of time: the
+    first `most` of them."""
     rows = connection.execute(
         "select id, created_at, action from records"
         " where model = %(model)s and artifact = %(artifact)s and created_at >= %(since)s and created_at < %(until)s"
         " and (%(last_at)s::timestamptz is null or (created_at, id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
-        " order by created_at, id",
+        " order by created_at, id limit %(most)s",
         {
             "model": model,
             "artifact": artifact,
             "since": since if after is None else after.created_at,  # lets the index skip what is known
             "until": until,
+            "most": most,
             "last_at": None if after is None else after.created_at,
             "last_id": None if after is None else after.id,
         },

@@ -40,7 +40,7 @@ class Record:
     """Milliseconds by stage."""
 
     steps: list[dict[str, Any]] | None = None
-    """In a cascade, what each model said that was asked, in turn, the last one included; None if only one was."""
+    """In a cascade, what each model said that was asked, in turn, the last one included; None where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,9 @@ import pytest
 
 from calibration_store.rows_apart import rows_apart
 from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
+from policies.all_of import AllOf, InDistribution
 from policies.class_conditional_sets import ClassConditionalSets
+from policies.closed_labels import ClosedLabelLimits
 from policies.conformal import SplitSets
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.missed_label_sets import MissedLabelSets
@@ -12,6 +14,7 @@ from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
 from policies.threshold import RejectionRate
 from uncertainty.calibrators import CALIBRATORS
+from uncertainty.label_tree import LabelTree
 from uncertainty.scores import SCORES
 
 
@@ -33,6 +36,13 @@ def found(recipe, n, *, classes=None, groups=None, share=0.4, weights=None):
     return too_few({"m": recipe}, apart, truth, groups, report_share=share)
 
 
+def gated(*gates):
+    return AllOf(gates=gates, rule=RejectionRate(rate=0.1))
+
+
+TREE = LabelTree(width=3, children=np.array([0.0]), parents=np.array([1.0]))
+
+
 @pytest.mark.parametrize(
     ("recipe", "of"),
     [
@@ -42,6 +52,8 @@ def found(recipe, n, *, classes=None, groups=None, share=0.4, weights=None):
         (recipe_for(sets=SplitSets(alpha=0.01)), "sets"),
         (recipe_for(sets=MissedLabelSets(alpha=0.01)), "sets"),
         (recipe_for(predictor=MissedLabelLimit(alpha=0.01)), "labels"),
+        (recipe_for(predictor=ClosedLabelLimits(limits=MissedLabelLimit(alpha=0.01), tree=TREE)), "labels"),
+        (recipe_for(gated(InDistribution(score="entropy", quantile=0.99))), "gate"),
     ],
 )
 def test_what_is_said_to_be_enough_is_enough_and_one_row_less_is_not(recipe, of):
@@ -130,3 +142,10 @@ def test_refusals_have_names():
         refuse([score])
     with pytest.raises(PromiseOutOfReach, match=r"^too few; by chance$"):
         refuse([rule, score])
+
+
+def test_a_gate_that_would_stop_nothing_is_refused_and_one_with_a_given_limit_needs_no_rows():
+    recipe = recipe_for(gated(InDistribution(score="entropy", quantile=0.999)))
+    (short,), _ = found(recipe, 600)
+    assert short.why.startswith("with 360 labelled rows the gate of entropy at quantile 0.999 stops nothing; 999 would")
+    assert found(recipe_for(gated(InDistribution(score="entropy", max=2.0))), 60) == ([], [])

@@ -122,3 +122,14 @@ def test_the_promise_of_a_cascade_is_about_the_answers_that_leave_it():
     assert answering > 70
     assert both > 50  # both models give answers, so there is a cascade to speak of
     assert broken <= binom.ppf(0.9999, 100, 0.2)
+
+
+def test_models_that_calibrate_unequal_numbers_of_labels_tell_what_all_of_them_know(two):
+    selectors, fresh = two
+    judged = {}
+    for k, name in zip((3, 2), selectors, strict=True):
+        known = np.arange(k) + np.arange(4000)[:, None]
+        judged[name] = replace(selectors[name].decide(fresh[name].output), label_confidence=known)
+    ended = last_words(judged)
+    assert set(ended.by) == {0, 1}
+    np.testing.assert_array_equal(ended.judgement.label_confidence, judged["large"].label_confidence)

@@ -61,6 +61,12 @@ def test_decide(spare, more, confidence, action, reason):
     assert decided.reasons == (reason,)
 
 
+def test_a_set_that_rules_out_nothing_answers_nothing():
+    decided = MissedLabels(spare=3).decide(assessed([0.9], sizes=[3], more_labels=[0]))
+    assert decided.actions == (Action.REVIEW,)
+    assert decided.reasons == ("no label can be ruled out at 1% error",)
+
+
 def test_settings_and_sets_are_needed():
     with pytest.raises(InvalidInput, match="there are none"):
         MissedLabels().decide(assessed([0.5]))

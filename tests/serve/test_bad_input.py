@@ -40,8 +40,8 @@ def batch(items):
     return ("POST", "/v1/predict/batch", json.dumps({"items": items}))
 
 
-def outcome(label, record_id):
-    return ("POST", f"/v1/predictions/{record_id}/outcome", json.dumps({"label": label}))
+def outcome(label, record_id, **more):
+    return ("POST", f"/v1/predictions/{record_id}/outcome", json.dumps({"label": label, **more}))
 
 
 REQUESTS = {
@@ -75,6 +75,7 @@ REQUESTS = {
     "an empty idempotency key": (*predict(), {"Idempotency-Key": ""}),
     "an idempotency key used for another input": (*predict(group="other"), {"Idempotency-Key": "used"}),
     "an unknown label in an outcome": outcome("eleven", "{known}"),
+    "an outcome that claims to be a review": outcome("3", uuid7(), source="review"),
     "an outcome for an unknown prediction": outcome("3", uuid7()),
     "a malformed prediction id": ("GET", "/v1/predictions/7", ""),
     "an unknown address": ("POST", "/v1/predictt", "{}"),

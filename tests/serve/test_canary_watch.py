@@ -9,6 +9,7 @@ from calibration_store.folder import ArtifactsUnreachable
 from serve.canary_watch import SETTLED, CanaryWatch
 from tests.conftest import entry
 from traffic import log
+from traffic.arrivals import arrived
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -88,6 +89,23 @@ def test_what_comes_in_portions_counts_together_and_once(watched, database):
     (followed,) = watch._followed.values()
     assert followed.n == 2000
     assert followed.held == sum(sum(shares(0.25, 100, seed=portion)) for portion in range(20))
+
+
+def test_after_a_restart_what_came_is_counted_anew_a_portion_at_a_time(watched, database, monkeypatch):
+    sizes = []
+
+    def noted(*args, **settings):
+        sizes.append(len(found := arrived(*args, **settings)))
+        return found
+
+    monkeypatch.setattr("serve.canary_watch.AT_A_TIME", 64)
+    monkeypatch.setattr("serve.canary_watch.arrived", noted)
+    held = shares(0.25, 200)
+    send(database, watched[3], held)
+    assert look(watched) is not None
+    (followed,) = watched[-1]._followed.values()
+    assert (followed.n, followed.held) == (200, sum(held))
+    assert sizes == [64, 64, 64, 8]
 
 
 def test_only_what_has_settled_is_counted(watched, database):

@@ -1,7 +1,10 @@
 """A small model, a larger one, a person: fitted together, stored as one artifact, followed by the gateway."""
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from calibration_store.artifact import ArtifactRefused
-from calibration_store.store import ArtifactStore
+from calibration_store.folder import ArtifactsUnreachable
+from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.decision import Action
 from serve.compare import compare_on_file
 from serve.config import Config
@@ -19,7 +23,7 @@ from serve.host import ModelHost
 from serve.http import gateway_app
 from serve.models import Classifier
 from serve.replay import replay_traffic
-from serve.road import Step
+from serve.road import Asked, Road, Step
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 
 LIMIT = 0.6
@@ -177,6 +181,40 @@ def test_what_the_large_model_fails_on_is_held_with_what_the_small_one_said(conf
         assert one["prediction"] == one["steps"][0]["prediction"]
 
 
+class Particular:
+    """The large model, which is not the one that some artifacts were fitted for."""
+
+    async def decide_next(self, inputs, groups, step):
+        if step.artifact == "another":
+            raise ArtifactNotFound("artifact another was fitted for another checkpoint")
+        return step.artifact
+
+
+def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
+    async def together():
+        road = Road("large", config.models["large"], Particular())
+        asked = [Asked("text", None, 0, 0.0, Step("small", name)) for name in ("good", "another", "good", "better")]
+        return [row for (row,) in await asyncio.gather(*(road.later.submit([one]) for one in asked))]
+
+    rows = asyncio.run(together())
+    assert [row.share and row.share.decided for row in rows] == ["good", None, "good", "better"]
+    assert rows[1].why_none == "it cannot decide: artifact another was fitted for another checkpoint"
+
+
+@pytest.mark.slow  # it brings Ray
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("error", [ArtifactNotFound("why"), ArtifactRefused("why"), ArtifactsUnreachable("why")])
+def test_an_artifact_that_cannot_be_had_is_told_and_not_taken_for_a_failure_on_some_input(error):
+    from serve.deployments import Host, NoArtifact
+
+    def decide_next(inputs, groups, step):
+        raise error
+
+    host = Host.__new__(Host)
+    host._one_thread, host._model = ThreadPoolExecutor(1), SimpleNamespace(decide_next=decide_next)
+    assert asyncio.run(host.decide_next(["text"], [None], Step("small", "one"))) == NoArtifact("why")
+
+
 def test_a_model_that_is_not_served_cannot_be_asked(config, hosts, database):
     with client(config, {"small": hosts["small"]}, database) as http:
         told = [ask(http, text) for text in texts(20)]
@@ -221,6 +259,28 @@ def test_models_of_a_cascade_have_the_same_labels(checkpoints, tmp_path):
         configured(checkpoints, tmp_path, task=other)
 
 
+COSTS = {label: {other: float(label != other) for other in LABELS.values()} for label in LABELS.values()}
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ({"kind": "selective_risk", "max_risk": 0.1}, "a cascade has several; set `method: ltt`"),
+        ({"kind": "threshold", "score": "softmax_response", "limit": 0.3}, "the policy looks at softmax_response"),
+        ({"kind": "cost", "matrix": COSTS}, "give a policy with a `matrix` there as well"),
+        (
+            {"kind": "all_of", "gates": ["parsable"], "rule": {"kind": "selective_risk", "max_risk": 0.1}},
+            "a cascade has several; set `method: ltt`",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_decide_about_the_next_model_is_refused_before_a_model_is_run(
+    checkpoints, tmp_path, policy, why
+):
+    with pytest.raises(ValueError, match=f"models.small.escalate_to: 'large' cannot follow 'small': .*{why}"):
+        configured(checkpoints, tmp_path, policy=policy)
+
+
 def test_a_cascade_is_replayed_and_compared_on_its_whole_road(config, hosts, labelled, database):
     store = ArtifactStore(config.artifacts)
     alone = configured({name: model.host.checkpoint for name, model in config.models.items()}, config.artifacts)
@@ -244,3 +304,18 @@ def test_a_cascade_is_replayed_and_compared_on_its_whole_road(config, hosts, lab
     found = compare_on_file(config, "small", without, store.name_in_force("small"), labelled, progress=lambda *_: None)
     coverage = {one.name: one for one in found.numbers.differences}["coverage"]
     assert coverage.b > coverage.a + 0.1
+
+
+def test_an_artifact_is_refused_at_the_swap_if_a_later_model_is_another_one(config, checkpoints):
+    store = ArtifactStore(config.artifacts)
+    small = config.models["small"]
+    other = config.models["large"].model_copy(update={"host": small.host})  # the checkpoint of the small one
+    host = ModelHost("small", small, store, others={"small": small, "large": other})
+    assert host.artifact_name is None
+    assert "was fitted for another checkpoint" in host.trouble
+    host = ModelHost("small", small, store, others={"small": small})
+    assert "asks the model 'large' next, which is not configured" in host.trouble
+    away = config.models["large"].model_copy(
+        update={"host": config.models["large"].host.model_copy(update={"checkpoint": "/not/on/this/machine"})}
+    )
+    assert ModelHost("small", small, store, others={"small": small, "large": away}).trouble == ""

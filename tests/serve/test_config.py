@@ -62,6 +62,10 @@ def digits(**changes):
     return lambda c: c["models"]["digits"].update(changes)
 
 
+def gated(*gates):
+    return digits(policy={"kind": "all_of", "gates": list(gates), "rule": {"kind": "threshold", "limit": 0.5}})
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -89,6 +93,12 @@ def digits(**changes):
         (digits(prediction_set={"penalty": 0.1}), "split has no setting 'penalty'; it takes: alpha, keep_predicted"),
         (digits(prediction_set={"kind": "regularised", "penalty": -1}), "penalty is -1.0, outside its range"),
         (digits(prediction_set={"kind": "regularised", "k_reg": -1}), "k_reg is -1; it is at least 0"),
+        (digits(scores=[{"entropy": {"as": 5}}, "margin"]), "`as` is 5; a name is a text"),
+        (digits(policy={"kind": ["threshold"]}), "policy.kind: ['threshold'] is not one of: threshold"),
+        (digits(policy={"kind": "cost", "matrix": None}), "policy.matrix: write a row of costs"),
+        (gated({"parsable": None}), "policy.gates: write a name, or one name with its settings"),
+        (gated({"in_distribution": 5}), "policy.gates: write a name, or one name with its settings"),
+        (digits(prediction_set={"kind": ["split"]}), "prediction_set: ['split'] is not one of: split"),
         (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
@@ -188,4 +198,16 @@ def test_a_cascade_is_of_models_with_the_same_label_tree(tmp_path):
     with pytest.raises(BadConfig, match="'two' has another task than 'one'"):
         load(tmp_path, content)
     content["models"]["two"] = first
+    assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]
+
+
+def test_a_cascade_that_acts_on_sets_has_sets_in_every_model(tmp_path):
+    content = quickstart()
+    labels()(content)
+    second = content["models"]["digits"]
+    first = {**second, "policy": {"kind": "risk_control"}, "escalate_to": "two"}
+    content["models"] = {"one": first, "two": second}
+    with pytest.raises(BadConfig, match="'two' cannot follow 'one': the policy acts on prediction sets"):
+        load(tmp_path, content)
+    content["models"]["two"] = {**second, "prediction_set": {"kind": "risk_control"}}
     assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from review import queue
-from review.drawn import DrawnShare, drawn_among, drawn_shares
+from review.drawn import DrawnShare, drawn_shares, reviewed_among
 from serve.labelled_traffic import (
     NothingToFitOn,
     OnlyHeldLabelled,
@@ -25,7 +25,7 @@ def write(database):
     """Log records of the model `toy`, one minute apart; those that are told to be drawn go into the queue."""
     minutes = iter(range(10_000))
 
-    def written(n, *, action="answer", probability=1.0, drawn=True, outcome="7", **changes):
+    def written(n, *, action="answer", probability=1.0, drawn=True, outcome="7", source="review", **changes):
         entries = [
             entry(
                 action=action,
@@ -40,7 +40,7 @@ def write(database):
             if drawn:
                 queue.enqueue(connection, [one.record for one in entries])
             for one in entries if outcome else []:
-                log.add_outcome(connection, one.record.id, label=outcome, source="test", author=None)
+                log.add_outcome(connection, one.record.id, label=outcome, source=source, author=None)
         return entries
 
     return written
@@ -146,6 +146,17 @@ def test_labels_that_the_model_does_not_have(write, read):
         read()
 
 
+def test_what_somebody_says_unasked_of_a_drawn_record_does_not_make_it_a_reviewed_one(write, read):
+    write(30, action="review")
+    write(10, probability=0.1)
+    write(10, probability=0.1, outcome=None)  # nobody has come to these yet
+    told = write(5, probability=0.1, source="complaint", outcome="1")  # nor to these, but somebody complained
+    found = read()
+    assert "1" not in found.rows.labels
+    np.testing.assert_allclose(found.weights, [1.0] * 30 + [25.0] * 10)
+    assert found.facts["left_out"]["not_drawn"] == len(told)
+
+
 def test_nothing_to_fit_on(write, read):
     with pytest.raises(NothingToFitOn, match="no record of 'toy' in this range has an outcome"):
         read()
@@ -169,7 +180,7 @@ def test_what_was_drawn(write, database):
     with database.transaction() as connection:
         shares = drawn_shares(connection, "toy", since=None, until=None)
         every = [one.record.id for one in (*held, *no_chance, *checked, *unchecked)]
-        drawn = drawn_among(connection, every)
+        drawn = reviewed_among(connection, every)
         assert drawn_shares(connection, "toy", since=None, until=BEGUN) == []
     assert drawn == {one.record.id for one in (*held, *checked)}
     assert shares == [
