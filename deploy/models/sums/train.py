@@ -57,17 +57,17 @@ PHASES = (
         steps=1000,
         learning_rate=3e-3,
         warm_up=50,
-        horizon=1800,
+        horizon=2000,
         evenness=0,
         mix={"choice": 4, "claim": 4, "labels": 2, "larger": 4, "total": 3, "think": 2},
     ),
     Phase(  # to judge with it, which is one token of a short reply
-        steps=900,
+        steps=1500,
         learning_rate=2e-3,
         warm_up=30,
-        horizon=900,
+        horizon=1500,
         evenness=0.5,
-        mix={"choice": 6, "claim": 6, "labels": 3, "larger": 2, "total": 3, "think": 2},
+        mix={"choice": 7, "claim": 6, "labels": 5, "larger": 2, "total": 2, "think": 2},
     ),
 )
 
