@@ -2,8 +2,8 @@
 
     python -m deploy.models.sums.train [FOLDER]       (the folder of this script by default)
 
-Runs in a quarter of an hour on two idle cores and gives the same weights every time on the same machine. Prints how often
-it is right on exercises that were held out.
+Runs in a quarter of an hour on two idle cores and gives the same weights every time on the same machine. Prints how
+often it is right on exercises that were held out.
 """
 
 import math
