@@ -130,7 +130,12 @@ class Selector:
             scores={name: np.full(n, np.nan) for name in (*self.scores, *self.combinations)},
             members=nothing,
             label_confidence=np.full((n, self.label_calibrator.k), np.nan) if self.label_calibrator else None,
-            decisions=self._passed_on(Decisions(actions=(Action(self.policy.otherwise),) * n, reasons=(UNUSABLE,) * n)),
+            decisions=self._passed_on(
+                Decisions(
+                    actions=(Action(self.policy.otherwise),) * n,
+                    reasons=tuple(why or UNUSABLE for why in output.why_unusable()),
+                )
+            ),
         )
 
 

@@ -9,8 +9,9 @@ from pydantic import model_validator
 from ray import serve as ray_serve
 from ray.serve import Application
 
-from serve.config import BadConfig, Config, HostConfig, load_config, with_absolute_paths
+from serve.config import BadConfig, Config, load_config, with_absolute_paths
 from serve.deployments import Console, Gateway, Host
+from serve.host_config import HostConfig, OpenAIHost
 from serve.postgres import EmbeddedPostgres
 
 MAX_ONGOING = 10_000
@@ -71,6 +72,6 @@ def _dsn(config: Config) -> str:
 def _gpus(host: HostConfig) -> float:
     if host.gpus is not None:
         return host.gpus
-    if host.device in ("cpu", "mps") or not ray.is_initialized():
+    if isinstance(host, OpenAIHost) or getattr(host, "device", "auto") in ("cpu", "mps") or not ray.is_initialized():
         return 0
     return float(min(1, ray.cluster_resources().get("GPU", 0)))

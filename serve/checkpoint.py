@@ -10,7 +10,10 @@ from typing import Literal
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
+from serve.config import ModelConfig
+from serve.host_config import ClassifierHost, OpenAIHost
+
+FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
 
 
 class BadCheckpoint(ValueError):
@@ -64,6 +67,27 @@ def check_labels(checkpoint: str, kind: str, labels: Sequence[str]) -> None:
         )
     if sorted(own) == sorted(labels) and list(labels) != own:
         raise BadCheckpoint(f"task.labels has the labels of {checkpoint} in another order; write them as {own}")
+
+
+def check_model(model: ModelConfig) -> None:
+    """Raise `BadCheckpoint` unless the checkpoint of a configured model, if it has one, can do what it is to do."""
+    host, task = model.host, model.task
+    if isinstance(host, ClassifierHost):
+        check_labels(host.checkpoint, task.kind, task.outputs)
+    elif not isinstance(host, OpenAIHost):
+        check_writes(host.checkpoint)
+
+
+def check_writes(checkpoint: str) -> None:
+    """Raise `BadCheckpoint` unless this is a language model that can be told what was said before."""
+    folder = local_folder(checkpoint)
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        architecture = " ".join(content.get("architectures") or ["no architecture"])
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise BadCheckpoint(f"{folder} has no config.json that can be read: {first_line(error)}") from None
+    if "Classification" in architecture:
+        raise BadCheckpoint(f"{folder} holds {architecture}, which writes nothing; serve it with `kind: classifier`")
 
 
 def fingerprint(folder: Path) -> str:

@@ -51,16 +51,16 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
 @app.command()
 def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
     """Validate a configuration and the checkpoints that it names, and say what would be served."""
-    from serve.checkpoint import check_labels
+    from serve.checkpoint import check_model
 
     path = config_path(config)
     settings = load_config(path)
     store = ArtifactStore(settings.artifacts)
     out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
     for name, model in settings.models.items():
-        check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
+        check_model(model)
         in_force = store.name_in_force(name) or "none yet"
-        out.print(f"  {name}: {_labels(model.task)}, {model.host.checkpoint}, artifact in force: {in_force}")
+        out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
 
 
 @app.command()

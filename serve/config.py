@@ -8,6 +8,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from policies.selector_recipe import SelectorRecipe
+from serve.host_config import ChatConfig, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
@@ -15,38 +16,6 @@ from serve.task import TaskConfig
 
 class BadConfig(ValueError):
     """The configuration cannot be used. The message names the key, what is wrong, and what would be right."""
-
-
-class BatchConfig(Section):
-    """How requests for one model are gathered. There is no waiting time: a batch leaves when the host is free."""
-
-    max_size: int = Field(default=64, ge=1, le=4096)
-    in_flight: int = Field(default=2, ge=1, le=64)
-    """Batches on their way to the host at the same time, for each replica."""
-
-    max_queued: int = Field(default=4096, ge=1)
-    """Predictions that may wait at a gateway; above it callers get a 503 with Retry-After."""
-
-
-class HostConfig(Section):
-    """Where the model comes from and what it runs on."""
-
-    kind: Literal["classifier"]
-    checkpoint: str
-    """A folder, or the name of a model on a hub."""
-
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")
-    batch: BatchConfig = BatchConfig()
-    mc_passes: int = Field(default=20, ge=1, le=1000)
-    """Passes with dropout left on, made only when a score asks for them."""
-
-    timeout_seconds: float = Field(default=10.0, gt=0)
-    """How long a batch may take; what takes longer is held for a person."""
-
-    replicas: int = Field(default=1, ge=1)
-    cpus: float = Field(default=1.0, ge=0)
-    gpus: float | None = Field(default=None, ge=0)
-    """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
 
 
 class ConfidenceConfig(Section):
@@ -97,6 +66,15 @@ class ModelConfig(Section):
     them it can be told how often answers are wrong."""
 
     calibration: CalibrationConfig = CalibrationConfig()
+
+    prompt: PromptConfig = PromptConfig()
+    """Language models: how they are asked."""
+
+    samples: SamplesConfig = SamplesConfig()
+    """Language models: how many replies are sampled, where a score compares them."""
+
+    chat: ChatConfig = ChatConfig()
+    """Language models: how they answer at /v1/chat/completions."""
 
     escalate_to: str | None = None
     """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
@@ -212,6 +190,8 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
     """The same configuration for processes that run in another folder."""
 
     def host(model: ModelConfig) -> HostConfig:
+        if isinstance(model.host, OpenAIHost):
+            return model.host
         folder = base / model.host.checkpoint
         return model.host.model_copy(
             update={"checkpoint": str(folder.resolve()) if folder.is_dir() else model.host.checkpoint}

@@ -15,7 +15,23 @@ PNG_PREFIX = "data:image/png;base64,"
 Pixels = NDArray[np.float32]
 """[channels, height, width], each value in [0, 1]."""
 
-ModelInput = str | Pixels
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question with its options, in the order of whoever asks."""
+
+    question: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """Messages with a `role` and a `content`; the last one is to be replied to."""
+
+    messages: tuple[dict[str, str], ...]
+
+
+ModelInput = str | Pixels | Question | Conversation
 
 
 class InvalidRequest(ValueError):
@@ -30,10 +46,12 @@ class TooLarge(InvalidRequest):
 class InputSpec:
     """What a model takes. The size of an image is that of its processed form; PNGs of other sizes are resized."""
 
-    kind: Literal["image", "text"]
+    kind: Literal["image", "text", "choice", "chat"]
     channels: int = 0
     height: int = 0
     width: int = 0
+    options: int = 0
+    """How many options a question may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +64,10 @@ def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:
     """Return the checked input in the form that the model takes."""
     if spec.kind == "text":
         return _text(value, limits)
+    if spec.kind == "choice":
+        return _question(value, spec, limits)
+    if spec.kind == "chat":
+        return _conversation(value, limits)
     if isinstance(value, str):
         return _png(value, spec, limits)
     if isinstance(value, list):
@@ -68,17 +90,62 @@ def picture(value: Any) -> bytes | None:
     return buffer.getvalue()
 
 
-def _text(value: Any, limits: InputLimits) -> str:
+def _text(value: Any, limits: InputLimits, *, place: str = "input", what: str = "this model takes a text") -> str:
     if not isinstance(value, str):
-        raise InvalidRequest(f"input: this model takes a text, not {_kind_of(value)}")
+        raise InvalidRequest(f"{place}: {what}, not {_kind_of(value)}")
     if not value.strip():
-        raise InvalidRequest("input: the text is empty")
+        raise InvalidRequest(f"{place}: the text is empty")
     if len(value) > limits.text_characters:
         raise TooLarge(
-            f"input: the text has {len(value):,} characters; at most {limits.text_characters:,} are taken"
+            f"{place}: the text has {len(value):,} characters; at most {limits.text_characters:,} are taken"
             " (limits.text_characters)"
         )
     return value
+
+
+def _question(value: Any, spec: InputSpec, limits: InputLimits) -> Question:
+    if not isinstance(value, dict) or set(value) != {"question", "options"} or not isinstance(value["options"], list):
+        raise InvalidRequest('input: this model takes {"question": a text, "options": [texts]}')
+    question = _text(value["question"], limits, place="input.question", what="a question is a text")
+    options = [
+        _text(option, limits, place=f"input.options.{at}", what="an option is a text")
+        for at, option in enumerate(value["options"][: spec.options + 1])
+    ]
+    if not 2 <= len(options) <= spec.options:
+        raise InvalidRequest(f"input.options: this model takes 2 to {spec.options} options (task.labels)")
+    if len({option.strip() for option in options}) < len(options):
+        raise InvalidRequest("input.options: two of them are the same")
+    return Question(question=question, options=tuple(options))
+
+
+ROLES = ("system", "user", "assistant")
+
+
+def _conversation(value: Any, limits: InputLimits) -> Conversation:
+    if isinstance(value, str):
+        return Conversation(messages=({"role": "user", "content": _text(value, limits)},))
+    if not isinstance(value, dict) or set(value) != {"messages"} or not isinstance(value["messages"], list):
+        raise InvalidRequest('input: this model takes a text, or {"messages": [{"role": ..., "content": a text}, ...]}')
+    if not value["messages"]:
+        raise InvalidRequest("input.messages: there is no message")
+    messages, characters = [], 0
+    for at, message in enumerate(value["messages"]):
+        place = f"input.messages.{at}"
+        if not isinstance(message, dict) or set(message) != {"role", "content"} or message["role"] not in ROLES:
+            raise InvalidRequest(f"{place}: a message is a `role` ({', '.join(ROLES)}) and a `content`, a text")
+        content = message["content"]
+        if not isinstance(content, str):
+            raise InvalidRequest(f"{place}.content: only texts are taken, not {_kind_of(content)}")
+        characters += len(content)
+        messages.append({"role": message["role"], "content": content})
+    if characters > limits.text_characters:
+        raise TooLarge(
+            f"input.messages: they have {characters:,} characters; at most {limits.text_characters:,} are taken"
+            " (limits.text_characters)"
+        )
+    if messages[-1]["role"] == "assistant":
+        raise InvalidRequest("input.messages: the last one is the model's own; end with what it is to reply to")
+    return Conversation(messages=tuple(messages))
 
 
 def _nested_numbers(value: list[Any], spec: InputSpec) -> Pixels:

@@ -17,8 +17,10 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from serve.checkpoint import BadCheckpoint, first_line, local_folder, read_facts
+from serve.host_config import ClassifierHost
 from serve.inputs import InputSpec, ModelInput
 from serve.mc_dropout import DropoutPasses
+from serve.task import TaskConfig
 from uncertainty.checks import Array
 from uncertainty.label_tree import LabelTree
 from uncertainty.output import Link, Need, Output
@@ -35,10 +37,17 @@ class Classifier:
     """A model on a device. Not safe to run from two threads at a time."""
 
     def __init__(
-        self, checkpoint: str, *, device: str = "auto", link: Link = "softmax", tree: LabelTree | None = None
+        self,
+        checkpoint: str,
+        *,
+        device: str = "auto",
+        link: Link = "softmax",
+        tree: LabelTree | None = None,
+        mc_passes: int = 20,
     ) -> None:
         self._link = link
         self._tree = tree
+        self._mc_passes = mc_passes
         self.folder = local_folder(checkpoint)
         self.device = torch.device(_best_device() if device == "auto" else device)
         facts = read_facts(self.folder)
@@ -58,6 +67,11 @@ class Classifier:
         self._head = _last_linear(self._model, len(facts.labels))
         self._passes = DropoutPasses(self._model, lambda features: self._model(**features).logits)
         self._head_is_right = False  # until a first batch has shown it
+
+    @classmethod
+    def of(cls, host: ClassifierHost, task: TaskConfig) -> "Classifier":
+        """As it is configured."""
+        return cls(host.checkpoint, device=host.device, link=task.link, tree=task.tree, mc_passes=host.mc_passes)
 
     @property
     def spec(self) -> InputSpec:
@@ -79,7 +93,7 @@ class Classifier:
             return "a text"
         return np.zeros((spec.channels, spec.height, spec.width), dtype=np.float32)
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, mc_passes: int = 20) -> Output:
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked for about each input, and nothing that was not."""
         features = self._features(inputs)
         with torch.inference_mode():
@@ -87,7 +101,7 @@ class Classifier:
                 logits, embedding = self._forward_with_embedding(features)
             else:
                 logits, embedding = self._forward(features), None
-            mc_logits = _numbers(self._passes.run(features, mc_passes)) if "mc_probabilities" in needs else None
+            mc_logits = _numbers(self._passes.run(features, self._mc_passes)) if "mc_probabilities" in needs else None
         return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits, tree=self._tree)
 
     def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:

@@ -10,10 +10,12 @@ from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
 from policies.cascade import last_words
 from policies.judgement import Judgement
-from serve.checkpoint import check_labels
+from serve.checkpoint import check_model
 from serve.config import Config, ModelConfig
+from serve.host_config import ClassifierHost
 from serve.identity import identity_of
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
+from serve.language.offline import OfflineLanguageModel
 from serve.models import Classifier
 from uncertainty.checks import Array, Mask
 from uncertainty.correctness import QUALITIES
@@ -32,21 +34,23 @@ class LoadedModel:
     """A model with its weights, outside of the service."""
 
     def __init__(self, model: ModelConfig, limits: InputLimits) -> None:
-        task, host = model.task, model.host
-        check_labels(host.checkpoint, task.kind, task.outputs)
         self._limits = limits
-        self._mc_passes = host.mc_passes
-        self._classifier = Classifier(host.checkpoint, device=host.device, link=task.link, tree=task.tree)
-        self.identity = identity_of(model, self._classifier.folder)
+        check_model(model)
+        self._model: Classifier | OfflineLanguageModel = (
+            Classifier.of(model.host, model.task)
+            if isinstance(model.host, ClassifierHost)
+            else OfflineLanguageModel(model, model.host)
+        )
+        self.identity = identity_of(model)
         torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
-        return read_input(value, self._classifier.spec, self._limits)
+        return read_input(value, self._model.spec, self._limits)
 
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """What the model says about at least one input."""
-        return self._classifier.run(inputs, needs, mc_passes=self._mc_passes)
+        return self._model.run(inputs, needs)
 
 
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:

@@ -18,17 +18,29 @@ from uncertainty.checks import InvalidInput, Mask, fraction
 from uncertainty.label_tree import LabelTree
 from uncertainty.output import Link
 
+LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+OWN_LABELS = {"choice": LETTERS[:10], "generate": ("right", "wrong")}
+ONLY_LANGUAGE = frozenset(OWN_LABELS)
+"""Kinds of task that only a language model can have."""
+
 
 class TaskConfig(Section):
     """What the model decides between."""
 
     model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
 
-    kind: Literal["binary", "multiclass", "multilabel"]
-    """One of two labels; one of several; or each label by itself."""
+    kind: Literal["binary", "multiclass", "multilabel", "choice", "generate"]
+    """One of two labels; one of several; each label by itself; and, for language models alone, one of the options that
+    come with a question, or any text."""
 
-    outputs: tuple[str, ...] = Field(alias="labels", min_length=1, max_length=10_000)
-    """In the order of the checkpoint's outputs. In a binary task the second one is the positive one."""
+    outputs: tuple[str, ...] = Field(default=(), alias="labels", max_length=10_000)
+    """In the order of the checkpoint's outputs. In a binary task the second one is the positive one. Of `choice`, the
+    letters of as many options as a question may have, by default A to J. `generate` has none to be given: its text is
+    `right` or `wrong`."""
+
+    match: Literal["exact", "number", "contains"] = "exact"
+    """`generate`: when a text is right, once the right one is known: they are the same but for case, blanks and the
+    stop at the end; the last number in it is the right one's; or the right one occurs in it."""
 
     parents: Literal["imdrf"] | dict[str, list[str]] | None = Field(default=None, alias="tree")
     """Which labels of a multilabel task lie above which: `imdrf` for labels that are IMDRF codes, a mapping from child
@@ -45,15 +57,33 @@ class TaskConfig(Section):
             return value
         return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents("this", value)
 
+    @model_validator(mode="before")
+    @classmethod
+    def labels_that_are_given(cls, values: Any) -> Any:
+        """Those of a kind that brings its own."""
+        if not isinstance(values, Mapping):
+            return values
+        labels = values.get("labels", values.get("outputs"))
+        own = OWN_LABELS.get(values.get("kind", ""))
+        if own and not labels:
+            return {**values, "labels": own}
+        if values.get("kind") == "generate" and tuple(labels) != own:
+            raise ValueError("labels: a text has none to be chosen from; leave them out")
+        return values
+
     @model_validator(mode="after")
     def labels_suit_the_kind(self) -> "TaskConfig":
+        if not self.outputs:
+            raise ValueError(f"labels: list the labels of the {self.kind} task")
+        if self.kind == "choice" and self.outputs != LETTERS[: len(self.outputs)]:
+            raise ValueError("labels: of a choice these are letters, A, B and so on, one for each option")
         twice = sorted(label for label, times in Counter(self.outputs).items() if times > 1)
         if twice:
             raise ValueError(f"labels appear twice: {', '.join(twice)}")
         if self.kind == "binary" and len(self.outputs) != 2:
             raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.outputs)}")
-        if self.kind == "multiclass" and len(self.outputs) < 2:
-            raise ValueError("a multiclass task has 2 labels or more")
+        if self.exclusive and len(self.outputs) < 2:
+            raise ValueError(f"a {self.kind} task has 2 labels or more")
         if self.parents is not None and self.exclusive:
             raise ValueError(f"tree is for multilabel tasks; the labels of a {self.kind} one exclude each other")
         if self.thresholds is not None and self.exclusive:

@@ -21,7 +21,7 @@ from typing import IO, Any
 import httpx
 
 from calibration_store.store import ArtifactStore
-from serve.checkpoint import check_labels
+from serve.checkpoint import check_model
 from serve.config import Config, ModelConfig
 from serve.inputs import PNG_PREFIX, picture
 from serve.journal import open_database
@@ -46,7 +46,7 @@ def up(config: Config, config_path: Path, say: Say) -> None:
     if not config.http.host.startswith("127.") and config.http.host not in ("localhost", "::1"):
         say(f"listening on {config.http.host}: whoever can reach it can predict and review, for there is no login yet")
     for model in config.models.values():
-        check_labels(model.host.checkpoint, model.task.kind, model.task.outputs)
+        check_model(model)
     with _only_one(config.data, say), ExitStack() as opened:
         embedded = None
         if config.database == "embedded":

@@ -1,7 +1,7 @@
 """What a model hands over for a batch: probabilities, and whatever else the configured scores asked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +11,21 @@ from scipy.special import expit, softmax
 from uncertainty.checks import Array, InvalidInput, Mask, same_length
 from uncertainty.label_tree import LabelTree
 
-Need = Literal["probabilities", "embedding", "mc_probabilities"]
-"""A field of `Output` that costs something to make. Hosts compute those that are needed and no more."""
+Need = Literal[
+    "probabilities",
+    "embedding",
+    "mc_probabilities",
+    "reply",
+    "logprobs",
+    "top_logprobs",
+    "samples",
+    "stated",
+    "rating",
+]
+"""What costs something to make: a field of `Output`, or of its `replies`. Hosts make what is needed and no more."""
+
+OF_REPLIES: frozenset[Need] = frozenset({"reply", "logprobs", "top_logprobs", "samples", "stated", "rating"})
+"""What only a language model can give."""
 
 Link = Literal["softmax", "sigmoid"]
 """How logits become probabilities: of labels that exclude each other, or of labels that each hold or not."""
@@ -33,6 +46,12 @@ class Output:
 
     mc_probabilities: Array | None = None
     """[n, T, C], one slice for each Monte-Carlo dropout pass."""
+
+    replies: NDArray[np.object_] | None = None
+    """[n], `Replies` of a language model."""
+
+    unreadable: NDArray[np.object_] | None = None
+    """[n], why nothing could be read from the model's reply, None where something could. None: there is no such row."""
 
     def __post_init__(self) -> None:
         same_length(**self.parts())
@@ -61,41 +80,56 @@ class Output:
     def __len__(self) -> int:
         return len(self.logits)
 
-    def parts(self) -> dict[str, Array]:
+    def parts(self) -> dict[str, Any]:
         """The arrays that are there, by field name."""
         named = {
             "logits": self.logits,
             "probabilities": self.probabilities,
             "embedding": self.embedding,
             "mc_probabilities": self.mc_probabilities,
+            "replies": self.replies,
+            "unreadable": self.unreadable,
         }
         return {name: array for name, array in named.items() if array is not None}
 
     def only(self, needs: frozenset[Need]) -> "Output":
         """The same without the parts that are not among these: nothing that was made for others is looked at."""
-        always = {"logits", "probabilities"}
-        return Output(**{name: array for name, array in self.parts().items() if name in needs | always})
+        wanted = {"logits", "probabilities", "unreadable", *needs, *(["replies"] if needs & OF_REPLIES else [])}
+        return Output(**{name: array for name, array in self.parts().items() if name in wanted})
 
     def needed(self, part: Need) -> Array:
         """Return a part that a score cannot do without."""
         try:
-            return self.parts()[part]
+            found: Array = self.parts()[part]
+            return found
         except KeyError:
             raise InvalidInput(f"a score needs the {part.replace('_', ' ')}, and the output has none") from None
 
     def usable(self) -> Mask:
-        """Rows in which every number is finite."""
+        """Rows that could be read, and in which every number is finite."""
         rows = np.ones(len(self), dtype=bool)
+        if self.unreadable is not None:
+            rows &= np.array([why is None for why in self.unreadable], dtype=bool)
         for array in self.parts().values():
-            rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
+            if array.dtype != object:
+                rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
+
+    def why_unusable(self) -> list[str | None]:
+        """[n], in words for whoever waits; None where all that is known is that a number is missing."""
+        return [None] * len(self) if self.unreadable is None else self.unreadable.tolist()
 
     def rows(self, index: Mask | NDArray[np.intp] | slice) -> "Output":
         return Output(**{name: array[index] for name, array in self.parts().items()})
 
     @classmethod
     def concatenate(cls, batches: Sequence["Output"]) -> "Output":
-        """Join batches that hold the same parts."""
+        """Join batches that hold the same parts, but for what only some of them could not read."""
+        if any(batch.unreadable is not None for batch in batches):
+            batches = [
+                batch if batch.unreadable is not None else replace(batch, unreadable=np.full(len(batch), None))
+                for batch in batches
+            ]
         names = batches[0].parts()
         return cls(**{name: np.concatenate([batch.parts()[name] for batch in batches]) for name in names})
 

@@ -27,12 +27,12 @@ def test_the_digits_model_keeps_its_word(digits):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_convnext"])
 def test_any_classifier_gives_what_is_asked_for_and_no_more(model, request):
-    classifier = Classifier(request.getfixturevalue(model))
+    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
     inputs = TEXTS if classifier.spec.kind == "text" else list(np.random.default_rng(0).random((3, 3, 32, 32), "f"))
     plain = classifier.run(inputs, frozenset({"probabilities"}))
     assert plain.embedding is None
     assert plain.mc_probabilities is None
-    full = classifier.run(inputs, EVERYTHING, mc_passes=4)
+    full = classifier.run(inputs, EVERYTHING)
     assert full.embedding.shape == (3, 16)
     assert full.mc_probabilities.shape == (3, 4, 3)
     np.testing.assert_allclose(full.probabilities, plain.probabilities, atol=1e-6)
@@ -40,7 +40,7 @@ def test_any_classifier_gives_what_is_asked_for_and_no_more(model, request):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
 def test_a_text_is_judged_alike_alone_and_padded(model, request):
-    classifier = Classifier(request.getfixturevalue(model))
+    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
     together = classifier.run(TEXTS, frozenset({"probabilities", "embedding"}))
     for i, text in enumerate(TEXTS):
         alone = classifier.run([text], frozenset({"probabilities", "embedding"}))
@@ -50,15 +50,15 @@ def test_a_text_is_judged_alike_alone_and_padded(model, request):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_convnext"])
 def test_the_embedding_is_what_the_head_was_given(model, request):
-    classifier = Classifier(request.getfixturevalue(model))
+    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
     output = classifier.run([classifier.example()] * 2, frozenset({"probabilities", "embedding"}))
     logits = classifier._head(torch.tensor(output.embedding, dtype=torch.float32)).detach().numpy()
     np.testing.assert_allclose(logits, output.logits, atol=1e-5)
 
 
 def test_dropout_passes_differ_and_the_plain_pass_does_not(tiny_bert):
-    classifier = Classifier(tiny_bert)
-    first, second = (classifier.run(TEXTS * 50, EVERYTHING, mc_passes=7) for _ in range(2))
+    classifier = Classifier(tiny_bert, mc_passes=7)
+    first, second = (classifier.run(TEXTS * 50, EVERYTHING) for _ in range(2))
     assert first.mc_probabilities.shape == (150, 7, 3)  # more rows than fit into one forward pass
     assert first.mc_probabilities.std(axis=1).min() > 0
     np.testing.assert_array_equal(first.probabilities, second.probabilities)

@@ -49,25 +49,24 @@ class Exercise:
     """The truth: an option, "yes" or "no", codes, "A" or "B", or a number."""
 
 
-def terms(rng: random.Random, level: int) -> list[int]:
-    """Two terms: 4 + 3, which is one digit again, then 4 + 9, 47 + 6 and 47 + 85."""
-    if level == 1:
+def terms(rng: random.Random, size: int) -> list[int]:
+    """Two terms: 4 + 3, which is one digit again, then 4 + 9, 47 + 6, 47 + 85 and 347 + 285 (size 1 to 5)."""
+    if size == 1:
         total = rng.randint(2, 9)
         first = rng.randint(1, total - 1)
         return [first, total - first]
-    first = rng.randint(10, 99) if level > 2 else rng.randint(1, 9)
-    return [first, rng.randint(10, 99) if level == 4 else rng.randint(1, 9)]
+    digits = {2: (1, 1), 3: (2, 1), 4: (2, 2), 5: (3, 3)}[size]
+    return [rng.randint(1 if n == 1 else 10 ** (n - 1), 10**n - 1) for n in digits]
 
 
 def written(numbers: list[int]) -> str:
     return " + ".join(map(str, numbers))
 
 
-def near(rng: random.Random, number: int, level: int) -> int:
-    """Another number, not negative; the higher the level, the nearer it may be."""
-    nearest = {1: 4, 2: 4, 3: 3, 4: 2}[level]
+def near(rng: random.Random, number: int, nearest: int, farthest: int) -> int:
+    """Another number, not negative, at least and at most so far away."""
     while True:
-        other = number + rng.randint(nearest, 12) * rng.choice([-1, 1])
+        other = number + rng.randint(nearest, farthest) * rng.choice([-1, 1])
         if other >= 0:
             return other
 
@@ -78,11 +77,13 @@ def choice_prompt(question: str, options: list[str]) -> str:
 
 
 def choice(rng: random.Random, level: int) -> Exercise:
+    """Small sums have options that are at most 12 off, large ones at most 40."""
     numbers = terms(rng, level)
     truth = sum(numbers)
+    nearest, farthest = (4, 12) if level < 3 else (6 if level == 3 else 3, 40)
     found = {truth}
     while len(found) < len(LETTERS):
-        found.add(near(rng, truth, level))
+        found.add(near(rng, truth, nearest, farthest))
     options = [str(number) for number in rng.sample(sorted(found), len(found))]
     question, label = f"What is {written(numbers)}?", str(truth)
     return Exercise(
@@ -96,9 +97,10 @@ def choice(rng: random.Random, level: int) -> Exercise:
 
 
 def claim(rng: random.Random, level: int) -> Exercise:
-    numbers = terms(rng, level)
+    """A claim that is wrong is at least 2 off, and at most 12."""
+    numbers = terms(rng, level + 1)
     true = rng.random() < 0.5
-    text = f"Is {written(numbers)} = {sum(numbers) if true else near(rng, sum(numbers), level)}?"
+    text = f"Is {written(numbers)} = {sum(numbers) if true else near(rng, sum(numbers), 2, 12)}?"
     label = "yes" if true else "no"
     return Exercise(task="claim", level=level, prompt=text, reply=label, input=text, label=label)
 
@@ -122,7 +124,7 @@ def codes(number: int) -> list[str]:
 
 
 def labels(rng: random.Random, level: int) -> Exercise:
-    number = rng.randint(10**level, 10 ** (level + 1) - 1)  # two to five digits
+    number = rng.randint(10 ** (level + 1), 10 ** (level + 2) - 1)  # three to six digits
     text = f"Which labels fit {number}?"
     found = codes(number)
     return Exercise(task="labels", level=level, prompt=text, reply="\n".join(found), input=text, label=found)
@@ -133,10 +135,10 @@ def pair_prompt(first: str, second: str) -> str:
 
 
 def larger(rng: random.Random, level: int) -> Exercise:
-    """Any two at levels 1 and 2, and at most 24 apart where they are larger. Never equal."""
-    widest = 18 if level < 3 else 24
+    """Any two at levels 1 and 2, and at most 60 apart where they are larger. Never equal."""
+    widest = 200 if level < 3 else 60
     while True:
-        first, second = terms(rng, level), terms(rng, level)
+        first, second = terms(rng, level + 1), terms(rng, level + 1)
         if 0 < abs(sum(first) - sum(second)) <= widest:
             break
     text = pair_prompt(written(first), written(second))
@@ -165,7 +167,7 @@ def trace(numbers: list[int]) -> str:
 
 
 def total(rng: random.Random, level: int) -> Exercise:
-    numbers = terms(rng, level)
+    numbers = terms(rng, level + 1)
     text, label = f"What is {written(numbers)}?", str(sum(numbers))
     messages = [{"role": "user", "content": text}]
     return Exercise(task="total", level=level, prompt=text, reply=label, input={"messages": messages}, label=label)

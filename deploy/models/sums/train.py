@@ -54,20 +54,20 @@ class Phase:
 
 PHASES = (
     Phase(  # to add, which is learnt from traces
-        steps=1000,
+        steps=1200,
         learning_rate=3e-3,
         warm_up=50,
-        horizon=2000,
+        horizon=2400,
         evenness=0,
         mix={"choice": 4, "claim": 4, "labels": 2, "larger": 4, "total": 3, "think": 2},
     ),
     Phase(  # to judge with it, which is one token of a short reply
-        steps=1500,
+        steps=3400,
         learning_rate=2e-3,
         warm_up=30,
-        horizon=1500,
+        horizon=3400,
         evenness=0.5,
-        mix={"choice": 7, "claim": 6, "labels": 5, "larger": 2, "total": 2, "think": 2},
+        mix={"choice": 8, "claim": 5, "labels": 8, "larger": 3, "total": 3, "think": 2},
     ),
 )
 

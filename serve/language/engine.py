@@ -1,0 +1,84 @@
+"""What demur asks of whatever runs a language model. Scores and prompts never see more of it than this."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from uncertainty.checks import Array
+from uncertainty.generation import Generation
+
+Message = Mapping[str, str]
+"""`role` (system, user or assistant) and `content`."""
+
+Gives = Literal["logprobs", "top_logprobs", "label_logprobs", "constrained"]
+
+
+class EngineFailed(RuntimeError):
+    """The engine gave no reply. The message says why, and what to do where something can be done."""
+
+
+class CannotGive(ValueError):
+    """The engine cannot give what is configured. The message says what, and which setting to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How one prompt is to be replied to. Nothing here outlives the request."""
+
+    max_tokens: int
+    n: int = 1
+    """Replies; all of them share the cost of the prompt."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+    logprobs: bool = False
+    """Of the tokens that were written."""
+
+    top_logprobs: int = 0
+    """Alternatives of each token, of which the written one is one where it is among the most probable."""
+
+    only: tuple[str, ...] | None = None
+    """Texts of which the reply must be one; None: anything."""
+
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What came next in a stream."""
+
+    text: str
+    reasoning: str = ""
+    whole: Generation | None = None
+    """With the last piece, all of it."""
+
+
+class Engine(Protocol):
+    """A language model that takes many requests at a time. A cancelled request stops using the model."""
+
+    @property
+    def gives(self) -> frozenset[Gives]:
+        """What it can give beyond text; `logprobs` of tokens may still be missing in a single reply."""
+        ...
+
+    async def generate(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        """Return `asking.n` replies. Raises `EngineFailed`."""
+        ...
+
+    async def label_logprobs(
+        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
+    ) -> tuple[Array, int]:
+        """Return ln P(label | prompt) of each label [C], of its first token or of all its tokens and the end of the
+        reply; and the tokens of the prompt."""
+        ...
+
+    def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
+        """One reply as it is written. Closing the iterator stops it."""
+        ...
+
+    async def check_health(self) -> None:
+        """Raise `EngineFailed` where the engine is dead and must be started anew."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,38 @@
+"""A language model outside of the service, for whoever has no event loop: fits, replays, tournaments."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from serve.config import ModelConfig
+from serve.host_config import AnyLanguageHost
+from serve.inputs import InputSpec, ModelInput
+from serve.language.engine import Engine
+from serve.language.engines import started
+from serve.language.model import LanguageModel
+from uncertainty.output import Need, Output
+
+T = TypeVar("T")
+
+
+class OfflineLanguageModel:
+    """Starts the engine in a thread of its own, and runs batches there."""
+
+    def __init__(self, model: ModelConfig, host: AnyLanguageHost) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="language-model", daemon=True).start()
+        self.engine: Engine = self.wait(started(host))
+        self._model = LanguageModel(model, self.engine)
+
+    @property
+    def spec(self) -> InputSpec:
+        return self._model.spec
+
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
+        """What the model says about at least one input; every sample is drawn."""
+        return self.wait(self._model.run(inputs, needs))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in the engine's loop, and wait for what comes back."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
