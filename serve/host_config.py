@@ -95,7 +95,7 @@ class VllmHost(LanguageHost):
     checkpoint: str
     """A folder, or the name of a model on a hub."""
 
-    engine: dict[str, Any] = {}
+    engine: dict[str, Any] = Field(default={})
     """Arguments of vLLM's engine by their own names, such as `tensor_parallel_size` or `max_model_len`."""
 
     @property
@@ -123,7 +123,7 @@ class OpenAIHost(LanguageHost):
     gives_logprobs: bool = True
     """False for an endpoint that gives no log-probabilities: scores that need them are then refused at once."""
 
-    extra_body: dict[str, Any] = {}
+    extra_body: dict[str, Any] = Field(default={})
     """What else the endpoint wants in each request."""
 
     @property
