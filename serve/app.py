@@ -10,8 +10,8 @@ from ray import serve as ray_serve
 from ray.serve import Application
 
 from serve.config import BadConfig, Config, load_config, with_absolute_paths
-from serve.deployments import Console, Gateway, Host
-from serve.host_config import HostConfig, OpenAIHost
+from serve.deployments import Console, Gateway, Host, LanguageModelHost
+from serve.host_config import ClassifierHost, HostConfig, OpenAIHost
 from serve.postgres import EmbeddedPostgres
 
 MAX_ONGOING = 10_000
@@ -34,7 +34,7 @@ def build(args: AppArgs) -> Application:
     config = with_absolute_paths(args, Path.cwd())
     hosts = {
         name: ray_serve.deployment(
-            Host,
+            Host if isinstance(model.host, ClassifierHost) else LanguageModelHost,
             name=f"host-{name}",
             num_replicas=model.host.replicas,
             ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": _gpus(model.host)},

@@ -90,6 +90,41 @@ class Host:
         self._model.refresh(lambda job: self._one_thread.submit(job).result())
 
 
+class LanguageModelHost:
+    """One replica of one language model. Its engine takes many batches at a time, in the replica's own loop."""
+
+    async def __init__(self, name: str, config: Config) -> None:  # type: ignore[misc]  # Serve awaits it
+        from serve.language.host import LanguageHost
+
+        _log_plainly()
+        store = ArtifactStore(config.artifacts)
+        self._model = await LanguageHost.started(name, config.models[name], store, others=config.models)
+        _every(REFRESH_SECONDS, self._model.refresh, name=f"{name}-artifacts")
+
+    async def check_health(self) -> None:
+        """Asked by Serve, which replaces a replica that raises."""
+        await self._model.check_health()
+
+    async def state(self) -> HostState:
+        return self._model.state()
+
+    async def decide(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+    ) -> list[Share] | NoArtifact:
+        try:
+            return await self._model.decide(inputs, groups, draws)
+        except ArtifactNotFound as error:
+            return NoArtifact(str(error))
+
+    async def decide_next(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step
+    ) -> Decided | NoArtifact:
+        try:
+            return await self._model.decide_next(inputs, groups, step)
+        except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable) as error:
+            return NoArtifact(str(error))
+
+
 class RayHostClient:
     """A model host behind a Ray Serve handle."""
 

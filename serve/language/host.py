@@ -1,0 +1,104 @@
+"""A language model and the artifacts that judge what it writes, for many batches at a time. Knows no Ray, no HTTP."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from calibration_store.artifact import Artifact
+from calibration_store.store import ArtifactStore
+from serve.config import ModelConfig
+from serve.decided import Decided, Share
+from serve.host_config import ClassifierHost
+from serve.inputs import InputSpec, ModelInput
+from serve.language.engine import Engine
+from serve.language.engines import started
+from serve.language.model import LanguageModel
+from serve.lineup import Lineup
+from serve.panel import NOT_FROM_MODEL, Groups, Job, Panel
+from serve.road import HostState, Step
+from uncertainty.output import Output
+
+
+class LanguageHost:
+    """Owns one engine. Everything runs in the loop that it was made in, but for `refresh`."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ModelConfig,
+        store: ArtifactStore,
+        engine: Engine,
+        *,
+        others: Mapping[str, ModelConfig] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._engine = engine
+        self._model = LanguageModel(config, engine)
+        self._panel = Panel(name, config, store, others)
+
+    @classmethod
+    async def started(
+        cls, name: str, config: ModelConfig, store: ArtifactStore, *, others: Mapping[str, ModelConfig] | None = None
+    ) -> "LanguageHost":
+        """Start the engine, and take up what the store says."""
+        assert not isinstance(config.host, ClassifierHost)
+        host = cls(name, config, store, await started(config.host), others=others)
+        await asyncio.to_thread(host.refresh)
+        return host
+
+    @property
+    def spec(self) -> InputSpec:
+        return self._model.spec
+
+    def state(self) -> HostState:
+        return self._panel.state(self.spec)
+
+    def refresh(self) -> None:
+        """Take up what the store says now, for what is asked from then on. To be called in another thread."""
+        self._panel.refresh(self._try, self._in_loop)
+
+    async def check_health(self) -> None:
+        """Raise where the engine is dead, and the replica must be replaced."""
+        await self._engine.check_health()
+
+    async def decide(self, inputs: Sequence[ModelInput], groups: Groups, draws: Sequence[int] | None) -> list[Share]:
+        """Ask the model, and return what each artifact that had a part in it decided about its rows, as `Panel.shares`
+        does. What was asked under one lineup is decided by it, whatever is promoted meanwhile."""
+        lineup = self._panel.lineup
+        began = time.perf_counter()
+        output = await self._run_for(lineup, inputs)
+        spent = (time.perf_counter() - began) * 1000
+        return self._panel.shares(lineup, output, groups, draws, spent=spent)
+
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
+        """Decide rows that another model escalates, by its artifact: that was fitted for both."""
+        artifact = await asyncio.to_thread(self._panel.artifact_of, step)
+        began = time.perf_counter()
+        output = await self._model.run(inputs, self._panel.selector_of(artifact).needs)
+        return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
+
+    async def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
+        """Ask for what all of them need; if that fails, for what the artifact in force needs alone."""
+        enough = lineup.in_force.selector.needs
+        if lineup.needs == enough:
+            return await self._model.run(inputs, enough)
+        try:
+            return await self._model.run(inputs, lineup.needs)
+        except Exception as error:
+            output = await self._model.run(inputs, enough)
+            self._panel.complain(NOT_FROM_MODEL, error)
+            return output
+
+    def _try(self, artifact: Artifact) -> None:
+        """Whether the model can give what the scores need."""
+        example = self._model.run([self._model.example()], artifact.selector.needs)
+        output = asyncio.run_coroutine_threadsafe(example, self._loop).result()
+        self._panel.judge(artifact, output, [None])
+
+    def _in_loop(self, job: Job) -> None:
+        """Rows are judged in the loop, in one go: what is done there is done between two of them."""
+
+        async def work() -> None:
+            job()
+
+        asyncio.run_coroutine_threadsafe(work(), self._loop).result()
