@@ -186,24 +186,31 @@ def demo(
     url: Annotated[
         str | None, typer.Option(help="Address of the service; by default that of the configuration.")
     ] = None,
-    data: Annotated[Path, typer.Option(help="Labelled images that the model has not seen.")] = Path(
-        "var/digits/test.jsonl"
-    ),
-    model: Annotated[str, typer.Option(help="Model to ask.")] = "digits",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labelled rows that the model has not seen; by default `test.jsonl` beside its calibration data."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model to ask; by default the first one.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the corruptions.")] = 0,
     outcomes: Annotated[
         bool, typer.Option(help="Also tell the service the true labels, so that an audit can follow.")
     ] = True,
     config: ConfigOption = None,
 ) -> None:
-    """Replay the held-back digits, clean and corrupted, through the running service."""
+    """Replay rows that were held back through the running service, images also corrupted, and count what holding the
+    doubtful ones was worth."""
     from serve.demo import replay, samples, table
 
-    address = url or "http://{0.host}:{0.port}".format(load_config(config_path(config)).http)
-    todo = samples(data, seed)
+    settings = load_config(config_path(config))
+    name = model or next(iter(settings.models))
+    path = data or _beside(settings.model(name).calibration.data, name)
+    address = url or f"http://{settings.http.host}:{settings.http.port}"
+    todo = samples(path, seed)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
-        predictions = asyncio.run(replay(address, model, todo, outcomes=outcomes, advance=lambda: bar.advance(task)))
+        predictions = asyncio.run(replay(address, name, todo, outcomes=outcomes, advance=lambda: bar.advance(task)))
     shown = Table()
     for column in (
         "part",
@@ -225,7 +232,13 @@ def demo(
             *("–" if share != share else f"{share:.1%}" for share in shares),
         )
     out.print(shown)
-    out.print(f"held digits wait at {address}/review/; for the report: demur audit")
+    out.print(f"held cases wait at {address}/review/; for the report: demur audit --model {name}")
+
+
+def _beside(calibration: Path | None, model: str) -> Path:
+    if calibration is None:
+        raise BadConfig(f"which rows? model {model!r} has no `calibration.data` to look beside; give --data FILE")
+    return calibration.with_name("test.jsonl")
 
 
 @app.command()

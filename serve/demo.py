@@ -1,4 +1,4 @@
-"""`demur demo`: replay labelled images, clean and corrupted, through the service; count what holding was worth."""
+"""`demur demo`: replay labelled rows through the service, images also corrupted; count what holding was worth."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.ndimage import rotate
 
 from traffic.dataset import BadDataFile, read_labelled_file
+from traffic.record import Answer
 from uncertainty.checks import Array
 
 AT_A_TIME = 16
@@ -27,8 +28,10 @@ class DemoRefused(RuntimeError):
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     part: str
+    """A corruption, or the group of the row."""
+
     input: Any
-    label: str
+    label: Answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +54,20 @@ class Line:
 
 
 def samples(data: Path, seed: int) -> list[Sample]:
-    """The rows of a labelled file of images, once as they are and once under each corruption."""
+    """The rows of a labelled file as they are; images as nested numbers once more under each corruption."""
     rows = read_labelled_file(data)
+    if not all(isinstance(value, list) for value in rows.inputs):
+        every = zip(rows.inputs, rows.labels, rows.groups, strict=True)
+        found = [Sample(part=group or ALL, input=value, label=label) for value, label, group in every]
+        return sorted(found, key=lambda sample: sample.part)
     rng = np.random.default_rng(seed)
     out = []
     for part, corrupt in CORRUPTIONS.items():
-        for value, label in zip(rows.inputs, map(str, rows.labels), strict=True):
+        for value, label in zip(rows.inputs, rows.labels, strict=True):
             try:
                 image = np.asarray(value, dtype=np.float64)
             except (TypeError, ValueError):
-                raise BadDataFile(f"{data}: the demo takes images as nested numbers") from None
+                raise BadDataFile(f"{data}: an image is nested numbers, rows of the same length") from None
             out.append(Sample(part=part, input=np.clip(corrupt(image, rng), 0, 1).round(4).tolist(), label=label))
     return out
 
@@ -86,8 +93,11 @@ def blank_strokes(image: Array, rng: np.random.Generator) -> Array:
     return blanked
 
 
+CLEAN = "clean"
+ALL = "all"
+
 CORRUPTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
-    "clean": lambda image, _rng: image,
+    CLEAN: lambda image, _rng: image,
     "noise": add_noise,
     "rotation": turn,
     "blanked strokes": blank_strokes,
@@ -120,12 +130,15 @@ async def replay(
 
 
 def table(todo: Sequence[Sample], predictions: Sequence[dict[str, Any]]) -> list[Line]:
-    """A line for each part, and one for all the corrupted ones together."""
+    """A line for each part, and one for all of them together, or for all the corrupted ones."""
     parts = np.array([sample.part for sample in todo])
     right = np.array([p["prediction"] == sample.label for p, sample in zip(predictions, todo, strict=True)])
     answered = np.array([p["action"] == "answer" for p in predictions])
-    lines = [_line(part, right[parts == part], answered[parts == part]) for part in CORRUPTIONS]
-    return [*lines, _line("all corrupted", right[parts != "clean"], answered[parts != "clean"])]
+    lines = [_line(part, right[parts == part], answered[parts == part]) for part in dict.fromkeys(parts.tolist())]
+    if len(lines) == 1:
+        return lines
+    name, last = ("all corrupted", parts != CLEAN) if (parts == CLEAN).any() else (ALL, parts == parts)
+    return [*lines, _line(name, right[last], answered[last])]
 
 
 def _line(part: str, right: np.ndarray, answered: np.ndarray) -> Line:

@@ -21,9 +21,25 @@ def test_every_row_is_replayed_under_every_corruption(tmp_path):
         assert np.allclose(pixels, image, atol=1e-4) == (sample.part == "clean")
 
 
-def test_texts_are_not_corrupted(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('{"input": "a text", "label": "x"}')
-    with pytest.raises(BadDataFile, match="takes images"):
+def test_texts_and_questions_are_replayed_as_they_are(tmp_path):
+    rows = [{"input": {"question": "?", "options": ["x", "y"]}, "label": "A", "group": "hard"}]
+    rows += [{"input": "a text", "label": ["x", "y"], "group": "easy"}, {"input": "another", "label": "x"}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    todo = samples(tmp_path / "rows.jsonl", seed=0)
+    assert [sample.part for sample in todo] == ["all", "easy", "hard"]
+    assert {json.dumps(sample.input) for sample in todo} == {json.dumps(row["input"]) for row in rows}
+    predictions = [{"prediction": sample.label, "action": "answer"} for sample in todo]
+    assert [(line.part, line.rows) for line in table(todo, predictions)] == [
+        ("all", 1),
+        ("easy", 1),
+        ("hard", 1),
+        ("all", 3),
+    ]
+
+
+def test_ragged_images_are_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"input": [[0, 1], [0]], "label": "x"}')
+    with pytest.raises(BadDataFile, match="rows of the same length"):
         samples(tmp_path / "rows.jsonl", seed=0)
 
 

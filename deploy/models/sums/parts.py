@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deploy.models.sums.exercises import LEVELS, TASKS, exercises, terms, written
+from deploy.models.sums.exercises import LETTERS, LEVELS, TASKS, Exercise, exercises, terms, written
 
 SIZES = {"calibration": 1000, "test": 1000}
 """Rows of each part, as many from each level; there are fewer of a level that has not enough prompts."""
@@ -34,10 +34,17 @@ def parts(task: str) -> dict[str, list[dict[str, Any]]]:
         seen.update(exercise.prompt for exercise in drawn)  # 4 + 3 may also be drawn at level 2
         for i, exercise in enumerate(drawn):  # where there are too few for both, each has its share
             name = "calibration" if i * sum(SIZES.values()) < len(drawn) * SIZES["calibration"] else "test"
-            found[name].append({"input": exercise.input, "label": exercise.label, "group": f"level {level}"})
+            found[name].append({"input": exercise.input, "label": _label(exercise), "group": f"level {level}"})
     for rows in found.values():
         rng.shuffle(rows)
     return found
+
+
+def _label(exercise: Exercise) -> str | list[str]:
+    """As demur takes it: of a choice the letter that stands where the right option does."""
+    if exercise.task != "choice":
+        return exercise.label
+    return LETTERS[exercise.input["options"].index(exercise.label)]
 
 
 def items() -> list[dict[str, Any]]:
