@@ -163,6 +163,7 @@ def _as_ended(ended: Ended, held_out: Sequence[LabelledOutput]) -> LabelledOutpu
     """The rows with the probabilities that the last word about each is based on."""
     return replace(
         held_out[0],
+        truth=ended.of([rows.truth for rows in held_out]),
         output=Output(
             logits=ended.of([rows.output.logits for rows in held_out]),
             probabilities=ended.of([rows.output.probabilities for rows in held_out]),

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.decision import Action
 from policies.judgement import Judgement
-from uncertainty.checks import Array
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,7 @@ class Ended:
     by: NDArray[np.intp]
     """[n], which one that was, counted from 0."""
 
-    def of(self, values: Sequence[Array]) -> Array:
+    def of(self, values: Sequence[NDArray[T]]) -> NDArray[T]:
         """[n, ...], from the values [n, ...] of each model, those of the one that had the last word."""
         return np.stack(values)[self.by, np.arange(len(self.by))]
 

@@ -11,8 +11,8 @@ import numpy as np
 from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
-from serve.fit import rows_read, truth_of
 from serve.flip import MOST_FLIPS, Flip
+from serve.labelled_rows import rows_read, truth_of
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import count_logged, logged_pages, read_labelled_file
@@ -68,7 +68,7 @@ class Batch:
 def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, progress: Progress) -> Comparison:
     """Compare on a labelled file, every row of which must be sound."""
     rows = read_labelled_file(data)
-    truth = truth_of(rows, config.model(model))
+    truth = truth_of(rows, config.model(model).task)
     rerun = Rerun(config, model, [a, b])
     inputs = rows_read(rows, rerun.read)
 

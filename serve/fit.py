@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +19,17 @@ from policies.rules import acts_on_sets
 from policies.selector_recipe import SelectorRecipe
 from serve.config import Config, ModelConfig
 from serve.inputs import InvalidRequest
+from serve.labelled_rows import rows_read, said_again, truth_about, truth_of
 from serve.labelled_traffic import read_labelled_traffic
 from serve.manifest import Sources, facts_of, versions
 from serve.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
+from serve.task import TaskConfig
 from traffic.database import Database
-from traffic.dataset import BadDataFile, LabelledFile, read_labelled_file
+from traffic.dataset import read_labelled_file
 from traffic.record import Answer
-from uncertainty.checks import Mask
 from uncertainty.output import LabelledOutput, Output
 
 CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task", "escalate_to"}
-
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ def fit_model(
     """
     cascade = config.cascade(name)
     rows = read_labelled_file(data)
-    truth = truth_of(rows, cascade[name])
+    truth = truth_of(rows, cascade[name].task)
     models = loaded_models(config, cascade)
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
@@ -102,7 +101,7 @@ def fit_on_traffic(
     )
     sources = Sources(
         rows=found.rows,
-        truth=truth_of(found.rows, cascade[name]),
+        truth=truth_of(found.rows, cascade[name].task),
         weights=found.weights,
         facts=found.facts,
         remarks=found.remarks,
@@ -135,6 +134,7 @@ def _fit(
     labelled = {
         step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
     }
+    labelled, sources = _judged_again(labelled, sources, task=model.task)
     fit = fit_selectors(
         recipes,
         labelled,
@@ -163,6 +163,20 @@ def _fit(
     ArtifactStore(config.artifacts).save(name, files)
     remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
+
+
+def _judged_again(
+    labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
+) -> tuple[dict[str, LabelledOutput], Sources]:
+    """The rows without those about which people judged another text than the models write now."""
+    same = np.logical_and.reduce([said_again(one.output, sources.rows, task) for one in labelled.values()])
+    truth = next(iter(labelled.values())).truth
+    if same.all():
+        return labelled, replace(sources, truth=truth)
+    remark = f"{int((~same).sum()):,} rows are left out: the model does not write again what was judged there."
+    return {name: one.rows(same) for name, one in labelled.items()}, replace(
+        sources, truth=truth[same], remarks=[*sources.remarks, remark]
+    )
 
 
 def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, SelectorRecipe]) -> None:
@@ -200,41 +214,11 @@ def _labelled(
         chunk = inputs[start : start + ROWS_AT_A_TIME]
         batches.append(loaded.run(chunk, model.recipe.needs))
         progress(len(chunk))
+    output = Output.concatenate(batches)
     return LabelledOutput(
-        output=Output.concatenate(batches),
-        truth=sources.truth,
+        output=output,
+        truth=truth_about(output, sources.rows, sources.truth, model.task),
         exclusive=model.task.exclusive,
         groups=np.array(sources.rows.groups, dtype=object),
         weights=sources.weights,
     )
-
-
-def truth_of(rows: LabelledFile, model: ModelConfig) -> Mask:
-    """[n, C], True for what each row is labelled with, and what lies above that."""
-    index = {label: position for position, label in enumerate(model.task.labels)}
-    for number, label in enumerate(rows.labels, start=1):
-        if isinstance(label, str) != model.task.exclusive:
-            wanted = "one label, as a text" if model.task.exclusive else "a list of labels, which may be empty"
-            raise BadDataFile(f"{rows.path}, row {number}: a {model.task.kind} task takes {wanted}, not {label!r}")
-    sets = [[label] if isinstance(label, str) else label for label in rows.labels]
-    unknown = sorted({label for labels in sets for label in labels} - set(index))
-    if unknown:
-        raise BadDataFile(
-            f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
-            f" it has: {', '.join(model.task.labels[:50])}"
-        )
-    truth = np.zeros((len(rows), len(index)), dtype=bool)
-    for row, labels in enumerate(sets):
-        truth[row, [index[label] for label in labels]] = True
-    return model.task.closed(truth)
-
-
-def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
-    """Every input as `read` returns it; raises `BadDataFile` for one that it refuses."""
-    inputs = []
-    for number, value in enumerate(rows.inputs, start=1):
-        try:
-            inputs.append(read(value))
-        except InvalidRequest as error:
-            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
-    return inputs

@@ -32,6 +32,8 @@ class LabelledFile:
     inputs: list[Any]
     labels: list[Answer]
     groups: list[str | None]
+    said: list[Answer | None] | None = None
+    """What the model had said about each, where the labels are those of the log; None for a file."""
 
     def __len__(self) -> int:
         return len(self.inputs)

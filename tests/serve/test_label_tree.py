@@ -15,9 +15,10 @@ from policies.hierarchy import up_propagate_labels
 from serve.compare import compare_on_file
 from serve.config import Config
 from serve.console.pages import console_app
-from serve.fit import fit_model, truth_of
+from serve.fit import fit_model
 from serve.host import ModelHost
 from serve.http import gateway_app
+from serve.labelled_rows import truth_of
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_labelled_file, read_traffic
 
@@ -159,7 +160,7 @@ def test_an_artifact_of_another_tree_or_of_none_is_refused(checkpoint, tmp_path)
 def test_truths_are_closed_for_whoever_reads_a_file(checkpoint, tmp_path):
     config = config_for(checkpoint, tmp_path)
     data = texts(tmp_path / "rows.jsonl")
-    truth = truth_of(read_labelled_file(data), config.models["codes"])
+    truth = truth_of(read_labelled_file(data), config.models["codes"].task)
     tree = config.models["codes"].task.tree
     np.testing.assert_array_equal(tree.closed(truth), truth)
     one, _ = fitted(config, data)

@@ -1,0 +1,89 @@
+"""Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from serve.inputs import InvalidRequest
+from serve.language.matching import is_right
+from serve.task import TaskConfig
+from traffic.dataset import BadDataFile, LabelledFile
+from uncertainty.checks import Mask
+from uncertainty.output import Output
+
+Read = TypeVar("Read")
+
+
+def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
+    """Every input as `read` returns it; raises `BadDataFile` for one that it refuses."""
+    inputs = []
+    for number, value in enumerate(rows.inputs, start=1):
+        try:
+            inputs.append(read(value))
+        except InvalidRequest as error:
+            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
+    return inputs
+
+
+def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
+    """[n, C], True for what each row is labelled with, and what lies above that.
+
+    A choice is labelled with a letter, or with the text of an option. Of texts it is not known whether they are right
+    before they are written: here all are, and `truth_about` says more.
+    """
+    for number, label in enumerate(rows.labels, start=1):
+        if isinstance(label, str) != task.exclusive:
+            wanted = "one label, as a text" if task.exclusive else "a list of labels, which may be empty"
+            raise BadDataFile(f"{rows.path}, row {number}: a {task.kind} task takes {wanted}, not {label!r}")
+    sets = [[label] if isinstance(label, str) else label for label in rows.labels]
+    if task.kind == "generate":
+        sets = [["right"]] * len(rows)
+    if task.kind == "choice":
+        sets = [[_letter(label, value, task)] for (label,), value in zip(sets, rows.inputs, strict=True)]
+    index = {label: position for position, label in enumerate(task.labels)}
+    unknown = sorted({label for labels in sets for label in labels} - set(index))
+    if unknown:
+        raise BadDataFile(
+            f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
+            f" it has: {', '.join(task.labels[:50])}"
+        )
+    truth = np.zeros((len(rows), len(index)), dtype=bool)
+    for row, labels in enumerate(sets):
+        truth[row, [index[label] for label in labels]] = True
+    return task.closed(truth)
+
+
+def truth_about(output: Output, rows: LabelledFile, truth: Mask, task: TaskConfig) -> Mask:
+    """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
+    or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
+    if task.kind != "generate":
+        return truth
+    right = np.array(
+        [
+            label == "right" if rows.said is not None else is_right(text, label, task.match)
+            for text, label in zip(texts_of(output), map(str, rows.labels), strict=True)
+        ],
+        dtype=bool,
+    )
+    return np.column_stack([right, ~right])
+
+
+def said_again(output: Output, rows: LabelledFile, task: TaskConfig) -> Mask:
+    """[n], False for a text that is not the logged one, about which somebody said whether it is right."""
+    if task.kind != "generate" or rows.said is None:
+        return np.ones(len(output), dtype=bool)
+    return np.array([text == said for text, said in zip(texts_of(output), rows.said, strict=True)], dtype=bool)
+
+
+def texts_of(output: Output) -> list[str]:
+    """What a language model wrote."""
+    assert output.replies is not None
+    return [replies.first.text for replies in output.replies]
+
+
+def _letter(label: str, value: Any, task: TaskConfig) -> str:
+    options = value.get("options") if isinstance(value, dict) else None
+    if label in task.labels or not isinstance(options, list) or label not in options[: len(task.labels)]:
+        return label
+    return task.labels[options.index(label)]
