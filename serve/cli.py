@@ -210,7 +210,16 @@ def demo(
     todo = samples(path, seed)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
-        predictions = asyncio.run(replay(address, name, todo, outcomes=outcomes, advance=lambda: bar.advance(task)))
+        predictions = asyncio.run(
+            replay(
+                address,
+                name,
+                todo,
+                task=settings.model(name).task,
+                outcomes=outcomes,
+                advance=lambda: bar.advance(task),
+            )
+        )
     shown = Table()
     for column in (
         "part",
@@ -222,7 +231,7 @@ def demo(
         "errors caught by holding",
     ):
         shown.add_column(column, justify="left" if column == "part" else "right", no_wrap=column == "part")
-    for line in table(todo, predictions):
+    for line in table(todo, predictions, settings.model(name).task):
         shares = (line.accuracy, line.accuracy_answered, line.caught)
         shown.add_row(
             line.part,

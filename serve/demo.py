@@ -10,6 +10,8 @@ import httpx
 import numpy as np
 from scipy.ndimage import rotate
 
+from serve.language.matching import is_right
+from serve.task import TaskConfig
 from traffic.dataset import BadDataFile, read_labelled_file
 from traffic.record import Answer
 from uncertainty.checks import Array
@@ -105,9 +107,9 @@ CORRUPTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 
 
 async def replay(
-    url: str, model: str, todo: Sequence[Sample], *, outcomes: bool, advance: Callable[[], None]
+    url: str, model: str, todo: Sequence[Sample], *, task: TaskConfig, outcomes: bool, advance: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Send every sample, and afterwards its true label if `outcomes`; return the predictions in order."""
+    """Send every sample, and afterwards the truth about it if `outcomes`; return the predictions in order."""
     gate = asyncio.Semaphore(AT_A_TIME)
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
 
@@ -116,7 +118,7 @@ async def replay(
                 body = {"model": model, "input": sample.input, "group": sample.part}
                 prediction = _answer(await client.post("/v1/predict", json=body))
                 if outcomes:
-                    truth = {"label": sample.label, "source": "demo"}
+                    truth = {"label": _truth(sample, prediction, task), "source": "demo"}
                     _answer(await client.post(f"/v1/predictions/{prediction['id']}/outcome", json=truth))
                 advance()
                 return prediction
@@ -129,16 +131,29 @@ async def replay(
             ) from None
 
 
-def table(todo: Sequence[Sample], predictions: Sequence[dict[str, Any]]) -> list[Line]:
+def table(todo: Sequence[Sample], predictions: Sequence[dict[str, Any]], task: TaskConfig) -> list[Line]:
     """A line for each part, and one for all of them together, or for all the corrupted ones."""
     parts = np.array([sample.part for sample in todo])
-    right = np.array([p["prediction"] == sample.label for p, sample in zip(predictions, todo, strict=True)])
+    right = np.array([_is_right(sample, p, task) for p, sample in zip(predictions, todo, strict=True)])
     answered = np.array([p["action"] == "answer" for p in predictions])
     lines = [_line(part, right[parts == part], answered[parts == part]) for part in dict.fromkeys(parts.tolist())]
     if len(lines) == 1:
         return lines
     name, last = ("all corrupted", parts != CLEAN) if (parts == CLEAN).any() else (ALL, parts == parts)
     return [*lines, _line(name, right[last], answered[last])]
+
+
+def _is_right(sample: Sample, prediction: dict[str, Any], task: TaskConfig) -> bool:
+    said = prediction["prediction"]
+    if task.kind == "generate":
+        return said is not None and is_right(said, str(sample.label), task.match)
+    return bool(said == sample.label if task.exclusive else said is not None and sorted(said) == sorted(sample.label))
+
+
+def _truth(sample: Sample, prediction: dict[str, Any], task: TaskConfig) -> Answer:
+    if task.kind != "generate":
+        return sample.label
+    return "right" if _is_right(sample, prediction, task) else "wrong"
 
 
 def _line(part: str, right: np.ndarray, answered: np.ndarray) -> Line:

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from serve.demo import CORRUPTIONS, Sample, samples, table
+from serve.task import TaskConfig
 from traffic.dataset import BadDataFile
+
+DIGITS = TaskConfig.model_validate({"kind": "multiclass", "labels": list("0123456789")})
 
 
 def test_every_row_is_replayed_under_every_corruption(tmp_path):
@@ -29,7 +32,7 @@ def test_texts_and_questions_are_replayed_as_they_are(tmp_path):
     assert [sample.part for sample in todo] == ["all", "easy", "hard"]
     assert {json.dumps(sample.input) for sample in todo} == {json.dumps(row["input"]) for row in rows}
     predictions = [{"prediction": sample.label, "action": "answer"} for sample in todo]
-    assert [(line.part, line.rows) for line in table(todo, predictions)] == [
+    assert [(line.part, line.rows) for line in table(todo, predictions, DIGITS)] == [
         ("all", 1),
         ("easy", 1),
         ("hard", 1),
@@ -49,7 +52,7 @@ def test_the_table_counts():
         for right, answered in [(True, True), (True, False), (False, True), (False, False)]:
             todo.append(Sample(part=part, input=None, label="1"))
             predictions.append({"prediction": "1" if right else "2", "action": "answer" if answered else "review"})
-    lines = {line.part: line for line in table(todo, predictions)}
+    lines = {line.part: line for line in table(todo, predictions, DIGITS)}
     assert list(lines) == [*CORRUPTIONS, "all corrupted"]
     assert (lines["noise"].rows, lines["noise"].answered, lines["noise"].held) == (4, 2, 2)
     assert lines["all corrupted"].rows == 12
@@ -58,6 +61,14 @@ def test_the_table_counts():
 
 def test_without_errors_or_answers_the_shares_are_undefined():
     todo = [Sample(part=part, input=None, label="1") for part in CORRUPTIONS]
-    lines = table(todo, [{"prediction": "1", "action": "review"}] * len(todo))
+    lines = table(todo, [{"prediction": "1", "action": "review"}] * len(todo), DIGITS)
     assert np.isnan(lines[0].accuracy_answered)
     assert np.isnan(lines[0].caught)
+
+
+def test_a_text_is_right_if_it_says_what_the_right_one_does():
+    task = TaskConfig.model_validate({"kind": "generate", "match": "number"})
+    todo = [Sample(part="all", input="What is 4 + 3?", label="7")] * 3
+    predictions = [{"prediction": text, "action": "answer"} for text in ("It is 7.", "8", None)]
+    (line,) = table(todo, predictions, task)
+    assert line.accuracy == pytest.approx(1 / 3)
