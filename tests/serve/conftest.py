@@ -24,6 +24,7 @@ from transformers import (
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from uuid_utils.compat import uuid7
 
+from audit import held_out
 from calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
 from calibration_store.store import ArtifactStore
 from policies.threshold import Threshold
@@ -41,6 +42,16 @@ RIVAL_LIMIT = 0.9999
 
 WORDS = ["[PAD]", "[UNK]", *["the", "a", "cat", "dog", "sat", "ran", "fast", "slow", "red", "blue"]]
 LABELS = {0: "bad", 1: "fair", 2: "good"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_replicates():
+    """Intervals of ranking metrics rest on few samples here: each fit would take a second longer, and what they are
+    worth is tested in tests/audit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_out, "FEWEST_REPLICATES", 39)
+        patch.setattr(held_out, "MOST_REPLICATES", 39)
+        yield
 
 
 def save_tokenizer(folder: Path) -> None:

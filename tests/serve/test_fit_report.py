@@ -29,7 +29,7 @@ def test_intervals_stand_beside_their_values():
     assert list(numbers.columns[1].cells) == ["0.0312 (0.0201 to 0.0466)", "0.0312"]
     assert list(numbers.columns[3].cells) == ["0.0312", "0.0312"]
     assert list(scores.columns[1].cells) == ["0.0312\n0.02–0.05", "0.1000"]
-    assert "399 samples" in numbers.caption
+    assert "39 samples" in numbers.caption
 
 
 def test_promises_are_said_with_what_they_rest_on():

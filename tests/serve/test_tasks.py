@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit import held_out
 from audit.held_out import calibration_report, held_out_report
 from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
@@ -120,12 +119,6 @@ def outputs(kind, n=240, seed=0):
     mc_logits = logits[:, None] + rng.normal(size=(n, 4, wide)) / 2
     output = Output.from_logits(logits, link=link, embedding=embedding, mc_logits=mc_logits)
     return LabelledOutput(output=output, truth=truth, exclusive=kind != "multilabel")
-
-
-@pytest.fixture(autouse=True)
-def few_replicates(monkeypatch):
-    """Many small fits are made here, and nobody looks at their intervals."""
-    monkeypatch.setattr(held_out, "rank_replicates", lambda *_: 39)
 
 
 def fitted_and_stored(recipe, rows, report=held_out_report):
