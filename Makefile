@@ -43,7 +43,7 @@ bench-load: $(VENV)/run ## ask the service that `make run` started, and print ho
 model: $(VENV)/dev ## train the quickstart's model again (two minutes)
 	@$(BIN)/python deploy/models/digits/train.py
 
-model-sums: $(VENV)/dev ## train the small language model again (a quarter of an hour on two cores)
+model-sums: $(VENV)/dev ## train the small language model again (half an hour on two cores)
 	@$(BIN)/python -m deploy.models.sums.train
 
 clean: ## remove the virtual environment and everything that a run left

@@ -157,7 +157,19 @@ def test_it_makes_honest_mistakes_that_grow_with_difficulty():
     for task in TASKS:
         right = [line.right for line in lines if line.task == task]
         assert 0.65 <= np.mean(right) <= 0.97, (task, right)
-        assert np.polyfit(LEVELS, right, 1)[0] < -0.01, (task, right)
+        if task != "labels":
+            assert np.polyfit(LEVELS, right, 1)[0] < -0.01, (task, right)
+
+
+@trained
+@pytest.mark.slow
+def test_of_the_labels_divisibility_by_four_is_the_hard_one():
+    asked = exercises("labels", 2, 200, seed=3)
+    said = measure.replies(*measure.loaded(FOLDER), [exercise.prompt for exercise in asked])
+    right = np.array([measure.right(exercise, reply) for exercise, reply in zip(asked, said, strict=True)])
+    even = np.array([not {"A0101", "A010101", "A010201"}.isdisjoint(exercise.label) for exercise in asked])
+    assert right[~even].mean() > 0.95
+    assert right[even].mean() < 0.8
 
 
 @trained

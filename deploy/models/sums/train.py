@@ -2,7 +2,7 @@
 
     python -m deploy.models.sums.train [FOLDER]       (the folder of this script by default)
 
-Runs in a quarter of an hour on two idle cores and gives the same weights every time on the same machine. Prints how
+Runs in less than half an hour on two cores and gives the same weights every time on the same machine. Prints how
 often it is right on exercises that were held out.
 """
 
