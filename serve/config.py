@@ -8,10 +8,14 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from policies.selector_recipe import SelectorRecipe
-from serve.host_config import ChatConfig, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from serve.host_config import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from serve.language.forms import check_prompts
+from serve.language.prompts import BadPrompt
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
+
+TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 
 
 class BadConfig(ValueError):
@@ -181,22 +185,57 @@ def load_config(path: Path) -> Config:
     if not isinstance(content, dict):
         raise BadConfig(f"{path} is not a mapping with `models:` in it")
     try:
-        return with_absolute_paths(Config.model_validate(content), Path.cwd())
+        config = with_absolute_paths(Config.model_validate(content), Path.cwd())
     except ValidationError as error:
         raise BadConfig(f"{path}: {complaint(error)}") from None
+    for name, model in config.models.items():
+        _check_prompts(f"{path}: models.{name}.prompt", model)
+    return config
+
+
+def _check_prompts(place: str, model: ModelConfig) -> None:
+    """What a prompt is made of is there, and can be asked."""
+    if isinstance(model.host, ClassifierHost):
+        return
+    try:
+        check_prompts(model)
+    except BadPrompt as error:
+        raise BadConfig(f"{place}: {error}") from None
+    few_shot = model.prompt.few_shot
+    if few_shot and isinstance(few_shot.examples, Path) and not few_shot.examples.is_file():
+        raise BadConfig(f"{place}.few_shot.examples: there is no file {few_shot.examples}")
 
 
 def with_absolute_paths(config: Config, base: Path) -> Config:
     """The same configuration for processes that run in another folder."""
 
+    def folder(name: str) -> str:
+        return str((base / name).resolve()) if (base / name).is_dir() else name
+
+    def file(path: Path | None) -> Path | None:
+        return None if path is None else (base / path).resolve()
+
     def host(model: ModelConfig) -> HostConfig:
         if isinstance(model.host, OpenAIHost):
             return model.host
-        folder = base / model.host.checkpoint
-        return model.host.model_copy(
-            update={"checkpoint": str(folder.resolve()) if folder.is_dir() else model.host.checkpoint}
+        return model.host.model_copy(update={"checkpoint": folder(model.host.checkpoint)})
+
+    def prompt(model: ModelConfig) -> PromptConfig:
+        asked, few_shot = model.prompt, model.prompt.few_shot
+        if few_shot is not None:
+            examples = few_shot.examples
+            told = {
+                "examples": file(examples) if isinstance(examples, Path) else examples,
+                "embedding": few_shot.embedding if few_shot.embedding == "tfidf" else folder(few_shot.embedding),
+            }
+            few_shot = few_shot.model_copy(update=told)
+        return asked.model_copy(
+            update={name: file(getattr(asked, name)) for name in TEMPLATES_OF_A_PROMPT} | {"few_shot": few_shot}
         )
 
-    models = {name: model.model_copy(update={"host": host(model)}) for name, model in config.models.items()}
+    models = {
+        name: model.model_copy(update={"host": host(model), "prompt": prompt(model)})
+        for name, model in config.models.items()
+    }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())
     return config.model_copy(update={"models": models, "artifacts": artifacts, "data": (base / config.data).resolve()})

@@ -1,0 +1,102 @@
+"""One input on its way through a language model: what was asked and replied so far, and what it comes to in numbers."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import logsumexp
+
+from serve.inputs import ModelInput
+from serve.language.engine import Message
+from serve.language.forms import Asked, Example, Read
+from uncertainty.checks import Array
+from uncertainty.generation import Generation, Replies, Usage
+
+LEAST = 1e-12
+"""The least probability whose logarithm is told: logits are finite."""
+
+SURE = float(np.log(LEAST))
+
+
+class Ledger:
+    """What was spent on one input. The tokens of a prompt count once, however often it was asked."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self._prompts: set[tuple[tuple[str, str], ...]] = set()
+
+    def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int, seconds: float) -> None:
+        prompt = tuple((message["role"], message["content"]) for message in messages)
+        new = prompt not in self._prompts
+        self._prompts.add(prompt)
+        self.usage += Usage(
+            prompt_tokens=prompt_tokens if new else 0, completion_tokens=completion_tokens, calls=1, seconds=seconds
+        )
+
+
+@dataclass(kw_only=True)
+class Row:
+    """What is known of one input."""
+
+    value: ModelInput
+    options: tuple[int, ...] | None
+    """What can be read; None where anything can."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    examples: list[Example] = field(default_factory=list)
+    asked: Asked | None = None
+    first: Generation | None = None
+    read: Read = field(default_factory=Read)
+    label_logprobs: Array | None = None
+    """[n options], as the engine gives them."""
+
+    samples: list[Hashable | None] = field(default_factory=list)
+    stated: Mapping[int, float] | None = None
+    rating: float | None = None
+    failed: str | None = None
+    """Why the row cannot be used; None where it can."""
+
+    @property
+    def replies(self) -> Replies:
+        return Replies(
+            first=self.first or Generation(text=""),
+            said=self.read.said,
+            spans=self.read.spans,
+            unknown=self.read.unknown,
+            options=self.options,
+            samples=tuple(self.samples),
+            stated=self.stated,
+            rating=self.rating,
+            usage=self.ledger.usage,
+        )
+
+    def by_reply(self, width: int) -> Array:
+        """[C]: 1 for what the first reply was read as."""
+        return one_hot(self.read.said, width)
+
+    def by_logprobs(self, width: int) -> Array:
+        """[C]: the model's own probabilities of the labels, among each other."""
+        logprobs = np.asarray(self.label_logprobs, dtype=np.float64)
+        shares = np.zeros(width)
+        shares[list(self.options or ())] = np.exp(logprobs - logsumexp(logprobs))
+        return shares
+
+    def by_samples(self, width: int) -> Array:
+        """[C]: how often each label was replied; a reply that could not be read speaks for all of them alike."""
+        options = list(self.options or ())
+        shares = np.zeros(width)
+        for said in self.samples:
+            shares[options if said is None else [said]] += 1 / len(options) if said is None else 1  # type: ignore[index]
+        return shares / len(self.samples) if self.samples else np.full(width, np.nan)
+
+    def passes(self, width: int) -> Array:
+        """[M, C]: 1 for what each sample was read as, zeros for one that could not be read."""
+        return np.array([one_hot(said, width) for said in self.samples]).reshape(-1, width)
+
+
+def one_hot(said: Hashable | None, width: int) -> Array:
+    """[C], 1 for the label or the labels that were read."""
+    shares = np.zeros(width)
+    if said is not None:
+        shares[list(said) if isinstance(said, tuple) else [said]] = 1  # type: ignore[index]
+    return shares

@@ -1,0 +1,95 @@
+"""An engine whose replies are written by a test."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
+from uncertainty.generation import Generation
+
+Reply = str | Generation | Exception
+Script = Callable[[Sequence[Message], Asking], Reply | Sequence[Reply]]
+"""Told what is asked, gives one reply for all of `asking.n`, or one for each."""
+
+ALL: frozenset[Gives] = frozenset({"logprobs", "top_logprobs", "label_logprobs", "constrained"})
+
+
+def generation(text: str, *, logprob: float = -0.1, **changes: Any) -> Generation:
+    """A reply whose tokens are its words, each with the blanks before it, and equally probable."""
+    tokens = tuple(changes.pop("tokens", None) or _words(text))
+    told = {
+        "tokens": tokens,
+        "logprobs": np.full(len(tokens), logprob),
+        "top_logprobs": tuple(np.log([0.9, 0.05]) for _ in tokens),
+        "prompt_tokens": 10,
+        "completion_tokens": len(tokens),
+    }
+    return Generation(text=text, **{**told, **changes})
+
+
+@dataclass
+class ScriptedEngine:
+    """Replies as `script` says, and keeps what it was asked. A script that is a text is every reply."""
+
+    script: Script | str = "yes"
+    gives: frozenset[Gives] = ALL
+    labels: Callable[[Sequence[Message], Sequence[str]], Sequence[float]] | None = None
+    """What `label_logprobs` gives; by default every label is as probable as the others."""
+
+    asked: list[tuple[tuple[Message, ...], Asking]] = field(default_factory=list)
+    labels_asked: list[tuple[tuple[Message, ...], tuple[str, ...], bool]] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def calls(self) -> int:
+        return len(self.asked) + len(self.labels_asked)
+
+    async def generate(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        self.asked.append((tuple(messages), asking))
+        said = self.script if isinstance(self.script, str) else self.script(messages, asking)
+        replies = list(said) if isinstance(said, list | tuple) else [said] * asking.n
+        return [self._told(reply, messages, asking) for reply in replies]
+
+    async def label_logprobs(
+        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
+    ) -> tuple[np.ndarray, int]:
+        self.labels_asked.append((tuple(messages), tuple(labels), first_token))
+        told = self.labels(messages, labels) if self.labels else [-np.log(len(labels))] * len(labels)
+        return np.array(told, dtype=np.float64), 10
+
+    async def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
+        whole = (await self.generate(messages, asking))[0]
+        for word in _words(whole.text)[:-1]:
+            yield Piece(text=word)
+        yield Piece(text=(_words(whole.text) or [""])[-1], whole=whole)
+
+    async def check_health(self) -> None:
+        if self.closed:
+            raise EngineFailed("it is closed")
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _told(self, reply: Reply, messages: Sequence[Message], asking: Asking) -> Generation:
+        """What was not asked for, and what it does not give, is left out."""
+        if isinstance(reply, Exception):
+            raise reply
+        whole = generation(reply) if isinstance(reply, str) else reply
+        changes: dict[str, Any] = {}
+        if not (asking.logprobs and "logprobs" in self.gives):
+            changes["logprobs"] = None
+        if not (asking.top_logprobs and "top_logprobs" in self.gives):
+            changes["top_logprobs"] = None
+        return replace(whole, **changes)
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = []
+    for character in text:
+        if words and not (character.isspace() and not words[-1].isspace()):
+            words[-1] += character
+        else:
+            words.append(character)
+    return words
