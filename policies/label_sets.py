@@ -87,8 +87,11 @@ def seen_by(sets: object, output: Output) -> Array:
 
 
 def not_ruled_out(sets: PredictionSets, output: Output, groups: Sequence[str | None] | None) -> Mask:
-    """[n, C], without labels that were not on offer in the row."""
-    members = sets.of(seen_by(sets, output), groups)
+    """[n, C], without labels that were not on offer in the row; all that were, where no sample says anything."""
+    seen = seen_by(sets, output)
+    members = sets.of(seen, groups)
+    if _of_replies(sets):
+        members = members | np.isnan(seen).any(axis=1, keepdims=True)
     offered = on_offer(output)
     return members if offered is None else members & offered
 

@@ -53,9 +53,8 @@ class FrequencySets:
         return marginal_coverage(self.alpha, self.qhat, self.n)
 
     def of(self, frequencies: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
-        """Return [n, C], True where the label is not ruled out; `frequencies` [n, C] are shares of samples, NaN where
-        there are none: nothing is ruled out there."""
-        return ~np.asarray(1 - frequencies > self.qhat + ROUNDING)
+        """Return [n, C], True where the label is not ruled out; `frequencies` [n, C] are shares of samples."""
+        return np.asarray(1 - frequencies <= self.qhat + ROUNDING)
 
 
 @dataclass(frozen=True, kw_only=True)
