@@ -38,6 +38,9 @@ from uncertainty.output import LabelledOutput
 from uncertainty.top_k import top_labels
 
 COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
+DECIDED = ("accuracy", "coverage", "deferral_rate", "caught_errors")
+"""What is said of all rows, also of those whose confidence is unknown."""
+
 SEED = 0
 FIRST = 6
 """Sums that come before those of calibration."""
@@ -47,7 +50,27 @@ RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
 
 
 def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
-    """The report of a fit: `findings` with intervals, on rows that the fit has not seen and that are a plain sample."""
+    """The report of a fit: `findings` with intervals, on rows that the fit has not seen and that are a plain sample.
+
+    Rows whose confidence is unknown, which are all held, count where decisions are counted; everything else is said of
+    the others.
+    """
+    known = np.isfinite(judgement.confidence)
+    if known.all():
+        return _report(judgement, rows, quality)
+    others = _report(judgement.rows(known), rows.rows(known), quality[known]) if known.any() else {}
+    every = Judged(
+        quality=quality,
+        answered=judgement.decisions.answered,
+        confidence=judgement.confidence,
+        raw_confidence=None,
+        scores={},
+    )
+    decided = _as_json((line for line in decision_lines(every) if line.name in DECIDED), _of_counts(every))
+    return {**others, **decided}
+
+
+def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
     members = judgement.members
     judged = Judged(
         quality=quality,

@@ -111,8 +111,13 @@ def fit_selectors(
     for name in names:
         if rank_report is None:
             break
-        good, bad = _told_apart(qualities[name])
-        ranking[name] = rank_report(good, _ranking_score(selectors[name], judged[name]))
+        u = _ranking_score(selectors[name], judged[name])
+        defined = np.isfinite(u)
+        if not defined.any():
+            short = [*short, Shortfall(of="score", why=f"{_named(name, recipes)} is unknown in every row reported on")]
+            continue
+        good, bad = _told_apart(qualities[name][defined])
+        ranking[name] = rank_report(good, u[defined])
         found, said = at_chance(_named(name, recipes), ranking[name], bad=bad)
         short, remarks = [*short, *found], [*remarks, *said]
     return Fit(
@@ -123,9 +128,31 @@ def fit_selectors(
         crossfit=_crossfit(listed[0], selectors[names[0]], apart, rows[names[0]], cross_report, rng),
         ranking=ranking,
         shortfalls=[*short, *_broken(selectors[names[0]], short)],
-        remarks=remarks,
+        remarks=[*remarks, *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name]))],
         n_plain=None if first.weights is None else apart.n_plain,
     )
+
+
+def _left_out(name: str, recipes: Mapping[str, SelectorRecipe], selector: Selector, rows: LabelledOutput) -> list[str]:
+    """How many of a language model's rows nothing was fitted on, because they say too little."""
+    if rows.output.replies is None:
+        return []
+    usable = rows.output.usable()
+    unread, remarks = int((~usable).sum()), []
+    place = f"model {name}: " if len(recipes) > 1 else ""
+    if unread:
+        remarks.append(
+            f"{place}{unread:,} of {len(rows):,} replies could not be read; they are held, and not fitted on"
+        )
+    if usable.any() and selector.calibrator.reads != "logits":
+        score = selector.confidence_score
+        u = all_scores(selector.scores, selector.combinations, rows.output.rows(usable))[score]
+        if unknown := int((~np.isfinite(u)).sum()):
+            remarks.append(
+                f"{place}{score} is undefined for {unknown:,} of {len(rows):,} rows; they are held, and its calibrator"
+                " was not fitted on them"
+            )
+    return remarks
 
 
 def _told_apart(quality: Array) -> tuple[Mask, str]:
@@ -180,9 +207,14 @@ def _crossfit(
     rng: np.random.Generator,
 ) -> Mapping[str, Any]:
     rows = labelled.rows(apart.calibration)
-    u = all_scores(selector.scores, selector.combinations, rows.output)[recipe.confidence_score]
-    right = recipe.quality(selector.predictor, rows)
     plain = np.isin(apart.calibration, apart.counted)
+    usable = rows.output.usable()
+    if not usable.all():
+        rows, plain = rows.rows(usable), plain[usable]
+    u = all_scores(selector.scores, selector.combinations, rows.output)[recipe.confidence_score]
+    if not (known := np.isfinite(u)).all():
+        rows, plain, u = rows.rows(known), plain[known], u[known]
+    right = recipe.quality(selector.predictor, rows)
     try:
         confidence = crossfitted(recipe.calibrator, u, right, rows, folds=FOLDS, rng=rng)
         return report(confidence[plain], right[plain])

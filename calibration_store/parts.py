@@ -19,7 +19,7 @@ from policies.selector import Selector
 from uncertainty.calibrators import FITTED_CALIBRATORS
 from uncertainty.checks import Array
 from uncertainty.combination import FITTED_COMBINATIONS
-from uncertainty.feature_scores import FeatureLogisticScore
+from uncertainty.feature_scores import FeatureLogisticScore, FeatureRidgeScore, FeatureSumScore
 from uncertainty.hybrid import HybridRanks
 from uncertainty.label_confidence import LabelCalibrator
 from uncertainty.label_tree import LabelTree
@@ -32,7 +32,7 @@ PARTS: dict[str, type] = {
         *FITTED_SCORES,
         *FITTED_COMBINATIONS,
         HybridRanks,
-        FeatureLogisticScore,
+        *(FeatureSumScore, FeatureLogisticScore, FeatureRidgeScore),
         *FITTED_CALIBRATORS,
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
         *FITTED_PREDICTORS,

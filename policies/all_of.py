@@ -88,7 +88,11 @@ class InDistribution:
         if self.quantile is None:
             limit, meaning = float(self.max or 0.0), "the limit in the configuration"
         else:
-            limit = conformal_quantile(assessed.scores[self.score], 1 - self.quantile)
+            values = assessed.scores[self.score]
+            known = values[np.isfinite(values)]  # what is unknown is stopped, whatever the limit
+            if not len(known):
+                raise InvalidInput(f"the gate of {self.score}: the score is unknown in every row; choose another one")
+            limit = conformal_quantile(known, 1 - self.quantile)
             meaning = f"which at least {100 * self.quantile:g}% of the calibration data do not exceed"
         return ScoreGate(score=self.score, limit=limit, meaning=meaning, otherwise=self.otherwise)
 

@@ -15,6 +15,7 @@ from policies.regularised_sets import RegularisedSets
 from policies.sampled_sets import FrequencySets, SampleFrequencySets
 from uncertainty.checks import Array, Mask
 from uncertainty.output import Need, Output
+from uncertainty.readings import on_offer, shares
 
 
 class PredictionSets(Protocol):
@@ -68,21 +69,39 @@ FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets, GroupLimitSets, Freque
 
 def needs_of_sets(sets: object) -> frozenset[Need]:
     """What a model must hand over for these sets, beside probabilities."""
-    return frozenset({"mc_probabilities"}) if _reads_frequencies(sets) else frozenset()
+    if not _reads_frequencies(sets):
+        return frozenset()
+    return frozenset({"samples"}) if _of_replies(sets) else frozenset({"mc_probabilities"})
 
 
 def seen_by(sets: object, output: Output) -> Array:
-    """What sets read of an output, [n, C]: probabilities, or how often each label was the most probable in repeated
-    passes."""
+    """What sets read of an output, [n, C]: probabilities, or how often each label was sampled, or was the most probable
+    in repeated passes. NaN in rows without samples."""
     if not _reads_frequencies(sets):
         return output.probabilities
+    if _of_replies(sets):
+        return shares(output)
     passes = output.needed("mc_probabilities")
     named = passes.argmax(axis=2)[:, :, None] == np.arange(passes.shape[2])
     return np.asarray(named.mean(axis=1))
 
 
+def not_ruled_out(sets: PredictionSets, output: Output, groups: Sequence[str | None] | None) -> Mask:
+    """[n, C], without labels that were not on offer in the row; all that were, where no sample says anything."""
+    seen = seen_by(sets, output)
+    members = sets.of(seen, groups)
+    if _of_replies(sets):
+        members = members | np.isnan(seen).any(axis=1, keepdims=True)
+    offered = on_offer(output)
+    return members if offered is None else members & offered
+
+
 def _reads_frequencies(sets: object) -> bool:
     return getattr(sets, "reads", "probabilities") == "frequencies"
+
+
+def _of_replies(sets: object) -> bool:
+    return getattr(sets, "source", "passes") == "samples"
 
 
 def shown(sets: PredictionSets, members: Mask, predicted: Mask) -> Mask:

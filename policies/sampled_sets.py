@@ -5,7 +5,7 @@ For models that show no probabilities.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from policies.conformal import (
     right_labels,
 )
 from policies.promise import Promise
-from uncertainty.checks import Array, InvalidInput, Mask, same_length, unit_interval
+from uncertainty.checks import Array, InvalidInput, Mask, one_of, same_length, unit_interval
 from uncertainty.options import sample_frequency_scores
+
+Source = Literal["passes", "samples"]
+"""What is repeated: passes of a classifier with dropout left on, or sampled replies of a language model."""
 
 ROUNDING = 1e-12
 """Shares of samples that differ by less are equal."""
@@ -39,6 +42,7 @@ class FrequencySets:
     qhat: float
     n: int
     keep_predicted: bool = True
+    source: str = "passes"
 
     @property
     def promise(self) -> str:
@@ -61,9 +65,12 @@ class SampleFrequencySets:
 
     alpha: float = 0.01
     keep_predicted: bool = True
+    source: Source = "passes"
+    """It is that of the host; nobody need write it."""
 
     def __post_init__(self) -> None:
         error_rate(self.alpha)
+        one_of("source", self.source, ("passes", "samples"))
 
     def fit(self, frequencies: Any, classes: Any, groups: Any = None) -> FrequencySets:  # noqa: ARG002
         """`frequencies` [n, C], whose rows fall short of 1 where answers could not be read, and classes [n]."""
@@ -72,7 +79,9 @@ class SampleFrequencySets:
             raise InvalidInput("frequencies are shares of one row's samples, and some rows sum to more than 1")
         right = right_labels(classes, shares)
         qhat = conformal_quantile(1 - shares[np.arange(len(shares)), right], self.alpha)
-        return FrequencySets(alpha=self.alpha, qhat=qhat, n=len(shares), keep_predicted=self.keep_predicted)
+        return FrequencySets(
+            alpha=self.alpha, qhat=qhat, n=len(shares), keep_predicted=self.keep_predicted, source=self.source
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from policies.all_of import Gated
 from policies.cheapest_label import CheapestLabel
 from policies.decision import Action, Assessed, Decisions, LabelConfidence
 from policies.judgement import Judgement
-from policies.label_sets import PredictionSets, needs_of_sets, seen_by, shown
+from policies.label_sets import PredictionSets, needs_of_sets, not_ruled_out, shown
 from policies.prediction import MostProbable, Predictor
 from policies.promise import Promise
 from policies.rules import Policy
@@ -17,6 +18,7 @@ from uncertainty.checks import Array, Mask
 from uncertainty.combination import Combination
 from uncertainty.label_confidence import LabelCalibrator
 from uncertainty.output import Need, Output
+from uncertainty.score_cascade import ScoreCascade
 from uncertainty.scores import Score, ScoreRecipe
 from uncertainty.top_k import top_labels
 
@@ -42,9 +44,52 @@ class Selector:
     asks_next: str = ""
     """In a cascade, the model that is asked about what this one does not answer; empty for the last, or only one."""
 
+    sampled: bool = False
+    """Whether the probabilities themselves are frequencies of sampled replies."""
+
     @property
     def needs(self) -> frozenset[Need]:
-        return needs_of(self.scores) | needs_of_sets(self.sets)
+        """All that any row may need; `wants_more` says which rows need samples."""
+        return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)
+
+    def wants_more(self, output: Output) -> Mask:
+        """[n], which rows need sampled replies to be judged, from what is known without them.
+
+        Rows within the limit of every cascade of scores need none, where only cascades read samples. A row that could
+        not be read will be held, however many are drawn.
+        """
+        readable = output.readable()
+        if self._always_samples:
+            return readable
+        wanted = np.zeros(len(output), dtype=bool)
+        usable = output.usable()
+        if not usable.any():
+            return wanted
+        known = output if usable.all() else output.rows(usable)
+        for cascade in self._gates_of_samples:
+            wanted[usable] |= cascade.asks(self.scores[cascade.first].of(known))
+        return wanted
+
+    @property
+    def _always_samples(self) -> bool:
+        """Whether something reads samples of every row."""
+        gated = {cascade.then for cascade in self._gates_of_samples} - self._read_outright
+        ungated = [name for name, score in self.scores.items() if "samples" in score.needs and name not in gated]
+        return self.sampled or bool(ungated) or "samples" in needs_of_sets(self.sets)
+
+    @property
+    def _gates_of_samples(self) -> list[ScoreCascade]:
+        mixes = self.combinations.values()
+        return [mix for mix in mixes if isinstance(mix, ScoreCascade) and "samples" in self.scores[mix.then].needs]
+
+    @property
+    def _read_outright(self) -> frozenset[str]:
+        """The scores whose value counts in every row."""
+        first = {mix.first for mix in self.combinations.values() if isinstance(mix, ScoreCascade)}
+        mixed = {
+            name for mix in self.combinations.values() if not isinstance(mix, ScoreCascade) for name in mix.sources
+        }
+        return frozenset({self.confidence_score, *first, *mixed}) | read_by(self.policy)
 
     @property
     def promises(self) -> list[Promise]:
@@ -86,7 +131,7 @@ class Selector:
     def labels(self, output: Output, groups: Sequence[str | None] | None = None) -> tuple[Mask, Mask]:
         """[n, C] each: the labels that are predicted, and those that are not ruled out."""
         predicted = self.predictor.of(output.probabilities)
-        return predicted, self.sets.of(seen_by(self.sets, output), groups) if self.sets else predicted
+        return predicted, not_ruled_out(self.sets, output, groups) if self.sets else predicted
 
     def _judge(self, output: Output, groups: Sequence[str | None] | None) -> Judgement:
         predicted, inside = self.labels(output, groups)
@@ -147,7 +192,13 @@ def all_scores(
     return values | {name: mix.of(values) for name, mix in combinations.items()}
 
 
-def needs_of(scores: Mapping[str, Score] | Mapping[str, ScoreRecipe]) -> frozenset[Need]:
-    """What a model must hand over for these scores; probabilities always."""
-    always: frozenset[Need] = frozenset({"probabilities"})
+def needs_of(scores: Mapping[str, Score] | Mapping[str, ScoreRecipe], *, sampled: bool = False) -> frozenset[Need]:
+    """What a model must hand over for these scores; probabilities always, and samples where these are made of them."""
+    always: frozenset[Need] = frozenset({"probabilities", "samples"} if sampled else {"probabilities"})
     return always.union(*(score.needs for score in scores.values()))
+
+
+def read_by(policy: Policy) -> frozenset[str]:
+    """The scores that a fitted rule, and its gates, look at beside the confidence."""
+    parts = [*policy.gates, policy.rule] if isinstance(policy, Gated) else [policy]
+    return frozenset(name for part in parts if (name := getattr(part, "score", None)))

@@ -14,8 +14,9 @@ from policies.prediction import MostProbable, Predictor, PredictorRecipe
 from policies.rules import PolicyRecipe, acts_on_sets
 from policies.selector import Selector, all_scores, needs_of
 from policies.threshold import Threshold
+from uncertainty import combination
 from uncertainty.calibrators import CalibratorRecipe, fit_calibrator
-from uncertainty.checks import Array, InvalidInput
+from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.combination import CombinationRecipe
 from uncertainty.correctness import QUALITIES
 from uncertainty.label_confidence import LabelCalibratorRecipe
@@ -68,10 +69,12 @@ class SelectorRecipe:
     """None where the predicted labels are the set."""
 
     label_calibrator: LabelCalibratorRecipe | None = None
+    sampled: bool = False
+    """Whether the probabilities themselves are frequencies of sampled replies."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        return needs_of(self.scores) | needs_of_sets(self.sets)
+        return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)
 
     @property
     def rule(self) -> PolicyRecipe:
@@ -93,14 +96,15 @@ class SelectorRecipe:
 
     @property
     def combination_learns(self) -> bool:
-        """Whether the confidence or the policy reads a combination, which is fitted itself."""
-        return bool(self._decisive & set(self.combinations))
+        """Whether the confidence or the policy reads a combination that is fitted itself."""
+        return any(combination.learns(mix) for name, mix in self.combinations.items() if name in self._decisive)
 
     @property
     def decision_learns(self) -> bool:
         """Whether a score that the confidence or the policy reads is fitted in any way."""
+        mixed = {source for name, mix in self.combinations.items() if name in self._decisive for source in mix.sources}
         return self.combination_learns or any(
-            learns(score) for name, score in self.scores.items() if name in self._decisive
+            learns(score) for name, score in self.scores.items() if name in self._decisive | mixed
         )
 
     @property
@@ -120,27 +124,31 @@ class SelectorRecipe:
         """Fit everything but the policy."""
         if self.sets is None and acts_on_sets(self.policy):
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
-        for rows in (parts.statistics, parts.mixing, parts.calibration, parts.plain, parts.rule):
-            bad = int((~rows.output.usable()).sum())
-            if bad:
-                raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
-        predictor = self.predictor.fit(parts.statistics.output.probabilities, parts.statistics.truth)
+        _ = readable(parts.rule)  # so that nothing is fitted in vain
+        statistics, mixing, rows, plain = map(
+            readable, (parts.statistics, parts.mixing, parts.calibration, parts.plain)
+        )
+        predictor = self.predictor.fit(statistics.output.probabilities, statistics.truth)
 
         def quality(rows: LabelledOutput) -> Array:
             return self.quality(predictor, rows)
 
-        scores = {name: recipe.fit(parts.statistics, quality(parts.statistics)) for name, recipe in self.scores.items()}
-        to_mix = {name: score.of(parts.mixing.output) for name, score in scores.items()} if self.combinations else {}
-        mixed = {name: mix.fit(to_mix, quality(parts.mixing)) for name, mix in self.combinations.items()}
+        scores = {name: recipe.fit(statistics, quality(statistics)) for name, recipe in self.scores.items()}
+        to_mix = {name: score.of(mixing.output) for name, score in scores.items()} if self.combinations else {}
+        mixed = {name: mix.fit(to_mix, quality(mixing)) for name, mix in self.combinations.items()}
 
-        rows = parts.calibration
         u = all_scores(scores, mixed, rows.output)[self.confidence_score]
         sets = None
         if self.sets:
-            plain = parts.plain
+            seen = seen_by(self.sets, plain.output)
+            known: Mask = np.asarray(np.isfinite(seen).all(axis=1))
+            if not known.all():
+                if not known.any():
+                    raise InvalidInput("prediction sets go by sampled replies, and no row has any; draw some")
+                plain, seen = plain.rows(known), seen[known]
             right = plain.classes if plain.exclusive else plain.truth
             groups = None if plain.groups is None else plain.groups.tolist()
-            sets = self.sets.fit(seen_by(self.sets, plain.output), right, groups)
+            sets = self.sets.fit(seen, right, groups)
         return Selector(
             scores=scores,
             combinations=mixed,
@@ -150,11 +158,33 @@ class SelectorRecipe:
             predictor=predictor,
             sets=sets,
             label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
+            sampled=self.sampled,
         )
 
     def quality(self, predictor: Predictor, rows: LabelledOutput) -> Array:
-        """How right each prediction was, [n], from 0 to 1."""
+        """How right each prediction was, [n], from 0 to 1; 0 where nothing could be predicted."""
+        usable = rows.output.usable()
+        if not usable.all():
+            known = np.zeros(len(rows))
+            if usable.any():
+                known[usable] = self.quality(predictor, rows.rows(usable))
+            return known
         return QUALITIES[self.right](predictor.of(rows.output.probabilities), rows.truth)
+
+
+def readable(rows: LabelledOutput) -> LabelledOutput:
+    """Return the rows that something can be fitted on. Of a language model these are the ones whose reply could be
+    read: the others are held, whatever is fitted. A classifier that gives no numbers is out of order."""
+    usable = rows.output.usable()
+    if usable.all():
+        return rows
+    if rows.output.replies is None:
+        bad = int((~usable).sum())
+        raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
+    if not usable.any():
+        why = next(filter(None, rows.output.why_unusable()), "its probabilities are not numbers")
+        raise InvalidInput(f"none of the model's {len(rows)} replies could be read; the first: {why}")
+    return rows.rows(usable)
 
 
 def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts]) -> list[Selector]:
@@ -168,14 +198,16 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts
     rule = recipes[names[0]].rule
     drafts = [recipes[name].without_rule(parts[name]) for name in names]
     gates = [
-        fitted_gates(recipes[name].policy, _assessed(draft, parts[name].plain))
+        fitted_gates(recipes[name].policy, _assessed(draft, readable(parts[name].plain)))
         for name, draft in zip(names, drafts, strict=True)
     ]
     graded = []
     for name, draft, own in zip(names, drafts, gates, strict=True):
         rows = parts[name].rule
-        assessed = _assessed(draft, rows)
-        confidence = np.where(passing(own, assessed), assessed.confidence, np.nan)
+        usable = rows.output.usable()
+        assessed = _assessed(draft, readable(rows))
+        confidence = np.full(len(rows), np.nan)  # what could not be read is not answered at any limit
+        confidence[usable] = np.where(passing(own, assessed), assessed.confidence, np.nan)
         graded.append(Graded.of_one(confidence, recipes[name].quality(draft.predictor, rows)))
     fitted = rule.fit(Graded.in_turn(graded))
     return [

@@ -52,6 +52,7 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
 def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
     """Validate a configuration and the checkpoints that it names, and say what would be served."""
     from serve.checkpoint import check_model
+    from serve.score_cost import costs
 
     path = config_path(config)
     settings = load_config(path)
@@ -61,6 +62,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
         check_model(model)
         in_force = store.name_in_force(name) or "none yet"
         out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
+        for score, cost in costs(model).items():
+            out.print(f"    {score}: {cost.words}")
 
 
 @app.command()

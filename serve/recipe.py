@@ -10,6 +10,16 @@ from policies.prediction import PredictorRecipe
 from policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
 from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import SelectorRecipe
+from serve.language_recipe import (
+    as_hosted,
+    check_cascades,
+    check_language,
+    check_name,
+    hosted_sets,
+    offered_scores,
+    own_probabilities,
+    writes,
+)
 from serve.settings import named, part
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
@@ -26,8 +36,9 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     policy = _policy(model, model.policy)
     if unknown := sorted(policy.reads - {*scores, *combinations}):
         raise ValueError(f"policy: {', '.join(unknown)} is not among the scores: {', '.join((*scores, *combinations))}")
-    _check_right(model, policy, [mix for mix in combinations.values() if isinstance(mix, Logistic)])
-    return SelectorRecipe(
+    parts: dict[str, ScoreRecipe | CombinationRecipe] = {**scores, **combinations}
+    _check_right(model, policy, [name for name, one in parts.items() if _of_right(one)])
+    recipe = SelectorRecipe(
         scores=scores,
         combinations=combinations,
         confidence_score=model.confidence.score,
@@ -37,7 +48,10 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
         right=model.right,
         sets=_sets(model, policy),
         label_calibrator=_label_calibrator(model),
+        sampled=writes(model) and own_probabilities(model) and model.prompt.probabilities == "samples",
     )
+    check_language(model, recipe)
+    return recipe
 
 
 def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
@@ -71,15 +85,19 @@ def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, Com
         if kind in COMBINATIONS:
             combinations[name] = part("scores", COMBINATIONS, kind, settings)
         else:
-            scores[name] = part("scores", SCORES, kind, settings, also=COMBINATIONS)
+            check_name(model, kind)
+            offered = {other: SCORES[other] for other in offered_scores(model)}
+            score = part("scores", offered, kind, settings, also=COMBINATIONS)
+            scores[name] = as_hosted(model, kind, score)
             if ONLY_FOR.get(kind, link) != link:
-                fitting = [other for other in SCORES if ONLY_FOR.get(other, link) == link]
+                fitting = [other for other in offered if ONLY_FOR.get(other, link) == link]
                 raise ValueError(
                     f"scores: {kind} is not defined for a {model.task.kind} task; these are: {', '.join(fitting)}"
                 )
     for name, mix in combinations.items():
         if missing := [source for source in mix.sources if source not in scores]:
             raise ValueError(f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} as well")
+    check_cascades(scores, combinations)
     if model.confidence.score not in {**scores, **combinations}:
         raise ValueError(
             f"confidence.score: {model.confidence.score!r} is not among the scores:"
@@ -203,8 +221,11 @@ def _sets(model: "ModelConfig", policy: PolicyRecipe | AllOf) -> PredictionSetsR
                 " multilabel task has none"
             )
         return None
-    kind = settings.pop("kind", "split")
-    recipe: PredictionSetsRecipe = part("prediction_set", table, kind, settings)
+    hosted = hosted_sets(model, settings, acts_on_sets(policy)) if model.task.exclusive else settings
+    if hosted is None:
+        return None
+    kind = hosted.pop("kind", "split")
+    recipe: PredictionSetsRecipe = part("prediction_set", table, kind, hosted)
     return recipe
 
 
@@ -218,7 +239,12 @@ def _label_calibrator(model: "ModelConfig") -> LabelCalibratorRecipe | None:
     return recipe
 
 
-def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, logistic: Sequence[Logistic]) -> None:
+def _of_right(recipe: ScoreRecipe | CombinationRecipe) -> bool:
+    """Whether it learns from predictions that were right or wrong, and from nothing between."""
+    return isinstance(recipe, Logistic) or bool(getattr(recipe, "learns_from_right", False))
+
+
+def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, learners: Sequence[str]) -> None:
     if model.right == "jaccard" and model.task.exclusive:
         raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
     if model.right == "exact":
@@ -227,5 +253,5 @@ def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, logistic: S
         raise ValueError(
             f"policy: {_rule_settings(model)['kind']} counts errors; it needs `confidence: {{right: exact}}`"
         )
-    if logistic:
-        raise ValueError("scores: logistic learns from right and wrong; it needs `confidence: {right: exact}`")
+    if learners:
+        raise ValueError(f"scores: {learners[0]} learns from right and wrong; it needs `confidence: {{right: exact}}`")

@@ -66,8 +66,16 @@ def evidence(reads: str, u: Array, output: Output) -> Array:
 def fit_calibrator(recipe: CalibratorRecipe, u: Array, quality: Array, rows: LabelledOutput) -> Calibrator:
     """Fit on the scores `u` [n] of labelled rows, whose predictions were right to the degree of `quality` [n].
 
-    Rows with weights count by them: a calibrator describes the traffic that they stand for.
+    Rows with weights count by them: a calibrator describes the traffic that they stand for. Rows whose score is unknown
+    or infinite are left out: they are held. Raises if there are no others.
     """
+    known = np.isfinite(u)
+    if not known.all():
+        if not known.any():
+            raise InvalidInput(
+                f"the score behind the confidence is unknown in all of {len(u)} rows; choose another one"
+            )
+        u, quality, rows = u[known], quality[known], rows.rows(known)
     if recipe.reads == "probability" and (u.min() < 0 or u.max() > 1):
         raise InvalidInput(
             f"{type(recipe).__name__} calibration reads 1 - score as a probability, and this score goes from"

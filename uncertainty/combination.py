@@ -1,18 +1,25 @@
 """Scores made of other scores of the same row."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number
+from uncertainty import consistency
+from uncertainty.checks import Array, InvalidInput, Mask, fraction, one_of, real_number
 from uncertainty.feature_scores import FeatureLogistic, FeatureLogisticScore
 from uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
+from uncertainty.score_cascade import Cascade, ScoreCascade
 
 
 class Combination(Protocol):
-    """A fitted combination: scores by name in, [n] out, higher when the model is less sure."""
+    """A fitted combination: scores by name in, [n] out, higher when the model is less sure; NaN where it is unknown."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The scores that it is made of."""
+        ...
 
     def of(self, scores: Mapping[str, Array]) -> Array: ...
 
@@ -26,7 +33,8 @@ class CombinationRecipe(Protocol):
         ...
 
     def fit(self, scores: Mapping[str, Array], quality: Array) -> Combination:
-        """Fit on the scores of rows that none of them was fitted on, which were right to the degree of `quality`."""
+        """Fit on the scores of rows that none of them was fitted on, which were right to the degree of `quality`; rows
+        of which a score is unknown are left out."""
         ...
 
 
@@ -38,8 +46,12 @@ class HybridScore:
     aleatoric: str
     ranks: HybridRanks
 
+    @property
+    def sources(self) -> list[str]:
+        return [self.epistemic, self.aleatoric]
+
     def of(self, scores: Mapping[str, Array]) -> Array:
-        return self.ranks.mix(scores[self.epistemic], scores[self.aleatoric])
+        return _where_known(scores, self.sources, lambda columns: self.ranks.mix(columns[:, 0], columns[:, 1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +75,10 @@ class Hybrid:
         return (self.epistemic, self.aleatoric)
 
     def fit(self, scores: Mapping[str, Array], quality: Array) -> HybridScore:  # noqa: ARG002 - labels play no part
+        columns, _ = _known_rows(scores, self.sources)
         ranks = fit_hybrid(
-            scores[self.epistemic],
-            scores[self.aleatoric],
+            columns[:, 0],
+            columns[:, 1],
             alpha=self.alpha,
             variant=self.variant,
             delta_min=self.delta_min,
@@ -82,7 +95,7 @@ class LogisticScore:
     regression: FeatureLogisticScore
 
     def of(self, scores: Mapping[str, Array]) -> Array:
-        return self.regression.uncertainty(_columns(scores, self.sources))
+        return _where_known(scores, self.sources, self.regression.uncertainty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +115,63 @@ class Logistic:
         return self.of
 
     def fit(self, scores: Mapping[str, Array], quality: Array) -> LogisticScore:
-        regression = FeatureLogistic(C=self.C).fit(_columns(scores, self.of), quality)
+        columns, known = _known_rows(scores, self.of)
+        regression = FeatureLogistic(C=self.C).fit(columns, quality[known])
         return LogisticScore(sources=list(self.of), regression=regression)
 
 
-COMBINATIONS: dict[str, Callable[..., CombinationRecipe]] = {"hybrid": Hybrid, "logistic": Logistic}
+@dataclass(frozen=True, kw_only=True)
+class Combined:
+    """`combined`: U_info * U_cons (MADE A.4), unsure of the answer and answering differently. Nothing is fitted."""
 
-FITTED_COMBINATIONS = (HybridScore, LogisticScore)
+    info: str = "token_entropy"
+    consistency: str = "eigv_laplacian"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.info, self.consistency)
+
+    def fit(self, scores: Mapping[str, Array], quality: Array) -> "Combined":  # noqa: ARG002 - nothing to learn
+        return self
+
+    def of(self, scores: Mapping[str, Array]) -> Array:
+        return _where_known(scores, self.sources, lambda columns: consistency.combined(columns[:, 0], columns[:, 1]))
+
+
+COMBINATIONS: dict[str, Callable[..., CombinationRecipe]] = {
+    "hybrid": Hybrid,
+    "logistic": Logistic,
+    "combined": Combined,
+    "cascade": Cascade,
+}
+
+FITTED_COMBINATIONS = (HybridScore, LogisticScore, Combined, ScoreCascade)
 """What an artifact may hold in the place of a combination."""
 
 
-def _columns(scores: Mapping[str, Array], names: Any) -> Array:
-    return np.stack([scores[name] for name in names], axis=1)
+def learns(recipe: CombinationRecipe) -> bool:
+    """Whether there is something to fit."""
+    return not isinstance(recipe, Combined) and not (isinstance(recipe, Cascade) and not recipe.learns)
+
+
+def _columns(scores: Mapping[str, Array], names: Sequence[str]) -> tuple[Array, Mask]:
+    """[n, d], and [n], True where none of them is unknown or infinite."""
+    columns = np.stack([scores[name] for name in names], axis=1)
+    return columns, np.asarray(np.isfinite(columns).all(axis=1))
+
+
+def _where_known(scores: Mapping[str, Array], names: Sequence[str], of: Callable[[Array], Array]) -> Array:
+    columns, known = _columns(scores, names)
+    if known.all():
+        return of(columns)
+    values = np.full(len(columns), np.nan)
+    if known.any():
+        values[known] = of(columns[known])
+    return values
+
+
+def _known_rows(scores: Mapping[str, Array], names: Sequence[str]) -> tuple[Array, Mask]:
+    columns, known = _columns(scores, names)
+    if not known.any():
+        raise InvalidInput(f"no row has all of {', '.join(names)}, so nothing can be fitted to them")
+    return columns[known], known

@@ -107,13 +107,17 @@ class Output:
 
     def usable(self) -> Mask:
         """Rows that could be read, and in which every number is finite."""
-        rows = np.ones(len(self), dtype=bool)
-        if self.unreadable is not None:
-            rows &= np.array([why is None for why in self.unreadable], dtype=bool)
+        rows = self.readable()
         for array in self.parts().values():
             if array.dtype != object:
                 rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
+
+    def readable(self) -> Mask:
+        """Rows in which the model's reply could be read; of a classifier, all."""
+        if self.unreadable is None:
+            return np.ones(len(self), dtype=bool)
+        return np.array([why is None for why in self.unreadable], dtype=bool)
 
     def why_unusable(self) -> list[str | None]:
         """[n], in words for whoever waits; None where all that is known is that a number is missing."""

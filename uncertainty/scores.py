@@ -11,10 +11,14 @@ from uncertainty.label_probability import BinaryEntropy
 from uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
 from uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance, RelativeDistance, RelativeMahalanobis
 from uncertainty.output import LabelledOutput, Link, Need, Output
+from uncertainty.sampled_scores import SAMPLED_SCORES, OverSamples, SampledScore
+from uncertainty.stated_scores import STATED_SCORES, StatedScore
+from uncertainty.token_scores import TOKEN_SCORES, SpanScore
+from uncertainty.trace_scores import TRACE_SCORES, TraceCount, TraceScore, TraceTokens
 
 
 class Score(Protocol):
-    """A fitted score: a batch in, [n] out, higher when the model is less sure."""
+    """A fitted score: a batch in, [n] out, higher when the model is less sure; NaN where it lacks what it needs."""
 
     @property
     def needs(self) -> frozenset[Need]: ...
@@ -61,6 +65,14 @@ FORMULAS: dict[str, tuple[Callable[[Any], Array], Need]] = {
     "bald": (class_probability.bald, "mc_probabilities"),
 }
 
+REPLY_SCORES: dict[str, Callable[..., ScoreRecipe]] = {
+    **TOKEN_SCORES,
+    **SAMPLED_SCORES,
+    **STATED_SCORES,
+    **TRACE_SCORES,
+}
+"""Those that only a language model has."""
+
 SCORES: dict[str, Callable[..., ScoreRecipe]] = {
     **{name: (lambda name=name: Formula(name=name)) for name in FORMULAS},
     "binary_entropy": BinaryEntropy,
@@ -68,6 +80,7 @@ SCORES: dict[str, Callable[..., ScoreRecipe]] = {
     "relative_mahalanobis": RelativeMahalanobis,
     "local_outlier_factor": LocalOutlierFactor,
     "isolation_forest": IsolationForest,
+    **REPLY_SCORES,
 }
 
 ONLY_FOR: dict[str, Link] = {
@@ -77,10 +90,20 @@ ONLY_FOR: dict[str, Link] = {
 }
 """Scores that only make sense where labels exclude each other (softmax), or only where they do not (sigmoid)."""
 
-FITTED_SCORES = (Formula, BinaryEntropy, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees)
+WITHOUT_FIT = (Formula, BinaryEntropy, SpanScore, SampledScore, OverSamples, StatedScore, TraceCount, TraceTokens)
+
+FITTED_SCORES = (
+    *(Formula, BinaryEntropy, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees),
+    *TOKEN_SCORES.values(),
+    *SAMPLED_SCORES.values(),
+    OverSamples,
+    *STATED_SCORES.values(),
+    *(kind for name, kind in TRACE_SCORES.items() if name != "trace"),
+    TraceScore,
+)
 """What an artifact may hold in the place of a score."""
 
 
 def learns(recipe: ScoreRecipe) -> bool:
     """Whether there is something to fit: a fitted score finds the rows it was fitted on less strange than others."""
-    return not isinstance(recipe, Formula | BinaryEntropy)
+    return not isinstance(recipe, WITHOUT_FIT)

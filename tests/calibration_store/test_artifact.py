@@ -27,14 +27,19 @@ from policies.selective_risk import SelectiveRisk
 from policies.selector_recipe import Parts, SelectorRecipe
 from policies.set_size import SetSize
 from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from tests.uncertainty.written import drawn_replies
 from uncertainty.calibrators import CALIBRATORS
-from uncertainty.combination import Hybrid, Logistic
+from uncertainty.combination import Combined, Hybrid, Logistic
 from uncertainty.histogram_binning import HistogramBinning
 from uncertainty.isotonic import Isotonic
 from uncertainty.label_confidence import TopKIsotonic
 from uncertainty.label_tree import LabelTree
 from uncertainty.output import LabelledOutput, Output
+from uncertainty.sampled_scores import OF_PASSES, OverSamples
+from uncertainty.score_cascade import Cascade
 from uncertainty.scores import ONLY_FOR, SCORES
+from uncertainty.token_scores import TokenEntropy
+from uncertainty.trace_scores import Trace
 
 
 def test_what_is_read_decides_exactly_as_what_was_written(files, selector, rows):
@@ -137,10 +142,18 @@ def labelled_rows():
         ),
         truth,
     )
-    classes = replace(classes, groups=np.array(["north", "south", None] * (n // 3), dtype=object))
+    replies = drawn_replies(rng, logits.argmax(axis=1).tolist(), range(3))
+    classes = replace(
+        classes,
+        groups=np.array(["north", "south", None] * (n // 3), dtype=object),
+        output=replace(classes.output, replies=replies),
+    )
     probabilities = expit(rng.normal(size=(n, 6)) * 2)
+    sets = [tuple(np.flatnonzero(row > 0.5).tolist()) for row in probabilities]
     labels = LabelledOutput(
-        output=Output.from_logits(logit(probabilities), link="sigmoid"),
+        output=replace(
+            Output.from_logits(logit(probabilities), link="sigmoid"), replies=drawn_replies(rng, sets, range(6))
+        ),
         truth=rng.random(probabilities.shape) < probabilities,
         exclusive=False,
     )
@@ -156,6 +169,28 @@ CASES = {
     **{f"hybrid {variant}": {"combination": Hybrid(variant=variant)} for variant in ("linear", "step")},
     "hybrid with nothing ordinary": {"combination": Hybrid(variant="step", delta_min=0)},
     "logistic": {"combination": Logistic(of=("entropy", "mahalanobis"))},
+    **{
+        f"trace {method}": {"scores": {"trace": Trace(method=method, count="words")}, "confidence_score": "trace"}
+        for method in ("linear_sum", "logistic", "ridge")
+    },
+    "entropy of each label's tokens": {**SETS, "scores": {"u": TokenEntropy(reduce="max")}, "confidence_score": "u"},
+    "sampled label sets": {**SETS, "score": "eigv_laplacian"},
+    **{
+        f"{name} over samples": {"scores": {"u": OverSamples(name=name)}, "confidence_score": "u"} for name in OF_PASSES
+    },
+    "combined": {
+        "combination": Combined(info="token_entropy", consistency="eigv_laplacian"),
+        "also": ("token_entropy", "eigv_laplacian"),
+    },
+    **{
+        f"cascade of scores, {how}": {
+            "combination": Cascade(first="g_nll", then="semantic_entropy", **settings),
+            "also": ("g_nll", "semantic_entropy"),
+        }
+        for how, settings in {"limit": {"limit": 0.5}, "share": {"ask_share": 0.3}}.items()
+    },
+    "probabilities of samples": {"sampled": True},
+    "sets of sampled replies": {"sets": SampleFrequencySets(alpha=0.1, source="samples")},
     "policy threshold": {"policy": GivenLimit(limit=0.8)},
     "policy rejection_rate": {"policy": RejectionRate(rate=0.2, otherwise="abstain")},
     "policy selective_risk": {"policy": SelectiveRisk(max_risk=0.3)},
@@ -212,7 +247,7 @@ def fitted(case):
     settings = dict(CASES[case])
     rows = labelled_rows()[0 if settings.pop("exclusive", True) else 1]
     score, combination = settings.pop("score", "softmax_response"), settings.pop("combination", None)
-    names = (score,) if combination is None else (score, "entropy", "mahalanobis")
+    names = (score, *settings.pop("also", () if combination is None else ("entropy", "mahalanobis")))
     recipe = SelectorRecipe(
         **{
             "scores": {name: SCORES[name]() for name in names},

@@ -1,0 +1,152 @@
+"""Scores of the tokens of a reply, as they are configured (MADE A.4; GAP 4.1). Nothing is fitted.
+
+Each is [n] float64, higher when less sure, and NaN where the engine told no log-probabilities, or impossible ones. The
+reasoning before an answer is left out.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+from uncertainty import token_entropy, tokens
+from uncertainty.checks import Array, InvalidInput, one_of
+from uncertainty.generation import Replies, Span
+from uncertainty.label_sets import mean_over_predicted_labels
+from uncertainty.output import LabelledOutput, Need, Output
+from uncertainty.readings import per_first_reply
+from uncertainty.token_entropy import REDUCE, Residual
+
+Per = Literal["answer", "label"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanScore:
+    """A formula over a span of tokens."""
+
+    per: Per | None = None
+    """`answer`: of the whole answer. `label`: of each predicted label's own tokens, and then the mean over the
+    predicted labels; NaN where none is predicted (METHODS A5). By default labels, where several may hold."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"logprobs"})
+
+    def __post_init__(self) -> None:
+        if self.per is not None:
+            one_of("per", self.per, ("answer", "label"))
+
+    def fit(self, rows: LabelledOutput, quality: Array) -> Self:  # noqa: ARG002 - only the kind of task counts
+        return replace(self, per=self.per or ("answer" if rows.exclusive else "label"))
+
+    def of(self, output: Output) -> Array:
+        return per_first_reply(output, self._of_reply)
+
+    def of_span(self, replies: Replies, span: Span | None) -> float:
+        """The formula over some tokens, or over the answer. Raises `InvalidInput` where they lack something."""
+        raise NotImplementedError
+
+    def _of_reply(self, replies: Replies) -> float:
+        if self.per != "label":
+            return self.of_span(replies, None)
+        of_labels = {label: self.of_span(replies, span) for label, span in replies.spans.items()}
+        return mean_over_predicted_labels(of_labels, list(of_labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogprobScore(SpanScore):
+    """A formula over the log-probabilities of the tokens that were written."""
+
+    @staticmethod
+    def formula(logprobs: Any) -> float:
+        raise NotImplementedError
+
+    def of_span(self, replies: Replies, span: Span | None) -> float:
+        logprobs = replies.logprobs(span)
+        if logprobs is None:
+            raise InvalidInput("the reply has no log-probabilities")
+        return self.formula(logprobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvgNegLogprob(LogprobScore):
+    """`avg_neg_logprob`, in [0, inf)."""
+
+    formula = staticmethod(tokens.avg_neg_logprob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxNegLogprob(LogprobScore):
+    """`max_neg_logprob`, in [0, inf): of the least probable token."""
+
+    formula = staticmethod(tokens.max_neg_logprob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perplexity(LogprobScore):
+    """`perplexity`, in [1, inf]. It ranks as `avg_neg_logprob`, except among means over several labels."""
+
+    formula = staticmethod(tokens.perplexity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Improbability(LogprobScore):
+    """`improbability`, in [0, 1]: 1 - probability of all of it."""
+
+    formula = staticmethod(tokens.improbability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyNegLogLikelihood(LogprobScore):
+    """`g_nll`, in [0, inf): not divided by the length."""
+
+    formula = staticmethod(tokens.greedy_neg_loglikelihood)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvgTokenProb(LogprobScore):
+    """`avg_token_prob`, in [0, 1]: 1 - mean token probability."""
+
+    formula = staticmethod(tokens.avg_token_prob)
+
+
+def _sequence_improbability(logprobs: Any) -> float:
+    return 1 - tokens.sequence_confidence(logprobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceConfidence(LogprobScore):
+    """`sequence_confidence`, in [0, 1): 1 - geometric mean of the token probabilities, which is the confidence."""
+
+    formula = staticmethod(_sequence_improbability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenEntropy(SpanScore):
+    """`token_entropy`, in nats: the entropies of the tokens over the alternatives that were told, as one number."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"logprobs", "top_logprobs"})
+
+    residual: Residual = "outcome"
+    """What becomes of the mass that the alternatives leave: one more outcome; `renormalize`; or `ignore`."""
+
+    reduce: Literal["sum", "mean", "max"] = "sum"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("residual", self.residual, ("outcome", "renormalize", "ignore"))
+        one_of("reduce", self.reduce, list(REDUCE))
+
+    def of_span(self, replies: Replies, span: Span | None) -> float:
+        alternatives = replies.top_logprobs(span)
+        if alternatives is None:
+            raise InvalidInput("the reply has no alternatives of its tokens")
+        return token_entropy.token_entropy_sequence(alternatives, residual=self.residual, reduce=self.reduce)
+
+
+TOKEN_SCORES: dict[str, type[SpanScore]] = {
+    "avg_neg_logprob": AvgNegLogprob,
+    "max_neg_logprob": MaxNegLogprob,
+    "perplexity": Perplexity,
+    "improbability": Improbability,
+    "g_nll": GreedyNegLogLikelihood,
+    "avg_token_prob": AvgTokenProb,
+    "sequence_confidence": SequenceConfidence,
+    "token_entropy": TokenEntropy,
+}
