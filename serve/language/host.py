@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
+from policies.selector import Selector
 from serve.config import ModelConfig
 from serve.decided import Decided, Share
 from serve.host_config import ClassifierHost
 from serve.inputs import InputSpec, ModelInput
+from serve.language.budget import more
 from serve.language.engine import Engine
 from serve.language.engines import started
 from serve.language.model import LanguageModel
 from serve.lineup import Lineup
 from serve.panel import NOT_FROM_MODEL, Groups, Job, Panel
 from serve.road import HostState, Step
-from uncertainty.output import Output
+from uncertainty.output import Need, Output
 
 
 class LanguageHost:
@@ -34,6 +36,7 @@ class LanguageHost:
         self._loop = asyncio.get_running_loop()
         self._engine = engine
         self._model = LanguageModel(config, engine)
+        self._samples = config.samples
         self._panel = Panel(name, config, store, others)
 
     @classmethod
@@ -74,20 +77,26 @@ class LanguageHost:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""
         artifact = await asyncio.to_thread(self._panel.artifact_of, step)
         began = time.perf_counter()
-        output = await self._model.run(inputs, self._panel.selector_of(artifact).needs)
+        selector = self._panel.selector_of(artifact)
+        output = await self._run(inputs, [selector])
         return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
 
     async def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
         """Ask for what all of them need; if that fails, for what the artifact in force needs alone."""
-        enough = lineup.in_force.selector.needs
-        if lineup.needs == enough:
-            return await self._model.run(inputs, enough)
+        everyone = [artifact.selector for artifact in lineup.artifacts]
+        alone = [lineup.in_force.selector]
+        if len(everyone) == 1:
+            return await self._run(inputs, alone)
         try:
-            return await self._model.run(inputs, lineup.needs)
+            return await self._run(inputs, everyone)
         except Exception as error:
-            output = await self._model.run(inputs, enough)
+            output = await self._run(inputs, alone)
             self._panel.complain(NOT_FROM_MODEL, error)
             return output
+
+    async def _run(self, inputs: Sequence[ModelInput], selectors: Sequence[Selector]) -> Output:
+        needs = frozenset[Need]().union(*(selector.needs for selector in selectors))
+        return await self._model.run(inputs, needs, more=more(selectors, self._samples))
 
     def _try(self, artifact: Artifact) -> None:
         """Whether the model can give what the scores need."""
