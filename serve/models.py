@@ -49,7 +49,7 @@ class Classifier:
         self._tree = tree
         self._mc_passes = mc_passes
         self.folder = local_folder(checkpoint)
-        self.device = torch.device(_best_device() if device == "auto" else device)
+        self.device = torch.device(best_device() if device == "auto" else device)
         facts = read_facts(self.folder)
         self._is_image = facts.kind == "image"
         self._model = _load(self.folder, is_image=self._is_image).to(self.device).eval()
@@ -175,7 +175,7 @@ def _last_linear(model: nn.Module, classes: int) -> nn.Module:
     return heads[-1] if heads else nn.Identity()  # Identity is never called: `NoEmbedding` says so
 
 
-def _best_device() -> str:
+def best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"

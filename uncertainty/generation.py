@@ -61,6 +61,7 @@ class Generation:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    """All that were written, the end included; one of several replies of a remote endpoint has its share of them."""
 
     def __post_init__(self) -> None:
         for name, values in (("logprobs", self.logprobs), ("top_logprobs", self.top_logprobs)):

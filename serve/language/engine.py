@@ -32,8 +32,10 @@ class Asking:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
+    """Of the first reply; each further one takes the next number. None: never the same twice."""
+
     logprobs: bool = False
-    """Of the tokens that were written."""
+    """Of the tokens that were written, as the model gave them: at temperature 1 and before anything was ruled out."""
 
     top_logprobs: int = 0
     """Alternatives of each token, of which the written one is one where it is among the most probable."""

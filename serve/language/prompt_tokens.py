@@ -1,0 +1,59 @@
+"""A conversation as the tokens that a checkpoint of ours was trained to read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from serve.checkpoint import BadCheckpoint, first_line
+from serve.language.engine import CannotGive, EngineFailed, Message
+from serve.language.reasoning import OPEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptTokens:
+    """What a model reads before it replies."""
+
+    ids: list[int]
+    opened: bool
+    """Whether the template has begun a trace already."""
+
+
+class ChatTemplate:
+    """A tokenizer with the template that came with it. Raises `BadCheckpoint` where none came."""
+
+    def __init__(self, tokenizer: Any, checkpoint: str, *, longest: int | None) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise BadCheckpoint(
+                f"{checkpoint} has no chat template; add `chat_template.jinja` to its folder, or serve a model that "
+                "was trained on conversations"
+            )
+        self._tokenizer = tokenizer
+        self._longest = longest
+
+    def read(self, messages: Sequence[Message]) -> PromptTokens:
+        """Return the prompt that asks for a reply. Raises `EngineFailed` where the model cannot read so much."""
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
+            )
+        except Exception as error:  # templates raise what they like, often to refuse a role
+            raise EngineFailed(f"the chat template refuses this conversation: {first_line(error)}") from None
+        ids = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        if self._longest is not None and len(ids) >= self._longest:
+            raise EngineFailed(f"the prompt has {len(ids)} tokens, and prompt and reply may have {self._longest}")
+        return PromptTokens(ids=ids, opened=text.rstrip().endswith(OPEN))
+
+    def written(self, text: str) -> list[int]:
+        """The tokens of a text that is replied."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def first_tokens(self, labels: Sequence[str]) -> list[int]:
+        """[C] Raises `CannotGive` where two labels begin with the same token."""
+        first = [self.written(label)[0] for label in labels]
+        for index, token in enumerate(first):
+            if token in first[:index]:
+                other = labels[first.index(token)]
+                raise CannotGive(
+                    f"{other!r} and {labels[index]!r} begin with the same token; set prompt.probabilities to full_label"
+                )
+        return first

@@ -1,0 +1,90 @@
+"""A reply's trace apart from its answer: text between <think> and </think>, found in texts and among tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """A reply in its two parts."""
+
+    reasoning: str | None
+    """Without its marks and the space around it; None where there is no trace."""
+
+    answer_at: int
+    """The first character of the answer; the length of the reply where it was cut off before one."""
+
+
+def split(reply: str, *, opened: bool | None = False) -> Split:
+    """Return where the trace at the beginning of a reply ends.
+
+    `opened` is True where the prompt already ends with the opening mark, and None where that is not known: then
+    whatever stands before a closing mark is a trace. Space between a trace and its answer belongs to neither. A trace
+    that was cut off before its closing mark has no answer.
+    """
+    begun = reply.lstrip()
+    start = len(reply) - len(begun) + len(OPEN) if begun.startswith(OPEN) else 0
+    if not start and opened is False:
+        return Split(reasoning=None, answer_at=0)
+    end = reply.find(CLOSE, start)
+    if end < 0:
+        known = bool(start or opened)
+        return Split(reasoning=reply[start:].strip() if known else None, answer_at=len(reply) if known else 0)
+    rest = reply[end + len(CLOSE) :]
+    return Split(reasoning=reply[start:end].strip(), answer_at=len(reply) - len(rest.lstrip()))
+
+
+def answer_start(tokens: Sequence[str], answer_at: int) -> int:
+    """Return the first token with a character of the answer in it, perhaps after the end of a mark. The tokens [L] are,
+    put together, the reply; it is L where there is no answer."""
+    if not answer_at:
+        return 0
+    end = 0
+    for index, token in enumerate(tokens):
+        end += len(token)
+        if end > answer_at:
+            return index
+    return len(tokens)
+
+
+def cut_off(reply: str, stop: Sequence[str]) -> str:
+    """The reply up to the first of the texts that end it."""
+    ends = [place for place in (reply.find(text) for text in stop) if place >= 0]
+    return reply[: min(ends)] if ends else reply
+
+
+class Parts:
+    """A reply of which more and more is known: the parts are told as soon as no mark can change them any more."""
+
+    def __init__(self, *, opened: bool = False, stop: Sequence[str] = ()) -> None:
+        self._opened = opened
+        self._stop = stop
+        self._marks = (OPEN, CLOSE, *stop)
+        self._whole = ""
+        self._told = ("", "")
+
+    def add(self, text: str) -> tuple[str, str]:
+        """Return what is new of the trace, and of the answer."""
+        self._whole += text
+        whole = cut_off(self._whole, self._stop)
+        sure = whole[: len(whole) - self._held_back(whole)]
+        if not sure.strip():
+            return "", ""
+        parts = split(sure, opened=self._opened)
+        return self._new(parts.reasoning or "", sure[parts.answer_at :])
+
+    def end(self, reasoning: str | None, answer: str) -> tuple[str, str]:
+        """Return what is left, once the whole is known."""
+        return self._new(reasoning or "", answer)
+
+    def _held_back(self, whole: str) -> int:
+        """Characters at the end that may be the beginning of a mark."""
+        lengths = (length for mark in self._marks for length in range(1, len(mark)) if whole.endswith(mark[:length]))
+        return max(lengths, default=0)
+
+    def _new(self, reasoning: str, answer: str) -> tuple[str, str]:
+        before = self._told
+        self._told = (reasoning, answer)
+        return reasoning[len(before[0]) :], answer[len(before[1]) :]
