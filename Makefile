@@ -13,6 +13,7 @@ help: ## list the commands
 
 run: $(VENV)/run ## install what is missing, then serve deploy/quickstart.yaml until Ctrl-C
 	@$(BIN)/python deploy/models/digits/parts.py var/digits
+	@$(BIN)/python -m deploy.models.sums.parts var/sums
 	@exec $(BIN)/demur up $(CONFIG)
 
 setup: $(VENV)/run ## install what `make run` needs

@@ -76,13 +76,20 @@ def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mappi
         quality=quality,
         answered=judgement.decisions.answered,
         confidence=judgement.confidence,
-        raw_confidence=rows.output.probabilities.max(axis=1) if rows.exclusive else None,
+        raw_confidence=_raw_confidence(rows),
         scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},  # those of all models
         classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
         top=_top_of(judgement, rows),
         sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)]),
     )
     return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
+
+
+def _raw_confidence(rows: LabelledOutput) -> Array | None:
+    """[n], what the model itself gave to its prediction; None where labels do not exclude each other, or where it gave
+    1 to whatever it said, as a reply does that names a label and no number."""
+    highest = rows.output.probabilities.max(axis=1)
+    return highest if rows.exclusive and (highest < 1).any() else None
 
 
 def _share_held(members: Mask, truth: Mask) -> Array:
