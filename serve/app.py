@@ -32,6 +32,8 @@ class AppArgs(Config):
 def build(args: AppArgs) -> Application:
     """The gateway with a host for each model, at `/`."""
     config = with_absolute_paths(args, Path.cwd())
+    dsn = _dsn(config)
+    config = config.model_copy(update={"database": dsn})
     hosts = {
         name: ray_serve.deployment(
             Host if isinstance(model.host, ClassifierHost) else LanguageModelHost,
@@ -43,7 +45,7 @@ def build(args: AppArgs) -> Application:
         for name, model in config.models.items()
     }
     return ray_serve.deployment(Gateway, ray_actor_options={"num_cpus": 0.5}, max_ongoing_requests=MAX_ONGOING).bind(
-        config, _dsn(config), hosts
+        config, dsn, hosts
     )
 
 

@@ -95,10 +95,13 @@ class LanguageModelHost:
 
     async def __init__(self, name: str, config: Config) -> None:  # type: ignore[misc]  # Serve awaits it
         from serve.language.host import LanguageHost
+        from serve.reviewed import reviewed_of
 
         _log_plainly()
         store = ArtifactStore(config.artifacts)
-        self._model = await LanguageHost.started(name, config.models[name], store, others=config.models)
+        self._model = await LanguageHost.started(
+            name, config.models[name], store, others=config.models, reviewed=reviewed_of(config, name)
+        )
         _every(REFRESH_SECONDS, self._model.refresh, name=f"{name}-artifacts")
 
     async def check_health(self) -> None:

@@ -15,8 +15,10 @@ from serve.config import Config, ModelConfig
 from serve.host_config import ClassifierHost
 from serve.identity import identity_of
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
+from serve.language.few_shot import Reviewed
 from serve.language.offline import OfflineLanguageModel
 from serve.models import Classifier
+from serve.reviewed import reviewed_of
 from uncertainty.checks import Array, Mask
 from uncertainty.correctness import QUALITIES
 from uncertainty.output import Need, Output
@@ -33,13 +35,13 @@ Read = dict[str, ModelInput]
 class LoadedModel:
     """A model with its weights, outside of the service."""
 
-    def __init__(self, model: ModelConfig, limits: InputLimits) -> None:
+    def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
         self._limits = limits
         check_model(model)
         self._model: Classifier | OfflineLanguageModel = (
             Classifier.of(model.host, model.task)
             if isinstance(model.host, ClassifierHost)
-            else OfflineLanguageModel(model, model.host)
+            else OfflineLanguageModel(model, model.host, reviewed=reviewed)
         )
         self.identity = identity_of(model)
         torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
@@ -56,7 +58,7 @@ class LoadedModel:
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
     """Models by name, with their weights."""
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-    return {name: LoadedModel(model, limits) for name, model in models.items()}
+    return {name: LoadedModel(model, limits, reviewed_of(config, name)) for name, model in models.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from serve.inputs import InputSpec, ModelInput
 from serve.language.budget import more
 from serve.language.engine import Engine
 from serve.language.engines import started
+from serve.language.few_shot import Reviewed
 from serve.language.model import LanguageModel
 from serve.lineup import Lineup
 from serve.panel import NOT_FROM_MODEL, Groups, Job, Panel
@@ -32,20 +33,29 @@ class LanguageHost:
         engine: Engine,
         *,
         others: Mapping[str, ModelConfig] | None = None,
+        reviewed: Reviewed | None = None,
     ) -> None:
+        """`others` are all models that are configured, for those that a cascade asks next; `reviewed` gives what
+        reviewers said, for few-shot examples."""
         self._loop = asyncio.get_running_loop()
         self._engine = engine
-        self._model = LanguageModel(config, engine)
+        self._model = LanguageModel(config, engine, reviewed=reviewed)
         self._samples = config.samples
         self._panel = Panel(name, config, store, others)
 
     @classmethod
     async def started(
-        cls, name: str, config: ModelConfig, store: ArtifactStore, *, others: Mapping[str, ModelConfig] | None = None
+        cls,
+        name: str,
+        config: ModelConfig,
+        store: ArtifactStore,
+        *,
+        others: Mapping[str, ModelConfig] | None = None,
+        reviewed: Reviewed | None = None,
     ) -> "LanguageHost":
         """Start the engine, and take up what the store says."""
         assert not isinstance(config.host, ClassifierHost)
-        host = cls(name, config, store, await started(config.host), others=others)
+        host = cls(name, config, store, await started(config.host), others=others, reviewed=reviewed)
         await asyncio.to_thread(host.refresh)
         return host
 

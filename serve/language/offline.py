@@ -10,6 +10,7 @@ from serve.host_config import AnyLanguageHost
 from serve.inputs import InputSpec, ModelInput
 from serve.language.engine import Engine
 from serve.language.engines import started
+from serve.language.few_shot import Reviewed
 from serve.language.model import LanguageModel
 from uncertainty.output import Need, Output
 
@@ -19,11 +20,11 @@ T = TypeVar("T")
 class OfflineLanguageModel:
     """Starts the engine in a thread of its own, and runs batches there."""
 
-    def __init__(self, model: ModelConfig, host: AnyLanguageHost) -> None:
+    def __init__(self, model: ModelConfig, host: AnyLanguageHost, *, reviewed: Reviewed | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="language-model", daemon=True).start()
         self.engine: Engine = self.wait(started(host))
-        self._model = LanguageModel(model, self.engine)
+        self._model = LanguageModel(model, self.engine, reviewed=reviewed)
 
     @property
     def spec(self) -> InputSpec:
