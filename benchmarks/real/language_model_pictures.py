@@ -141,9 +141,14 @@ def _refusals(axes: Axes, found: Findings) -> None:
 
 
 def _tournaments(figure: Figure, played: Sequence[Played]) -> None:
-    for axes, contests in zip(figure.subplots(1, 2, sharey=True), ("arguments", "models"), strict=True):
-        own = [m for m in played if m.contests == contests]
-        styles = dict(zip(dict.fromkeys(m.judge for m in own), ("-", "--"), strict=False))
+    panels = (
+        ("arguments, by a judge who is never wrong", "arguments", ("never wrong",)),
+        ("arguments, by people", "arguments", ("most of five people", "one person")),
+        ("language models", "models", ("gpt4_turbo",)),
+    )
+    for axes, (title, contests, judges) in zip(figure.subplots(1, 3, sharey=True), panels, strict=True):
+        own = [m for m in played if m.contests == contests and m.judge in judges]
+        styles = dict(zip(judges, ("-", "--"), strict=False))
         for m in own:
             colour = {"random": GREY, "graph": BLUE, "swiss": ORANGE}[m.schedule]
             at = [m.comparisons(rounds) for rounds in m.rounds]
@@ -152,9 +157,9 @@ def _tournaments(figure: Figure, played: Sequence[Played]) -> None:
         axes.axhline(own[0].best, color=GREY, linestyle=":", linewidth=1)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(ScalarFormatter())
-        axes.set_xticks([1, 3, 10, 30] if contests == "arguments" else [1, 3, 10, 30, 100, 200])
         axes.xaxis.set_minor_formatter("")
-        axes.set(xlabel="matches of each player", ylim=(0, 1))
-        axes.set_title(f"{contests}; dotted: all pairs together", loc="left", fontsize=9)
+        axes.set_xticks([1, 3, 10, 30] if contests == "arguments" else [1, 3, 10, 30, 100])
+        axes.set(xlabel="matches of each player", ylim=(0, 1.02))
+        axes.set_title(title, loc="left", fontsize=9)
         axes.legend(frameon=False, fontsize=7, loc="lower right")
     figure.axes[0].set_ylabel("Spearman with the published ranking")

@@ -209,7 +209,7 @@ def _tournaments(played: Sequence[Played]) -> str:
     rows = []
     for m in played:
         for at, rounds in enumerate(m.rounds):
-            if rounds not in (1, 3, 5, 10, 20, 40, 100, 200):
+            if rounds not in (3, 5, 10, 20, 30, 40, 100, 200):
                 continue
             curves = (_of(values[:, at]) for values in (m.spearman, m.kendall, m.auroc))
             comparisons = f"{m.comparisons(rounds):.0f}"

@@ -20,7 +20,11 @@ from uncertainty.trace import trace_features
 
 FITTED = 0.4
 LENGTH = "length alone"
-RECIPES = {"linear sum": FeatureSum(), "logistic": FeatureLogistic(), "ridge": FeatureRidge()}
+RECIPES: Mapping[str, FeatureSum | FeatureLogistic | FeatureRidge] = {
+    "linear sum": FeatureSum(),
+    "logistic": FeatureLogistic(),
+    "ridge": FeatureRidge(),
+}
 REASONERS = ("o1-mini", "o3-mini", "DeepSeek-R1", "QwQ-32B-Preview")
 TENTHS = 10
 
@@ -111,7 +115,7 @@ def _measured(reasoned: Reasoned, name: str, parts: Sequence[Split]) -> Measured
 
 def _scores(name: str, reasoned: Reasoned, fit: Index, rows: Index) -> Array:
     if name == LENGTH:
-        return reasoned.features[rows, 0]
+        return np.asarray(reasoned.features[rows, 0])
     fitted = RECIPES[name].fit(reasoned.features[fit], reasoned.right[fit])
     return fitted.uncertainty(reasoned.features[rows])
 

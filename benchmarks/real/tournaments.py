@@ -155,19 +155,22 @@ def arguments(data: Path) -> dict[str, list[Contest]]:
     for line in csv_rows(data.joinpath(*PAIRS)):
         cast = [VOTES[vote.split(":")[1]] for vote in line["votes"].split(";")]
         votes.setdefault(line["topic_side"], {})[line["a1"], line["a2"]] = cast
-    found: dict[str, list[Contest]] = {"most of five people": [], "one person": []}
+    found: dict[str, list[Contest]] = {"never wrong": [], "most of five people": [], "one person": []}
     for side, ranks in sides.items():
         names = list(ranks)
         number = {name: at for at, name in enumerate(names)}
-        cast = {}
+        both: dict[tuple[int, int], list[float]] = {}
         for (a, b), given in votes[side].items():
-            cast[number[a], number[b]] = given
-            cast[number[b], number[a]] = [1 - vote for vote in given]
+            both[number[a], number[b]] = given
+            both[number[b], number[a]] = [1 - vote for vote in given]
         published = np.array([ranks[name] for name in names])
         share = np.zeros(len(names))
-        for (i, _), given in cast.items():
+        for (i, _), given in both.items():
             share[i] += majority(given) / (len(names) - 1)
-        for judge_name, judge in (("most of five people", _of_most(cast)), ("one person", _of_one(cast))):
+        found["never wrong"].append(
+            Contest(name=side, judge=_of_ranking(published), published=published, all_pairs=published)
+        )
+        for judge_name, judge in (("most of five people", _of_most(both)), ("one person", _of_one(both))):
             found[judge_name].append(Contest(name=side, judge=judge, published=published, all_pairs=share))
     return found
 
@@ -181,6 +184,11 @@ def majority(votes: Sequence[float]) -> float:
     if first > max(second, equal):
         return 1.0
     return 0.0 if second > max(first, equal) else 0.5
+
+
+def _of_ranking(published: Array) -> Judge:
+    """The ranking itself, so that what is missing is missing by the schedule and by Elo."""
+    return lambda i, j, rng: None if published[i] == published[j] else float(published[i] > published[j])  # noqa: ARG005
 
 
 def _of_most(cast: Mapping[tuple[int, int], Sequence[float]]) -> Judge:
