@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real import (
+    cascade_cases,
     cascades,
     judge_length,
     medical_answers,
@@ -99,7 +100,7 @@ def _reasoning(data: Path, times: int) -> dict[str, Any]:
 
 
 def _cascades(data: Path, times: int) -> dict[str, Any]:
-    cases = cascades.cases(data)
+    cases = cascade_cases.cases(data)
     return {
         "roads": [one for case in cases for one in cascades.measure(case, times=times)],
         "alone": cascades.alone(cases),

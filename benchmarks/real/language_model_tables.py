@@ -1,6 +1,6 @@
 """The tables of docs/evidence-language-models.md, as Markdown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -258,8 +258,3 @@ def _of(values: Array) -> str:
 
 def _known(value: float, how: str) -> str:
     return "" if np.isnan(value) else format(value, how)
-
-
-def names() -> Iterable[str]:
-    """Of the tables, whatever was measured."""
-    return language_model_tables(Findings())

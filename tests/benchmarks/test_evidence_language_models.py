@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.real import (
+    cascade_cases,
     cascades,
     judge_length,
     language_models,
@@ -234,7 +235,7 @@ def stage(model, sure, right, tokens):
     return cascades.Stage(
         model=model,
         rows=one_label(p, np.where(right, 0, 1).astype(np.intp)),
-        score=cascades.PROBABILITY,
+        score=cascade_cases.PROBABILITY,
         tokens=np.full(len(sure), float(tokens)),
         written=np.full(len(sure), float(tokens) / 2),
     )
@@ -277,11 +278,11 @@ def test_what_cannot_be_promised_is_left_to_a_person():
 
 
 def test_votes_and_letters_become_outputs():
-    three = cascades.votes(np.array([[0, 0, 2], [1, 1, 1]]), np.array([0, 2]), 3)
+    three = cascade_cases.votes(np.array([[0, 0, 2], [1, 1, 1]]), np.array([0, 2]), 3)
     np.testing.assert_allclose(three.output.probabilities, [[2 / 3, 0, 1 / 3], [0, 1, 0]])
-    one = cascades.chosen_option(np.array([2, 0]), np.array([2, 1]), 3, np.array([7.0, 90.0]))
+    one = cascade_cases.chosen_option(np.array([2, 0]), np.array([2, 1]), 3, np.array([7.0, 90.0]))
     assert one.output.probabilities.argmax(axis=1).tolist() == [2, 0]
-    assert cascades.FirstFeature().of(one.output).tolist() == [7, 90]
+    assert cascade_cases.FirstFeature().of(one.output).tolist() == [7, 90]
     assert one.output.usable().all()
     assert three.output.usable().all()
 
