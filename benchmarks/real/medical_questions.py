@@ -13,6 +13,11 @@ FILES = {"mistral_medqa_probs.csv.gz": "p_", "medqa_option_logprobs.csv.gz": "lp
 
 
 def read(folder: Path) -> list[Predictions]:
+    return [predictions for predictions, _ in read_named(folder)]
+
+
+def read_named(folder: Path) -> list[tuple[Predictions, list[str]]]:
+    """Each model's rows, and the name of the question that each of them is about."""
     found = []
     for name, prefix in FILES.items():
         with gzip.open(folder / name, "rt", newline="") as file:
@@ -22,19 +27,21 @@ def read(folder: Path) -> list[Predictions]:
     return found
 
 
-def _of_model(model: str, lines: list[dict[str, str]], prefix: str) -> Predictions:
+def _of_model(model: str, lines: list[dict[str, str]], prefix: str) -> tuple[Predictions, list[str]]:
     columns = [prefix + option for option in OPTIONS]
     complete = [line for line in lines if all(line[column] for column in columns)]
     values = np.array([[line[column] for column in columns] for line in complete], dtype=np.float64)
-    return Predictions(
+    qids = [line["qid"] for line in complete]
+    predictions = Predictions(
         model=model,
         rows=one_label(
             normalised(np.exp(values) if prefix == "lp_" else values),
             np.array([OPTIONS.index(line["answer"]) for line in complete], dtype=np.intp),
         ),
-        groups=numbered([line["qid"] for line in complete]),
+        groups=numbered(qids),
         left_out=len(lines) - len(complete),
     )
+    return predictions, qids
 
 
 SOURCE = Source(
