@@ -180,9 +180,10 @@ def damaged(rows, *, unread=(), unscored=()):
 BARE = {"scores": {"g_nll": SCORES["g_nll"]()}, "combinations": {}, "confidence_score": "g_nll"}
 
 
-@pytest.mark.parametrize("calibrator", [name for name in CALIBRATORS if name not in ("beta", "histogram_binning")])
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
 def test_nothing_is_fitted_on_rows_that_say_too_little_and_they_are_held(rows, calibrator):
-    settings = {**BARE, "calibrator": CALIBRATORS[calibrator]()}
+    improbable = {"scores": {"u": SCORES["improbability"]()}, "confidence_score": "u"}
+    settings = {**BARE, **improbable, "calibrator": CALIBRATORS[calibrator]()}
     hurt = damaged(rows, unread=range(20), unscored=range(20, 40))
     kept = rows.rows(slice(20 if calibrator == "temperature" else 40, None))
     selector, alone = fitted(hurt, **settings), fitted(rows.rows(slice(40, None)), **settings)

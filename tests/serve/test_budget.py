@@ -3,7 +3,7 @@ from functools import cache
 from itertools import product
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.all_of import AllOf, InDistribution, SmallSet
@@ -74,23 +74,26 @@ def decided(one, replies):
     return judgement.decisions.actions[0], tuple(judgement.predicted[0].tolist())
 
 
-selectors = st.builds(
-    selector,
-    st.sampled_from(list(POLICIES)),
-    st.sampled_from(CONFIDENCE),
-    sampled=st.booleans(),
-    calibrator=st.sampled_from(["platt", "isotonic"]),
+configured = st.fixed_dictionaries(
+    {
+        "policy": st.sampled_from(list(POLICIES)),
+        "confidence": st.sampled_from(CONFIDENCE),
+        "sampled": st.booleans(),
+        "calibrator": st.sampled_from(["platt", "isotonic"]),
+    }
 )
 outcomes = st.sampled_from([0, 1, 2, None])
 
 
+@settings(deadline=None)  # the first of each kind is fitted
 @given(
-    judges=st.lists(selectors, min_size=1, max_size=3),
+    several=st.lists(configured, min_size=1, max_size=3),
     at=st.integers(0, 29),
     samples=st.lists(outcomes, min_size=1, max_size=MOST),
     n_options=st.integers(2, WIDTH),
 )
-def test_it_stops_just_where_no_continuation_changes_any_decision(judges, at, samples, n_options):
+def test_it_stops_just_where_no_continuation_changes_any_decision(several, at, samples, n_options):
+    judges = [selector(**one) for one in several]
     offered = tuple(range(n_options))
     drawn = tuple(None if said is None else said % n_options for said in samples)
     replies = replace(rows_to_judge()[at], options=offered, samples=drawn)
@@ -178,6 +181,24 @@ def test_with_too_many_ways_to_go_on_all_are_drawn():
     assert more([judge], budget)(output).tolist() == [True]
     open_ended = replace(rows_to_judge()[0], options=None, said="a", samples=("a", "b", "c"))
     assert more([judge], budget)(of_replies([open_ended], width=WIDTH)).tolist() == [True]
+
+
+class Broken:
+    needs = frozenset({"samples"})
+
+    def of(self, output):
+        raise RuntimeError("no such luck")
+
+
+def test_a_shadow_that_fails_draws_on_and_stops_nobody():
+    judge = selector("score", "semantic_entropy", sampled=False)
+    broken = replace(judge, scores={**judge.scores, "semantic_entropy": Broken()})
+    output = of_replies([replace(rows_to_judge()[0], samples=(1, 2, 0))], width=WIDTH)
+    assert more([judge], BUDGET)(output).tolist() == [False]
+    assert more([judge, broken], BUDGET)(output).tolist() == [True]
+    gate = replace(judge, scores={"g_nll": Broken(), "semantic_entropy": judge.scores["semantic_entropy"]}, sets=None)
+    first = of_replies([replace(rows_to_judge()[0], samples=())], width=WIDTH)
+    assert more([replace(gate, policy=GivenLimit(limit=0.5).fit(None))], BUDGET)(first).tolist() == [True]
 
 
 def test_all_completions_of_a_row_are_judged_at_once():
