@@ -1,8 +1,8 @@
 """What replies were read as, as arrays: how often each label was sampled, and which labels were on offer."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.generation import Replies
 from uncertainty.output import Output
+
+INDEX = (int, np.integer)
 
 LEAST = 1e-12
 """The least probability whose logarithm is told: logits are finite."""
@@ -50,15 +52,15 @@ def per_first_reply(output: Output, score: Callable[[Replies], float]) -> Array:
 def named_in(reading: Any) -> Iterator[int]:
     """The labels that a reading names: one, or each of several; none where it is a text, or could not be read."""
     if isinstance(reading, tuple):
-        yield from (int(label) for label in reading if isinstance(label, Integral))
-    elif isinstance(reading, Integral):
+        yield from (int(label) for label in reading if isinstance(label, INDEX))
+    elif isinstance(reading, INDEX):
         yield int(reading)
 
 
 def predicted_in(replies: Replies, probabilities: Array) -> Any:
     """What is predicted in a row: the most probable label where one is right, else what the first reply was read as."""
     said: Any = replies.said
-    return int(probabilities.argmax()) if isinstance(said, Integral) else said
+    return int(probabilities.argmax()) if isinstance(said, INDEX) else said
 
 
 def shares(output: Output) -> Array:
@@ -111,8 +113,11 @@ def on_offer(output: Output) -> Mask | None:
 
 
 def _counts(samples: Sequence[Any], n_labels: int) -> Array:
-    labels = [label for reading in samples for label in named_in(reading)]
-    return np.bincount(np.array(labels, dtype=np.intp), minlength=n_labels).astype(np.float64)
+    counts = np.zeros(n_labels)
+    for reading, times in Counter(samples).items():
+        for label in named_in(reading):
+            counts[label] += times
+    return counts
 
 
 def _or_nan(score: Callable[[Replies, int], float], replies: Replies, row: int) -> float:

@@ -5,6 +5,7 @@ on how often each reading came, and not on the order.
 """
 
 import re
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
@@ -74,7 +75,7 @@ class SpreadOfMeanings(SampledScore):
         one_of("unparsed", self.unparsed, ("outcome", "drop"))
 
     def of_samples(self, replies: Replies) -> float:
-        closed = replies.options is not None and not any(isinstance(said, tuple) for said in replies.samples)
+        closed = replies.options is not None and not any(isinstance(said, tuple) for said in set(replies.samples))
         samples = replies.samples if closed else tuple(map(same_text, replies.samples))
         distinct = replies.options if closed else tuple({said: None for said in samples if said is not None})
         found = options.semantic_entropy(samples, distinct, unparsed=self.unparsed)
@@ -98,7 +99,7 @@ class SampleDisagreement(SampledScore):
         if replies.said is None or not replies.samples:
             raise InvalidInput("there is nothing to compare")
         predicted = same_text(predicted_in(replies, probabilities))
-        others = sum(same_text(said) != predicted for said in replies.samples)
+        others = sum(times for said, times in Counter(replies.samples).items() if same_text(said) != predicted)
         return others / len(replies.samples)
 
 

@@ -1,19 +1,21 @@
 """When enough replies are sampled: once no further ones could change what is decided."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
 
-from policies.judgement import Judgement
 from policies.selector import Selector
 from serve.host_config import SamplesConfig
 from uncertainty.checks import Mask
 from uncertainty.generation import Replies, as_column
 from uncertainty.output import Output
 from uncertainty.readings import replies_of, with_sample_probabilities
+
+log = logging.getLogger("demur.language")
 
 MOST_COMPLETIONS = 2000
 """Of one row. With more ways to go on it is not asked whether all of them lead to one decision."""
@@ -33,7 +35,7 @@ def more(selectors: Sequence[Selector], samples: SamplesConfig) -> More:
     def wanted(output: Output) -> Mask:
         wants = np.zeros(len(output), dtype=bool)
         for selector in selectors:
-            wants |= selector.wants_more(output)
+            wants |= _wanted(selector, output)
         drawn = np.array([0 if one is None else len(one.samples) for one in replies_of(output)])
         wants &= drawn < samples.max
         if samples.stop is None or samples.min is None:
@@ -48,8 +50,7 @@ def more(selectors: Sequence[Selector], samples: SamplesConfig) -> More:
 def completions(replies: Replies, most: int) -> Iterator[tuple[Hashable | None, ...]]:
     """Every way in which the samples may go on until there are `most`: how often each option comes, and how often what
     cannot be read. The order of samples counts for nothing."""
-    outcomes = (*(replies.options or ()), None)
-    return combinations_with_replacement(outcomes, most - len(replies.samples))
+    return combinations_with_replacement(_outcomes(replies), most - len(replies.samples))
 
 
 def n_completions(replies: Replies, most: int) -> int:
@@ -62,16 +63,41 @@ def _settled(row: Output, selectors: Sequence[Selector], most: int) -> bool:
     (replies,) = replies_of(row)
     if replies is None or not replies.options or n_completions(replies, most) > MOST_COMPLETIONS:
         return False
-    ways = [replace(replies, samples=(*replies.samples, *rest)) for rest in completions(replies, most)]
-    possible = replace(row.rows(np.zeros(1 + len(ways), dtype=np.intp)), replies=as_column([replies, *ways]))
-    return all(_one_decision(selector.decide(_as_read(selector, possible))) for selector in selectors)
+    outcomes, rest = _outcomes(replies), most - len(replies.samples)
+    one_sided = _with(row, replies, ((outcome,) * rest for outcome in outcomes))
+    if not all(
+        _decides_alike(selector, one_sided) for selector in selectors
+    ):  # for most rows that is all there is to do
+        return False
+    possible = _with(row, replies, completions(replies, most))
+    return all(_decides_alike(selector, possible) for selector in selectors)
 
 
-def _as_read(selector: Selector, possible: Output) -> Output:
+def _with(row: Output, replies: Replies, completions: Iterable[tuple[Hashable | None, ...]]) -> Output:
+    """The row as it is, and then with its samples completed in each way."""
+    ways = [replace(replies, samples=(*replies.samples, *rest)) for rest in completions]
+    return replace(row.rows(np.zeros(1 + len(ways), dtype=np.intp)), replies=as_column([replies, *ways]))
+
+
+def _outcomes(replies: Replies) -> tuple[Hashable | None, ...]:
+    return (*(replies.options or ()), None)
+
+
+def _wanted(selector: Selector, output: Output) -> Mask:
+    try:
+        return selector.wants_more(output.only(selector.needs))
+    except Exception:  # one that cannot judge will say so when it is asked to; until then nobody else is to suffer
+        log.debug("a selector does not know what it needs", exc_info=True)
+        return output.readable()
+
+
+def _decides_alike(selector: Selector, possible: Output) -> bool:
+    """Whether it comes to one action and one prediction about all rows."""
     output = with_sample_probabilities(possible) if selector.sampled else possible
-    return output.only(selector.needs)
-
-
-def _one_decision(judged: Judgement) -> bool:
+    try:
+        judged = selector.decide(output.only(selector.needs))
+    except Exception:
+        log.debug("a selector cannot decide", exc_info=True)
+        return False
     actions = judged.decisions.actions
     return all(action is actions[0] for action in actions) and bool((judged.predicted == judged.predicted[0]).all())

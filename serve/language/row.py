@@ -11,6 +11,7 @@ from serve.language.engine import Message
 from serve.language.forms import Asked, Example, Read
 from uncertainty.checks import Array
 from uncertainty.generation import Generation, Replies, Usage
+from uncertainty.readings import sample_probabilities
 
 LEAST = 1e-12
 """The least probability whose logarithm is told: logits are finite."""
@@ -83,11 +84,7 @@ class Row:
 
     def by_samples(self, width: int) -> Array:
         """[C]: how often each label was replied; a reply that could not be read speaks for all of them alike."""
-        options = list(self.options or ())
-        shares = np.zeros(width)
-        for said in self.samples:
-            shares[options if said is None else [said]] += 1 / len(options) if said is None else 1  # type: ignore[index]
-        return shares / len(self.samples) if self.samples else np.full(width, np.nan)
+        return sample_probabilities(self.replies, width)
 
     def passes(self, width: int) -> Array:
         """[M, C]: 1 for what each sample was read as, zeros for one that could not be read."""

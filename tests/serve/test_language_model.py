@@ -12,8 +12,8 @@ from tests.serve.scripted import ScriptedEngine
 
 SETTINGS: dict[str, Any] = {
     "host": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "none"},
-    "scores": ["softmax_response"],
-    "confidence": {"score": "softmax_response"},
+    "scores": ["g_nll"],
+    "confidence": {"score": "g_nll"},
     "policy": {"kind": "threshold", "limit": 0.5},
 }
 
@@ -26,11 +26,9 @@ def config(task, **sections):
     labels = {"binary": ["no", "yes"], "multiclass": ["red", "green", "blue"], "choice": list("ABCD")}
     kind = {"kind": task} if isinstance(task, str) else task
     given = labels.get(kind["kind"])
-    multilabel = {"scores": ["binary_entropy"], "confidence": {"score": "binary_entropy"}}
     return ModelConfig.model_validate(
         {
             **SETTINGS,
-            **(multilabel if kind["kind"] == "multilabel" else {}),
             "task": {**({"labels": given} if given else {}), **kind},
             **sections,
         }
