@@ -21,9 +21,9 @@ pytestmark = [
 CONTENTS = ("What is 47 + 85?", "Is 17 + 25 = 43?", "Which labels fit 42?", "Work out 47 + 85 + 36.", "What is 4 + 3?")
 QUESTION, *OTHERS = [[{"role": "user", "content": content}] for content in CONTENTS]
 GREEDY = Asking(max_tokens=80, logprobs=True, top_logprobs=3)
-SAMPLED = Asking(max_tokens=12, n=4, temperature=1.0, seed=7, logprobs=True)
+SAMPLED = Asking(max_tokens=12, n=4, temperature=2.0, seed=7, logprobs=True)
 
-LONG = Asking(max_tokens=480, n=2, temperature=2.0, seed=0, logprobs=True)
+LONG = Asking(max_tokens=480, n=2, only=("1" * 400,))
 
 
 @pytest.fixture(scope="module")
