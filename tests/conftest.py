@@ -90,5 +90,38 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of the small language model; where it was not trained, one of its shape that knows nothing."""
+    trained = ROOT / "deploy/models/sums"
+    if (trained / "config.json").exists():
+        return str(trained)
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from deploy.models.sums.tokens import trained_tokenizer
+
+    folder = tmp_path_factory.mktemp("sums")
+    tokenizer = trained_tokenizer(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.2,  # else every token is as probable as any other
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
 def digit_rows(digits: Path, part: str = "test") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (digits / f"{part}.jsonl").read_text().splitlines()]

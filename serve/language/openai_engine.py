@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,14 +65,12 @@ class OpenAIEngine:
         body = await self._body(messages, asking)
         replies: list[Generation] = []
         if asking.n > 1 and self._takes_n:
-            try:
+            with contextlib.suppress(_Refused):  # if it was not for their number, it is refused again
                 replies = self._read(await self._ask({**body, "n": asking.n}), asking)[: asking.n]
-            except _Refused:
-                self._takes_n = False
-            if len(replies) < asking.n:
-                self._takes_n = False
         missing = range(len(replies), asking.n)
         singles = await _all(self._ask({**body, **_seeded(asking, index)}) for index in missing)
+        if asking.n > 1 and singles:
+            self._takes_n = False
         return [*replies, *(self._read(single, asking)[0] for single in singles)]
 
     async def label_logprobs(
@@ -95,9 +94,10 @@ class OpenAIEngine:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
         heard = _Heard()
         parts = Parts()
-        async with self._slots:
-            with self._clear_errors():
-                chunks = await self._client.chat.completions.create(**body)
+        with self._clear_errors():
+            async with self._slots:
+                async with asyncio.timeout(self._host.timeout_seconds):
+                    chunks = await self._client.chat.completions.create(**body)
                 try:
                     async for chunk in chunks:
                         text, reasoning = heard.add(chunk)
@@ -162,8 +162,8 @@ class OpenAIEngine:
         return self._is_vllm
 
     async def _ask(self, body: dict[str, Any]) -> Any:
-        async with self._slots:
-            with self._clear_errors():
+        with self._clear_errors():
+            async with asyncio.timeout(self._host.timeout_seconds), self._slots:  # retries included
                 return await self._client.chat.completions.create(**body)
 
     @contextlib.contextmanager
@@ -171,7 +171,7 @@ class OpenAIEngine:
         where = self._host.base_url
         try:
             yield
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             raise EngineFailed(f"{where} gave no reply within {self._host.timeout_seconds:g} s") from None
         except openai.APIConnectionError as error:
             raise EngineFailed(f"{where} cannot be reached: {first_line(error.__cause__ or error)}") from None
@@ -395,7 +395,13 @@ def _key(host: OpenAIHost) -> str:
     key = os.environ.get(host.api_key_env)
     if key:
         return key
-    name = urlsplit(host.base_url).hostname or ""
-    if name == "localhost" or name == "::1" or name.startswith("127."):
+    if _is_here(urlsplit(host.base_url).hostname or ""):
         return "none"
     raise CannotGive(f"{host.base_url} needs a key, and the environment has no {host.api_key_env}")
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

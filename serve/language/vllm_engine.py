@@ -132,7 +132,7 @@ class VllmEngine:
             await self._engine.check_health()
 
     async def close(self) -> None:
-        self._engine.shutdown()
+        await asyncio.to_thread(self._engine.shutdown)
 
     async def _ask(self, ids: list[int], sampling: Any) -> Any:
         """What comes of a request in the end. Cancelling the task that waits for it stops the request."""
@@ -282,6 +282,7 @@ def _set_environment(host: VllmHost) -> bool:
         settings |= {
             "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one child for the engine, and none for its workers
             "OMP_NUM_THREADS": str(max(1, int(host.cpus))),
         }
         if host.engine.get("enforce_eager", True):
