@@ -82,12 +82,13 @@ class Row:
         return shares
 
     def by_samples(self, width: int) -> Array:
-        """[C]: how often each label was replied; a reply that could not be read speaks for all of them alike."""
-        options = list(self.options or ())
-        shares = np.zeros(width)
-        for said in self.samples:
-            shares[options if said is None else [said]] += 1 / len(options) if said is None else 1  # type: ignore[index]
-        return shares / len(self.samples) if self.samples else np.full(width, np.nan)
+        """[C]: how often each label was replied, among the samples that could be read; NaN where there are none."""
+        return self.passes(width).sum(axis=0) / n if (n := self.n_read) else np.full(width, np.nan)
+
+    @property
+    def n_read(self) -> int:
+        """Samples that could be read."""
+        return sum(said is not None for said in self.samples)
 
     def passes(self, width: int) -> Array:
         """[M, C]: 1 for what each sample was read as, zeros for one that could not be read."""
