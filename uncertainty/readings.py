@@ -76,11 +76,11 @@ def shares(output: Output) -> Array:
 
 
 def sample_probabilities(replies: Replies, n_labels: int) -> Array:
-    """[C], the frequencies of labels that exclude each other among a row's samples; NaN without samples.
+    """[C], the frequencies of labels that exclude each other among a row's samples; NaN where none could be read.
 
     One that could not be read speaks for all that was on offer alike. The order of samples changes no digit.
     """
-    if not replies.samples:
+    if all(said is None for said in replies.samples):
         return np.full(n_labels, np.nan)
     counts = _counts(replies.samples, n_labels)
     unread = sum(said is None for said in replies.samples)

@@ -69,7 +69,7 @@ class LanguageModel:
         self._prompts = Prompts(model)
         self._form = form_of(model, self._prompts)
         few_shot = model.prompt.few_shot
-        self._few_shot = few_shot_from(few_shot, self._form.spec, reviewed) if few_shot else None
+        self._few_shot = few_shot_from(few_shot, self._form, reviewed) if few_shot else None
         self._check_settings()
 
     @property
@@ -177,7 +177,8 @@ class LanguageModel:
         row.read = await self._read(row, row.first, asked)
         row.stated = row.read.stated
         if row.read.said is None and self._prompt.probabilities == "reply":
-            row.failed = row.read.why
+            cut_off = row.first.finish_reason == "length"
+            row.failed = f"{row.read.why}; it was cut off at `host.max_tokens`" if cut_off else row.read.why
 
     async def _read(self, row: Row, reply: Generation, asked: Asked) -> Read:
         read = self._form.read(reply, asked)
@@ -228,12 +229,12 @@ class LanguageModel:
             row.rating = None
 
     async def _label_logprobs(self, row: Row, asked: Asked) -> None:
-        began = self._clock()
         first_token = self._prompt.probabilities == "first_token"
-        logprobs, prompt_tokens = await self._engine.label_logprobs(
-            asked.messages, asked.texts, first_token=first_token
-        )
-        row.ledger.add(asked.messages, prompt_tokens=prompt_tokens, completion_tokens=0, seconds=self._clock() - began)
+        with row.ledger.request(self._clock):
+            logprobs, prompt_tokens = await self._engine.label_logprobs(
+                asked.messages, asked.texts, first_token=first_token
+            )
+        row.ledger.add(asked.messages, prompt_tokens=prompt_tokens)
         if np.isnan(logprobs).any() or not np.isfinite(logprobs).any():
             row.failed = "the model gave no label a probability"
         row.label_logprobs = logprobs
@@ -248,7 +249,7 @@ class LanguageModel:
         wants = np.full(len(rows), self._prompt.probabilities == "samples")
         while True:
             if not wants.any():
-                wants = more(self._output(rows, wanted))
+                wants = more(self._output(rows, wanted, so_far=True))
             live = [
                 row
                 for row, wish in zip(rows, wants, strict=True)
@@ -314,30 +315,36 @@ class LanguageModel:
         return await self._generate(row, messages, Asking(max_tokens=self._max_tokens))
 
     async def _generate(self, row: Row, messages: Sequence[Message], asking: Asking) -> list[Generation]:
-        began = self._clock()
-        replies = await self._engine.generate(messages, asking)
+        with row.ledger.request(self._clock):
+            replies = await self._engine.generate(messages, asking)
         if len(replies) != asking.n:
             raise EngineFailed(f"it gave {len(replies)} replies where {asking.n} were asked for")
         row.ledger.add(
             messages,
             prompt_tokens=max(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),
-            seconds=self._clock() - began,
         )
         return replies
 
-    def _output(self, rows: Sequence[Row], wanted: _Wanted) -> Output:
+    def _output(self, rows: Sequence[Row], wanted: _Wanted, *, so_far: bool = False) -> Output:
+        """`so_far`: with the replies in any case, and without giving up a row of which more may be read."""
         width = len(self._task.labels)
         probabilities = np.array([self._probabilities(row, width) for row in rows])
         unreadable = np.full(len(rows), None, dtype=object)
-        unreadable[:] = [row.failed for row in rows]
+        unreadable[:] = [row.failed if so_far else self._why(row) for row in rows]
         return Output(
             logits=self._logits(probabilities),
             probabilities=probabilities,
             mc_probabilities=self._passes(rows, width) if "mc_probabilities" in wanted.needs else None,
-            replies=as_column([row.replies for row in rows]) if wanted.needs & OF_REPLIES else None,
+            replies=as_column([row.replies for row in rows]) if so_far or wanted.needs & OF_REPLIES else None,
             unreadable=unreadable,
         )
+
+    def _why(self, row: Row) -> str | None:
+        """Why a row cannot be read; None where it can."""
+        if row.failed is None and self._prompt.probabilities == "samples" and not row.n_read:
+            return "none of the sampled replies could be read"
+        return row.failed
 
     def _probabilities(self, row: Row, width: int) -> Array:
         if row.failed is not None:

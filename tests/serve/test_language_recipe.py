@@ -99,7 +99,7 @@ STOP = {"min": 3, "max": 20, "stop": "decision"}
         ("multiclass", ["margn"], {"host": "classifier"}, "'margn' is not one of: softmax_response"),
         ("multiclass", ["softmax_response"], {}, "looks at probabilities, which are 1 and 0 here; set `prompt:"),
         ("multilabel", ["binary_entropy"], {}, "looks at probabilities, which are 1 and 0 here"),
-        ("generate", ["entropy"], {"prompt": BY_TOKEN}, "use a score of the reply, such as g_nll"),
+        ("generate", ["entropy"], {"prompt": BY_TOKEN}, "first_token is for tasks with one right label"),
         ("multiclass", ["mahalanobis"], {"prompt": BY_TOKEN}, "a language model gives none"),
         ("generate", ["mc_entropy"], {}, "counts labels, and a text has none"),
         ("multilabel", ["mc_entropy"], {}, "is not defined for a multilabel task"),
