@@ -24,7 +24,7 @@ from serve.road import Asked, HostClient, ModelNotReady, Road, Row
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws, limit
-from traffic.record import Entry, KeyUse, Outcome, Record, ShadowDecision
+from traffic.record import Cost, Entry, KeyUse, Outcome, Record, ShadowDecision
 
 COMMIT_SIZE = 1024
 
@@ -237,9 +237,9 @@ class Handler:
         action = decided.actions[i] if decided and not row.why_none else otherwise
         first = row.before[0] if row.before else row
         timings = {"queued": round(first.queued_milliseconds, 3)}
-        asked = [one.share for one in (*row.before, row) if one.share]
+        asked = [(one, one.share) for one in (*row.before, row) if one.share]
         if asked:
-            timings["model"] = round(sum(share.decided.model_milliseconds for share in asked), 3)
+            timings["model"] = round(sum(share.decided.model_milliseconds for _, share in asked), 3)
         if first.share and first.share.shadow:
             timings["shadow"] = round(first.share.shadow_milliseconds, 3)
         return Record(
@@ -260,6 +260,8 @@ class Handler:
             label_probability=1.0 if action == Action.REVIEW else spot_check,
             timings=timings,
             steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,
+            cost=_cost_of_all([share.decided.costs[one.index] for one, share in asked]),
+            reply=decided.replies[i] if decided else None,
         )
 
 
@@ -278,10 +280,24 @@ def _steps(model: str, row: Row) -> list[dict[str, Any]]:
                 "action": decided.actions[i],
                 "reason": decided.reasons[i],
                 "scores": {name: values[i] for name, values in decided.scores.items()},
+                "cost": decided.costs[i],
             }
         )
         model = decided.asks_next
     return steps
+
+
+def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
+    """Of every step of a cascade that a language model took."""
+    known = [cost for cost in costs if cost]
+    if not known:
+        return None
+    return Cost(
+        prompt_tokens=sum(cost["prompt_tokens"] for cost in known),
+        completion_tokens=sum(cost["completion_tokens"] for cost in known),
+        calls=sum(cost["calls"] for cost in known),
+        seconds=round(sum(cost["seconds"] for cost in known), 6),
+    )
 
 
 def _shadow(row: Row) -> ShadowDecision | None:
