@@ -154,19 +154,21 @@ def _costs(output: Output) -> list[Cost | None]:
             calls=replies.usage.calls,
             seconds=round(replies.usage.seconds, 6),
         )
-        if replies is not None and replies.usage.calls
+        if replies.usage.calls
         else None
         for replies in output.replies
     ]
 
 
 def _replies(output: Output) -> list[Reply | None]:
-    """Empty texts as well: an empty reply is one."""
+    """None where the model was not heard of."""
     if output.replies is None:
         return [None] * len(output)
     return [
-        None if replies is None else Reply(text=replies.first.text, finish_reason=replies.first.finish_reason)
-        for replies in output.replies
+        None
+        if why and not replies.first.text
+        else Reply(text=replies.first.text, finish_reason=replies.first.finish_reason)
+        for replies, why in zip(output.replies, output.why_unusable(), strict=True)
     ]
 
 

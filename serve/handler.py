@@ -99,6 +99,10 @@ class Handler:
             raise committed
         return Said(request=asked, held=held, committed=_still_kept(committed))
 
+    async def close(self) -> None:
+        """Let go of what requests have left open."""
+        await self._proxy.close()
+
     def talking_models(self) -> list[str]:
         """Names of the models that `converse` takes."""
         return [name for name, road in self._roads.items() if road.config.task.writes]

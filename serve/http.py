@@ -1,6 +1,8 @@
 """The gateway's HTTP: routes, status codes, the OpenAPI document. Everything else is the handler's."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -39,7 +41,15 @@ IdempotencyKey = Annotated[
 
 def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
     """The gateway as an ASGI application."""
-    app: FastAPI = FastAPIOffline(title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await handler.close()
+
+    app: FastAPI = FastAPIOffline(
+        title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None, lifespan=lifespan
+    )
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
     app.add_exception_handler(RequestValidationError, _as_invalid_request)

@@ -46,6 +46,12 @@ class Proxy:
             raise InvalidRequest("n: a stream is one reply; ask for n = 1, or without `stream`")
         return PassedThrough(status=200, headers=EVENTS, body=_streamed(name, client, request, _asking(request, host)))
 
+    async def close(self) -> None:
+        """Let go of the connections that are open."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
     async def _forward(self, host: OpenAIHost, body: bytes, content: Mapping[str, Any]) -> PassedThrough:
         """Nothing is changed but the name of the model, which the endpoint may know by another one."""
         if content["model"] != host.model:
