@@ -30,8 +30,8 @@ COST = {"prompt_tokens": 12, "completion_tokens": 30, "calls": 2, "seconds": 0.2
 MODEL = {
     "task": {"kind": "generate"},
     "host": {"kind": "transformers", "checkpoint": "nowhere", "max_tokens": 64, "timeout_seconds": 5},
-    "scores": ["entropy"],
-    "confidence": {"score": "entropy"},
+    "scores": ["improbability"],
+    "confidence": {"score": "improbability"},
     "policy": {"kind": "threshold", "limit": 0.3},
     "chat": {"refusal": "A person will answer.", "abstention": "I would rather not say."},
 }
@@ -54,7 +54,7 @@ def share_of(text):
             top_probabilities=[[1.0, 0.0]],
             label_confidences=[None],
             prediction_sets=[["right"] if action == "answer" else ["right", "wrong"]],
-            scores={"entropy": [0.125]},
+            scores={"improbability": [0.125]},
             confidence=[0.9375 if action == "answer" else 0.5],
             actions=[action],
             reasons=[f"because of {action}"],
@@ -207,7 +207,7 @@ def test_an_answer_comes_with_its_decision(client, host, database):
         "action": "answer",
         "abstained": False,
         "confidence": 0.9375,
-        "scores": {"entropy": 0.125},
+        "scores": {"improbability": 0.125},
         "set": ["right"],
         "reason": "because of answer",
         "id": str(record.id),

@@ -154,8 +154,8 @@ def held(database, **changes):
 @pytest.fixture
 def talk(quickstart, database):
     """Open the pages of a service with models that write and choose, as Ada."""
-    same = {"host": {"kind": "transformers", "checkpoint": "nowhere"}, "scores": ["entropy"]}
-    same |= {"confidence": {"score": "entropy"}, "policy": {"kind": "threshold", "limit": 0.3}}
+    same = {"host": {"kind": "transformers", "checkpoint": "nowhere"}, "scores": ["improbability"]}
+    same |= {"confidence": {"score": "improbability"}, "policy": {"kind": "threshold", "limit": 0.3}}
     models = {"talker": {**same, "task": {"kind": "generate"}}, "letters": {**same, "task": {"kind": "choice"}}}
     client = TestClient(console_app(Config.model_validate({"models": models}), database), root_path="/review")
     client.post("/review/hello", data={"name": "Ada"})

@@ -61,7 +61,8 @@ def test_a_reply_becomes_probabilities(task, value, reply, said, probabilities):
 def test_what_is_not_asked_for_is_not_told():
     engine = ScriptedEngine("yes")
     output = run(config("binary"), engine, ["a text"], {"probabilities"})
-    assert output.replies is None
+    assert output.replies[0].usage.calls == 1  # what it cost is always known
+    assert output.only(frozenset({"probabilities"})).replies is None
     assert output.mc_probabilities is None
     assert engine.calls == 1
     assert not engine.asked[0][1].logprobs
