@@ -9,16 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import jsonschema
 import openai
 import pytest
 import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibration_store.store import ArtifactNotFound
 from review import queue
+from serve import chat, wire
+from serve.chat_errors import problem_of
 from serve.config import Config
 from serve.decided import Decided, Share
 from serve.http import gateway_app
-from serve.inputs import InputSpec
+from serve.inputs import InputSpec, InvalidRequest
 from serve.language.engine import EngineFailed, Piece
 from serve.road import HostState
 from tests.serve.conftest import make_handler
@@ -416,6 +421,56 @@ def test_other_refusals(client, url):
     for body in (b"{", b"[]", b'{"messages": []}'):
         told = httpx.post(f"{url}/v1/chat/completions", content=body)
         assert (told.status_code, set(told.json()["error"])) == (400, {"message", "type", "param", "code"})
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+message = st.fixed_dictionaries({"role": st.just("user") | anything, "content": anything}) | anything
+nearly_right = st.fixed_dictionaries(
+    {"model": st.just("talker"), "messages": st.lists(message, max_size=2) | anything},
+    optional=dict.fromkeys((*chat.ONLY, *chat.WITHOUT_EFFECT, "stream", "stream_options", "max_tokens"), anything),
+)
+
+
+@given(nearly_right | anything)
+def test_whatever_is_asked_is_read_or_refused(content):
+    try:
+        read = chat.read_json(json.dumps(content).encode())
+        chat.read_plain_request(read)
+        chat.read_request(read).check_limits(64)
+    except (InvalidRequest, wire.MalformedBody) as error:
+        status, problem = problem_of(error)
+        assert status == 400
+        assert problem["error"]["message"]
+
+
+def test_the_document_tells_the_truth_about_the_door(client, url):
+    document = httpx.get(f"{url}/openapi.json").json()
+
+    def check(content, path, method, status):
+        schema = document["paths"][path][method]["responses"][str(status)]["content"]["application/json"]["schema"]
+        jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(content)
+
+    def answered(text, **more):
+        body = {"model": "talker", "messages": [{"role": "user", "content": text}], **more}
+        return httpx.post(f"{url}/v1/chat/completions", json=body)
+
+    for text in ("one", "doubt it", "break"):
+        check(answered(text).json(), "/v1/chat/completions", "post", 200)
+    check(answered("one", temperature=1).json(), "/v1/chat/completions", "post", 400)
+    check(httpx.get(f"{url}/v1/models").json(), "/v1/models", "get", 200)
+    check(httpx.get(f"{url}/v1/models/talker").json(), "/v1/models/{model}", "get", 200)
+    check(httpx.get(f"{url}/v1/models/nobody").json(), "/v1/models/{model}", "get", 404)
+    request = jsonschema.Draft202012Validator(
+        {"$ref": "#/components/schemas/ChatRequest", "components": document["components"]}
+    )
+    parts = [{"type": "text", "text": "one"}]
+    assert request.is_valid({"model": "talker", "messages": [{"role": "user", "content": parts}], "stream": True})
+    assert not request.is_valid({"model": "talker", "messages": [{"role": "user", "content": [{"type": "audio"}]}]})
+    assert not request.is_valid({"model": "talker", "messages": []})
 
 
 def test_a_reply_may_go_back_as_it_came(client, host):
