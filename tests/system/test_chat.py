@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -17,7 +18,7 @@ from tests.system.conftest import Service
 
 pytestmark = pytest.mark.slow
 
-ROWS = 300
+ROWS = 200
 
 SUMS = {
     "task": {"kind": "generate", "match": "number"},
@@ -36,7 +37,7 @@ SUMS = {
 
 
 @pytest.fixture(scope="module")
-def sums(tmp_path_factory) -> list[dict[str, str]]:
+def sums(tmp_path_factory) -> list[dict[str, Any]]:
     """Sums that the model has not seen, with their results."""
     folder = tmp_path_factory.mktemp("sums")
     subprocess.run([sys.executable, "-m", "deploy.models.sums.parts", folder], check=True, cwd=ROOT)
@@ -44,7 +45,7 @@ def sums(tmp_path_factory) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def talking(digits: Path, sums: list[dict[str, str]]) -> Iterator[Service]:
+def talking(digits: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
     service = Service(digits)
     data = service.folder / "sums.jsonl"
     data.write_text("\n".join(map(json.dumps, sums[:ROWS])))
@@ -59,7 +60,7 @@ def talking(digits: Path, sums: list[dict[str, str]]) -> Iterator[Service]:
     }
     (service.folder / "demur.yaml").write_text(yaml.safe_dump(content))
     try:
-        service.start()
+        service.start(patience=400)  # it fits two models first
         yield service
     finally:
         service.remove()
@@ -71,8 +72,8 @@ def client(talking: Service) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def ask(client: openai.OpenAI, model: str, row: dict[str, str], **more):
-    return client.chat.completions.create(model=model, messages=[{"role": "user", "content": row["input"]}], **more)
+def ask(client: openai.OpenAI, model: str, row: dict[str, Any], **more):
+    return client.chat.completions.create(model=model, messages=row["input"]["messages"], **more)
 
 
 def test_sure_sums_are_answered_and_doubtful_ones_refused(client, talking, sums):
