@@ -160,6 +160,7 @@ def url(host, database):
     config = configured(
         hasty=TENTATIVE,
         slow={**TENTATIVE, "host": {**MODEL["host"], "timeout_seconds": 0.3}},
+        full={**TENTATIVE, "host": {**MODEL["host"], "batch": {"max_queued": 1}}},
         plain={"chat": {"proxy": True}},
         letters={"task": {"kind": "choice"}},
     )
@@ -372,6 +373,16 @@ def test_a_record_that_cannot_be_written_ends_a_tentative_stream_in_an_error(cli
         list(chunks)
 
 
+def test_no_more_streams_are_open_than_may_wait(client, host, database):
+    first = ask(client, "one wait two", "full", stream=True)
+    with pytest.raises(openai.InternalServerError, match="1 streams of model full are open; try again"):
+        ask(client, "three", "full", stream=True)
+    host.go_on.set()
+    assert list(first)[-1].demur["action"] == "answer"
+    assert list(ask(client, "three", "full", stream=True))[-1].demur["action"] == "answer"
+    assert len(on_record(database)) == 2
+
+
 REFUSED = {
     "temperature": ({"temperature": 0.7}, "temperature", "only 0 is taken"),
     "temperature that is not a number": ({"temperature": False}, "temperature", "only 0 is taken"),
@@ -528,7 +539,7 @@ def test_groups_are_taken_beside_openais_keys(client, database):
 
 
 def test_models_that_can_be_talked_to_are_listed(client):
-    assert [model.id for model in client.models.list()] == ["talker", "hasty", "slow", "plain"]
+    assert [model.id for model in client.models.list()] == ["talker", "hasty", "slow", "full", "plain"]
     assert client.models.retrieve("talker").owned_by == "demur"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("letters")
