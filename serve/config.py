@@ -86,6 +86,12 @@ class ModelConfig(Section):
     artifact of this model then decides for both."""
 
     @model_validator(mode="after")
+    def one_model_streams(self) -> "ModelConfig":
+        if self.chat.stream == "tentative" and self.escalate_to:
+            raise ValueError("chat.stream: what one model streams cannot become another's answer; write `hold`")
+        return self
+
+    @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
         check_task_settings(self)
         _ = self.recipe

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.judgement import Judgement
-from traffic.record import Answer
+from traffic.record import Answer, Cost, Reply
 from uncertainty.checks import Array, Mask
 from uncertainty.output import Output
 from uncertainty.top_k import top_labels
@@ -31,6 +31,12 @@ class Decided:
     reasons: list[str]
     model_milliseconds: float
     """Time in the model and in the selectors of whoever decided, for the whole batch."""
+
+    costs: list[Cost | None]
+    """None where no language model replied."""
+
+    replies: list[Reply | None]
+    """What was written, where the task is to write; else None."""
 
     asks_next: str = ""
     """In a cascade, the model that is asked about rows that are escalated."""
@@ -68,6 +74,7 @@ def as_columns(
     judgement: Judgement,
     *,
     exclusive: bool,
+    writes: bool = False,
     model_milliseconds: float,
     asks_next: str = "",
 ) -> Decided:
@@ -92,6 +99,8 @@ def as_columns(
         actions=[action.value for action in judgement.decisions.actions],
         reasons=list(judgement.decisions.reasons),
         model_milliseconds=model_milliseconds,
+        costs=_costs(output),
+        replies=_replies(output) if writes else [None] * len(known),
         asks_next=asks_next,
     )
 
@@ -133,6 +142,34 @@ def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) 
             index = index[np.argsort(-order[row, index], kind="stable")]
         sets.append([labels[i] for i in index.tolist()])
     return sets
+
+
+def _costs(output: Output) -> list[Cost | None]:
+    if output.replies is None:
+        return [None] * len(output)
+    return [
+        Cost(
+            prompt_tokens=replies.usage.prompt_tokens,
+            completion_tokens=replies.usage.completion_tokens,
+            calls=replies.usage.calls,
+            seconds=round(replies.usage.seconds, 6),
+        )
+        if replies.usage.calls
+        else None
+        for replies in output.replies
+    ]
+
+
+def _replies(output: Output) -> list[Reply | None]:
+    """None where the model was not heard of."""
+    if output.replies is None:
+        return [None] * len(output)
+    return [
+        None
+        if why and not replies.first.text
+        else Reply(text=replies.first.text, finish_reason=replies.first.finish_reason)
+        for replies, why in zip(output.replies, output.why_unusable(), strict=True)
+    ]
 
 
 def _or_none(values: Array) -> list[float | None]:

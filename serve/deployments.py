@@ -5,8 +5,9 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from fastapi import FastAPI
 from ray import serve as ray_serve
 from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError
-from ray.serve.handle import DeploymentHandle
+from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 from uuid_utils.compat import uuid7
 
 from calibration_store.artifact import ArtifactRefused
@@ -29,8 +30,10 @@ from serve.decided import Decided, Share
 from serve.handler import Handler
 from serve.inputs import ModelInput
 from serve.journal import open_database
+from serve.language.engine import Asking, EngineFailed, Message, Piece
 from serve.road import HostState, ModelNotReady, Step
 from traffic.log import draw_key
+from uncertainty.generation import Generation
 
 log = logging.getLogger("demur.deployments")
 
@@ -47,6 +50,13 @@ FORGET_SECONDS = 3600.0
 @dataclass(frozen=True)
 class NoArtifact:
     """What a host replies instead of decisions while it has no artifact."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a host replies where its engine failed to pass something through."""
 
     why: str
 
@@ -127,12 +137,37 @@ class LanguageModelHost:
         except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable) as error:
             return NoArtifact(str(error))
 
+    async def stream(
+        self, value: ModelInput, group: str | None, draw: int
+    ) -> AsyncGenerator[str | Share | NoArtifact, None]:
+        try:
+            async with aclosing(self._model.stream(value, group, draw)) as items:
+                async for item in items:
+                    yield item
+        except ArtifactNotFound as error:
+            yield NoArtifact(str(error))
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation] | Failed:
+        try:
+            return await self._model.complete(messages, asking)
+        except EngineFailed as error:
+            return Failed(str(error))
+
+    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece | Failed, None]:
+        try:
+            async with aclosing(self._model.pieces(messages, asking)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except EngineFailed as error:
+            yield Failed(str(error))
+
 
 class RayHostClient:
     """A model host behind a Ray Serve handle."""
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
+        self._streams = handle.options(stream=True)
 
     async def state(self) -> HostState:
         try:
@@ -160,6 +195,43 @@ class RayHostClient:
         if isinstance(decided, NoArtifact):
             raise ArtifactNotFound(decided.why)
         return decided
+
+    async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+        async with aclosing(_until_left(self._streams.stream.remote(value, group, draw))) as items:
+            async for item in items:
+                if isinstance(item, NoArtifact):
+                    raise ArtifactNotFound(item.why)
+                yield item
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        try:
+            generations: list[Generation] | Failed = await self._handle.complete.remote(messages, asking)
+        except BackPressureError as error:
+            raise Overloaded("the model's host is full; try again a little later") from error
+        if isinstance(generations, Failed):
+            raise EngineFailed(generations.why)
+        return generations
+
+    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
+        async with aclosing(_until_left(self._streams.pieces.remote(messages, asking))) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Failed):
+                    raise EngineFailed(piece.why)
+                yield piece
+
+
+async def _until_left(response: DeploymentResponseGenerator) -> AsyncGenerator[Any, None]:
+    """What a replica yields. When nobody wants more of it, the replica is told to stop."""
+    ended = False
+    try:
+        async for item in response:
+            yield item
+        ended = True
+    except BackPressureError as error:
+        raise Overloaded("the model's host is full; try again a little later") from error
+    finally:
+        if not ended:
+            response.cancel()
 
 
 @ray_serve.ingress()

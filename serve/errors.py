@@ -3,10 +3,10 @@
 from calibration_store.store import ArtifactNotFound
 from review.queue import ClaimLost, ItemNotFound
 from serve.batching import Overloaded
-from serve.handler import UnknownModel
 from serve.inputs import InvalidRequest, TooLarge
 from serve.journal import Unwritable
-from serve.road import ModelNotReady
+from serve.language.engine import EngineFailed
+from serve.road import ModelNotReady, UnknownModel
 from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound
@@ -24,6 +24,7 @@ STATUS: dict[type[Exception], int] = {
     Overloaded: 503,
     ArtifactNotFound: 503,
     ModelNotReady: 503,
+    EngineFailed: 503,
     DatabaseUnavailable: 503,
 }
 

@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,23 +16,23 @@ from uuid import UUID
 from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
 from review import queue
-from serve import journal, wire
+from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
 from serve.config import Config
+from serve.conversation import BeingSaid, PassedThrough, Said
+from serve.entries import entry_of
+from serve.host_config import ClassifierHost
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
 from serve.journal import Committed
-from serve.road import Asked, HostClient, ModelNotReady, Road, Row
+from serve.proxy import Proxy
+from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws, limit
-from traffic.record import Entry, KeyUse, Outcome, Record, ShadowDecision
+from traffic.record import Entry, KeyUse, Outcome
 
 COMMIT_SIZE = 1024
-
-
-class UnknownModel(LookupError):
-    """No model of this name is served."""
 
 
 class Handler:
@@ -57,6 +59,7 @@ class Handler:
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
         self._spot_checks = Draws(draw_key, "spot-check")
+        self._proxy = Proxy()
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
         self._commits: GreedyBatcher[Entry, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
@@ -72,6 +75,37 @@ class Handler:
         if isinstance(result, Exception):
             raise result
         return result
+
+    async def converse(self, body: bytes, key: str | None) -> Said | BeingSaid | PassedThrough:
+        """Serve one chat completion. What is `Said` is on disk."""
+        content = chat.read_json(body)
+        road = self._road(content["model"])
+        config, host = road.config, road.config.host
+        chat.check_writes(road.name, config)
+        assert not isinstance(host, ClassifierHost)  # one cannot write
+        if config.chat.proxy:
+            return await self._proxy.pass_on(road.name, host, road.host, body, content)
+        asked = chat.read_request(content)
+        asked.check_limits(host.max_tokens)
+        held = chat.Held.of(config)
+        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group)
+        use = _key_use(key, lambda: ["chat", request.model_dump()])
+        if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
+            return Said(request=asked, held=held, committed=_still_kept(stored[0]))
+        if asked.stream and config.chat.stream == "tentative":
+            return await self._converse_tentatively(asked, held, request, road, use)
+        committed = (await self._serve([request], [use]))[0]
+        if isinstance(committed, Exception):
+            raise committed
+        return Said(request=asked, held=held, committed=_still_kept(committed))
+
+    async def close(self) -> None:
+        """Let go of what requests have left open."""
+        await self._proxy.close()
+
+    def talking_models(self) -> list[str]:
+        """Names of the models that `converse` takes."""
+        return [name for name, road in self._roads.items() if road.config.task.writes]
 
     async def predict_batch(self, body: bytes, key: str | None) -> list[Committed | Exception]:
         """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
@@ -198,6 +232,31 @@ class Handler:
         await asyncio.gather(*(decide_and_commit(model, members) for model, members in by_model.items()))
         return [result for result in results if result is not None]
 
+    async def _converse_tentatively(
+        self, asked: chat.ChatRequest, held: chat.Held, request: wire.PredictRequest, road: Road, use: KeyUse | None
+    ) -> BeingSaid:
+        """Return once the model is being asked; until then it raises as `_serve` does."""
+        record_id, at = self._new_id(), self._clock()
+        value = read_input(request.input, await road.spec(), self._limits)
+        draw = self._canary_draw(record_id, use)
+        items = road.stream(Asked(value, request.group, draw, time.perf_counter()))
+        first = await anext(items)
+
+        async def pieces() -> AsyncGenerator[str | Committed, None]:
+            async with aclosing(items):
+                item = first
+                while isinstance(item, str):
+                    if item:
+                        yield item
+                    item = await anext(items)
+                entry = self._entry(record_id, request, _last_word(item), use)
+                committed = (await self._commits.submit([entry]))[0]
+                if isinstance(committed, Exception):
+                    raise committed
+                yield committed
+
+        return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces())
+
     async def _read_again(
         self, requests: Sequence[wire.PredictRequest], members: Sequence[int], at: int, road: Road
     ) -> ModelInput:
@@ -219,85 +278,32 @@ class Handler:
         return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
     def _entry(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Entry:
-        rate = self._config.models[request.model].spot_check
-        record = self._record(record_id, request, row, rate)
-        not_held = record.action != Action.REVIEW
-        return Entry(
-            record=record,
-            input=request.input,
-            input_expires_at=record.created_at + self._keep_inputs if self._keep_inputs else None,
-            key=use,
-            shadow=_shadow(row),
-            spot_check=not_held and rate > 0 and self._spot_checks.of(str(record_id)) < limit(rate),
-        )
-
-    def _record(self, record_id: UUID, request: wire.PredictRequest, row: Row, spot_check: float) -> Record:
-        decided, i = row.share.decided if row.share else None, row.index
-        otherwise = self._config.models[request.model].recipe.policy.otherwise
-        action = decided.actions[i] if decided and not row.why_none else otherwise
-        first = row.before[0] if row.before else row
-        timings = {"queued": round(first.queued_milliseconds, 3)}
-        asked = [one.share for one in (*row.before, row) if one.share]
-        if asked:
-            timings["model"] = round(sum(share.decided.model_milliseconds for share in asked), 3)
-        if first.share and first.share.shadow:
-            timings["shadow"] = round(first.share.shadow_milliseconds, 3)
-        return Record(
-            id=record_id,
-            created_at=self._clock(),
-            model=request.model,
-            artifact=decided.artifact if decided else None,
-            group=request.group,
-            prediction=decided.predictions[i] if decided else None,
-            top_labels=decided.top_labels[i] if decided else [],
-            top_probabilities=decided.top_probabilities[i] if decided else [],
-            label_confidence=decided.label_confidences[i] if decided else None,
-            prediction_set=decided.prediction_sets[i] if decided else [],
-            scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
-            confidence=decided.confidence[i] if decided else None,
-            action=action,
-            reason=decided.reasons[i] if decided and not row.why_none else row.why_none,
-            label_probability=1.0 if action == Action.REVIEW else spot_check,
-            timings=timings,
-            steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,
+        model = self._config.models[request.model]
+        return entry_of(
+            record_id,
+            request,
+            row,
+            model=model,
+            now=self._clock(),
+            use=use,
+            keep_inputs=self._keep_inputs,
+            drawn=model.spot_check > 0 and self._spot_checks.of(str(record_id)) < limit(model.spot_check),
         )
 
 
-def _steps(model: str, row: Row) -> list[dict[str, Any]]:
-    """What each model of a cascade said, in turn."""
-    steps = []
-    for one in (*row.before, row):
-        if one.share is None:
-            continue
-        decided, i = one.share.decided, one.index
-        steps.append(
-            {
-                "model": model,
-                "prediction": decided.predictions[i],
-                "confidence": decided.confidence[i],
-                "action": decided.actions[i],
-                "reason": decided.reasons[i],
-                "scores": {name: values[i] for name, values in decided.scores.items()},
-            }
-        )
-        model = decided.asks_next
-    return steps
+def _last_word(row: Row) -> Row:
+    """Of a stream: what was streamed is this model's, so nobody else is asked about it."""
+    if row.share and row.share.decided.actions[row.index] == Action.ESCALATE:
+        return replace(row, why_none="another model was to be asked, and a tentative stream has no time for that")
+    return row
 
 
-def _shadow(row: Row) -> ShadowDecision | None:
-    """Of the model that was asked first: a shadow is not followed further."""
-    first = row.before[0] if row.before else row
-    if first.share is None or first.share.shadow is None:
-        return None
-    shadow, i = first.share.shadow, first.index
-    return ShadowDecision(
-        artifact=shadow.artifact,
-        prediction=shadow.predictions[i],
-        confidence=shadow.confidence[i],
-        action=shadow.actions[i],
-        reason=shadow.reasons[i],
-        prediction_set=shadow.prediction_sets[i],
-    )
+def _still_kept(committed: Committed) -> Committed:
+    """Raise `InvalidRequest` where a reply is asked for again whose text had its time."""
+    record = committed.record
+    if record.action == Action.ANSWER and record.reply is None:
+        raise InvalidRequest("Idempotency-Key: the reply that was given under it is no longer kept; use a new key")
+    return committed
 
 
 def _key_use(key: str | None, request: Callable[[], Any]) -> KeyUse | None:

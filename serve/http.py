@@ -1,6 +1,8 @@
 """The gateway's HTTP: routes, status codes, the OpenAPI document. Everything else is the handler's."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,7 +12,8 @@ from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
-from serve import wire
+from serve import chat, wire
+from serve.chat_routes import add_chat_routes
 from serve.errors import RETRY_AFTER_SECONDS, STATUS, problem_json, status_of
 from serve.handler import Handler
 from serve.inputs import InvalidRequest, TooLarge
@@ -38,7 +41,15 @@ IdempotencyKey = Annotated[
 
 def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
     """The gateway as an ASGI application."""
-    app: FastAPI = FastAPIOffline(title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await handler.close()
+
+    app: FastAPI = FastAPIOffline(
+        title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None, lifespan=lifespan
+    )
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
     app.add_exception_handler(RequestValidationError, _as_invalid_request)
@@ -106,6 +117,7 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         health = await handler.health()
         return _json(health, status=200 if health["status"] == "ok" else 503)
 
+    add_chat_routes(app, handler, lambda request: _body(request, max_body_bytes), IdempotencyKey)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -192,8 +204,10 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
-        for body in (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest):
-            schemas[body.__name__] = body.model_json_schema()
+        for body in (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest):
+            described = body.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(described.pop("$defs", {}))
+            schemas[body.__name__] = described
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
         app.openapi_schema = document

@@ -130,7 +130,7 @@ def read_labelled_traffic(
             inputs=[record.input for record in kept],
             labels=[record.outcome for record in kept if record.outcome is not None],
             groups=[record.group for record in kept],
-            said=[record.prediction for record in kept],
+            said=[record.said for record in kept],
         ),
         weights=weights,
         facts={

@@ -102,6 +102,7 @@ class Panel:
                 part,
                 judgement,
                 exclusive=self._task.exclusive,
+                writes=self._task.writes,
                 model_milliseconds=spent,
                 asks_next=artifact.selector.asks_next,
             )
@@ -136,6 +137,7 @@ class Panel:
             output,
             judgement,
             exclusive=self._task.exclusive,
+            writes=self._task.writes,
             model_milliseconds=spent + (time.perf_counter() - started) * 1000,
             asks_next=selector.asks_next,
         )

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,8 +13,14 @@ from serve.batching import GreedyBatcher, Overloaded
 from serve.config import ModelConfig
 from serve.decided import Decided, Share
 from serve.inputs import InputSpec, ModelInput
+from serve.language.engine import Asking, Message, Piece
+from uncertainty.generation import Generation
 
 logger = logging.getLogger("demur.gateway")
+
+
+class UnknownModel(LookupError):
+    """No model of this name is served."""
 
 
 class ModelNotReady(RuntimeError):
@@ -60,6 +67,19 @@ class HostClient(Protocol):
 
     async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
         """Decide what an earlier model of a cascade escalated. Raises as `decide` does."""
+        ...
+
+    def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+        """Language models: yield the reply to one input as it is written, the first piece empty, and last what was
+        decided about it. Closing the generator stops the model. Raises as `decide` does."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        """Language models: what the engine says, passed through. Raises `EngineFailed` or `Overloaded`."""
+        ...
+
+    def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
+        """The same, one reply as it is written."""
         ...
 
 
@@ -112,6 +132,8 @@ class Road:
         self.later = batcher()
         """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
 
+        self._streams: set[asyncio.Task[None]] = set()
+
     async def spec(self) -> InputSpec:
         """What the model takes. Asked of the host once."""
         if self._spec is None:
@@ -120,6 +142,55 @@ class Road:
             except TimeoutError:
                 raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
         return self._spec
+
+    async def stream(self, asked: Asked) -> AsyncGenerator[str | Row, None]:
+        """Yield the reply of a language model as it is written, the first piece empty, and last what was decided.
+
+        What goes wrong in the model is a row without a decision, as in a batch. Closing the generator stops the model.
+        """
+        if len(self._streams) >= self.config.host.batch.max_queued:
+            raise Overloaded(f"{len(self._streams)} streams of model {self.name} are open; try again a little later")
+        said: asyncio.Queue[str | Row | Exception] = asyncio.Queue()
+        listening = asyncio.create_task(
+            self._listen(asked, said)
+        )  # its time does not hang on how fast the caller reads
+        self._streams.add(listening)
+        listening.add_done_callback(self._streams.discard)
+        item: str | Row | Exception = ""
+        try:
+            while not isinstance(item, Row):
+                item = await said.get()
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            if not isinstance(item, Row):
+                listening.cancel()
+
+    async def _listen(self, asked: Asked, said: "asyncio.Queue[str | Row | Exception]") -> None:
+        queued = (time.perf_counter() - asked.at) * 1000
+        seconds = self.config.host.timeout_seconds
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                aclosing(self.host.stream(asked.input, asked.group, asked.draw)) as items,
+            ):
+                async for item in items:
+                    if isinstance(item, Share):
+                        said.put_nowait(Row(item, 0, "", queued))
+                        return
+                    said.put_nowait(item)
+            raise RuntimeError("the stream ended without a decision")
+        except (Overloaded, ArtifactNotFound) as error:
+            said.put_nowait(error)
+            return
+        except TimeoutError:
+            logger.error("model %s: a stream was not at its end in time", self.name)
+            why = f"the model had not finished within {seconds:g} s"
+        except Exception:
+            logger.exception("model %s failed in a stream", self.name)
+            why = "the model failed on this input"
+        said.put_nowait(Row(None, 0, f"{why}, and what is unknown is held", queued))
 
     async def _send(self, asked: list[Asked]) -> list[Row]:
         """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""

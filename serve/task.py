@@ -97,6 +97,11 @@ class TaskConfig(Section):
         return self.kind != "multilabel"
 
     @property
+    def writes(self) -> bool:
+        """Whether the model's answer is a text of its own, of which its one prediction is that it is right."""
+        return self.kind == "generate"
+
+    @property
     def link(self) -> Link:
         return "softmax" if self.exclusive else "sigmoid"
 

@@ -13,10 +13,17 @@ from review.item import ReviewItem
 from serve.inputs import InvalidRequest
 from serve.settings import complaint
 from serve.task import TaskConfig
-from traffic.record import Answer, Outcome, Record
+from traffic.record import Answer, Cost, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A short text without control characters."""
+
+COST: tuple[Literal["prompt_tokens", "completion_tokens", "calls", "seconds"], ...] = (
+    "prompt_tokens",
+    "completion_tokens",
+    "calls",
+    "seconds",
+)
 
 IDEMPOTENCY_KEY = r"^[\x21-\x7e]{1,255}$"
 
@@ -35,7 +42,8 @@ class PredictRequest(Body):
     model: str = Field(description="Name of a model in the configuration.")
     input: Any = Field(
         description="What the task takes: a string for text; for an image, nested numbers in [0, 1] (rows of pixels, or"
-        " rows of pixels of channels) or a `data:image/png;base64,` URL."
+        " rows of pixels of channels) or a `data:image/png;base64,` URL; `question` and `options` for a choice;"
+        " `messages`, each with a `role` and a `content`, or a string, where a text is to be written."
     )
     group: Word | None = Field(
         default=None, description="Your word for where the input comes from. Audits are broken down by it."
@@ -53,7 +61,7 @@ class OutcomeRequest(Body):
 
     label: Word | list[Word] = Field(
         description="The right label, one of the model's; in a multilabel task the list of all that hold. Under a"
-        " label tree those above them need not be named."
+        " label tree those above them need not be named. Of a text that was written, `right` or `wrong`."
     )
     source: Word = Field(
         default="api", description="Where it is known from; `review` is what the reviewers of this service say."
@@ -73,6 +81,15 @@ class ReviewState(BaseModel):
     url: str = Field(description="Where to ask what became of it.")
 
 
+class CostView(BaseModel):
+    """What was spent on language models."""
+
+    prompt_tokens: int = Field(description="Of each prompt once, however many replies to it were sampled.")
+    completion_tokens: int
+    calls: int = Field(description="Requests to the engines.")
+    seconds: float
+
+
 class StepView(BaseModel):
     """What one model of a cascade said."""
 
@@ -84,6 +101,7 @@ class StepView(BaseModel):
     )
     reason: str
     scores: dict[str, float | None]
+    cost: CostView | None
 
 
 class Prediction(BaseModel):
@@ -97,7 +115,8 @@ class Prediction(BaseModel):
     abstained: bool = Field(description="True unless the action is `answer`.")
     prediction: str | list[str] | None = Field(
         description="The most probable label, or in a multilabel task every label that is probable enough; null if the"
-        " model's output was unusable."
+        " model's output was unusable. Where a text is to be written, the text; once it is no longer kept (inputs and"
+        " texts have a time), what was predicted of it: `right`."
     )
     prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first.")
     confidence: float | None = Field(
@@ -114,6 +133,9 @@ class Prediction(BaseModel):
     steps: list[StepView] | None = Field(
         description="Cascades: what each model said that was asked, in turn. The last of them has the last word; null"
         " where there is no cascade."
+    )
+    cost: CostView | None = Field(
+        description="Of every model that was asked, as far as it is known. Null where no language model was."
     )
     review: ReviewState | None = Field(description="Null if it was not held for review.")
 
@@ -228,7 +250,7 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "model": record.model,
         "action": record.action,
         "abstained": record.action != "answer",
-        "prediction": record.prediction,
+        "prediction": record.reply["text"] if record.reply and record.prediction is not None else record.prediction,
         "prediction_set": record.prediction_set,
         "confidence": record.confidence,
         "label_confidence": _label_confidence(record),
@@ -236,7 +258,8 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "reason": record.reason,
         "artifact": record.artifact,
         "group": record.group,
-        "steps": record.steps,
+        "steps": _steps(record),
+        "cost": cost_json(record.cost),
         "review": _review(record, "waiting") if record.action == "review" else None,
     }
 
@@ -253,6 +276,16 @@ def prediction_view_json(record: Record, item: ReviewItem | None, outcomes: Sequ
         "outcome": told[-1] if told else None,
         "outcomes": told,
     }
+
+
+def cost_json(cost: Cost | None) -> dict[str, Any] | None:
+    """`CostView`, its keys always in the same order."""
+    return None if cost is None else {name: cost[name] for name in COST}
+
+
+def _steps(record: Record) -> list[dict[str, Any]] | None:
+    """Records of earlier times know nothing of costs."""
+    return None if record.steps is None else [{**step, "cost": step.get("cost")} for step in record.steps]
 
 
 def _label_confidence(record: Record) -> dict[str, float] | None:

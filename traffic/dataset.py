@@ -195,6 +195,14 @@ class Logged:
     label_probability: float
     """The chance, when it was decided, that its label would be asked for."""
 
+    reply: str | None = None
+    """The text, where the model wrote one: the outcome says whether that is right."""
+
+    @property
+    def said(self) -> Answer | None:
+        """What the outcome is about."""
+        return self.prediction if self.reply is None else self.reply
+
 
 LOGGED = (
     " from records r left join payloads p on p.record_id = r.id left join lateral ("
@@ -235,7 +243,7 @@ def logged_pages(
         with database.transaction() as connection:
             rows = connection.execute(
                 "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
-                '       r."group", r.label_probability'
+                "       r.\"group\", r.label_probability, p.reply ->> 'text'"
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",
@@ -260,6 +268,7 @@ def logged_pages(
                 outcome=row[6],
                 group=row[7],
                 label_probability=row[8],
+                reply=row[9],
             )
             for row in rows
         ]

@@ -12,16 +12,17 @@ from traffic.record import Answer, Entry, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
-    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps"
+    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps, cost"
 )
 
 # A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
 INSERT_RECORD = (
     f"insert into records ({RECORD_COLUMNS})"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
 )
 INSERT_PAYLOAD = (
-    "insert into payloads (record_id, input, expires_at) values (%s, %s, %s) on conflict (record_id) do nothing"
+    "insert into payloads (record_id, input, expires_at, reply) values (%s, %s, %s, %s)"
+    " on conflict (record_id) do nothing"
 )
 INSERT_SHADOW = (
     "insert into shadow_decisions (record_id, artifact, prediction, confidence, action, reason, prediction_set)"
@@ -42,11 +43,15 @@ class RecordNotFound(LookupError):
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write the records, their inputs, and what was decided in the shadow."""
+    """Write the records, their inputs and replies, and what was decided in the shadow."""
     with connection.cursor() as cursor:
         cursor.executemany(INSERT_RECORD, [_row(entry.record) for entry in entries])
         cursor.executemany(
-            INSERT_PAYLOAD, [(entry.record.id, _json(entry.input), entry.input_expires_at) for entry in entries]
+            INSERT_PAYLOAD,
+            [
+                (entry.record.id, _json(entry.input), entry.input_expires_at, _json_or_null(entry.record.reply))
+                for entry in entries
+            ],
         )
         if shadows := [(entry.record.id, entry.shadow) for entry in entries if entry.shadow]:
             cursor.executemany(INSERT_SHADOW, [_shadow_row(record_id, shadow) for record_id, shadow in shadows])
@@ -100,7 +105,7 @@ def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:
         return {}
     with connection.cursor(row_factory=class_row(Record)) as cursor:
         cursor.execute(
-            f"select {RECORD_COLUMNS} from records where id = any(%s)",
+            f"select {RECORD_COLUMNS}, reply from records left join payloads on record_id = id where id = any(%s)",
             (list(ids),),
         )
         return {record.id: record for record in cursor}
@@ -160,7 +165,7 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.model,
         record.artifact,
         record.group,
-        None if record.prediction is None else _json(record.prediction),
+        _json_or_null(record.prediction),
         record.top_labels,
         record.top_probabilities,
         record.label_confidence,
@@ -171,7 +176,8 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.reason,
         record.label_probability,
         _json(record.timings),
-        None if record.steps is None else _json(record.steps),
+        _json_or_null(record.steps),
+        _json_or_null(record.cost),
     )
 
 
@@ -179,12 +185,16 @@ def _shadow_row(record_id: UUID, shadow: ShadowDecision) -> tuple[Any, ...]:
     return (
         record_id,
         shadow.artifact,
-        None if shadow.prediction is None else _json(shadow.prediction),
+        _json_or_null(shadow.prediction),
         shadow.confidence,
         shadow.action,
         shadow.reason,
         shadow.prediction_set,
     )
+
+
+def _json_or_null(value: Any) -> str | None:
+    return None if value is None else _json(value)
 
 
 def _json(value: Any) -> str:

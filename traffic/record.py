@@ -3,11 +3,32 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 Answer = str | list[str]
 """One label; or a list of them, in the order of the task, where labels do not exclude each other."""
+
+
+class Cost(TypedDict):
+    """What was spent on language models to come to a decision."""
+
+    prompt_tokens: int
+    """Of each prompt once, however many replies to it were sampled."""
+
+    completion_tokens: int
+    calls: int
+    """Requests to the engines."""
+
+    seconds: float
+
+
+class Reply(TypedDict):
+    """What a language model wrote."""
+
+    text: str
+    finish_reason: str
+    """`stop`, or `length` where it was cut off."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +43,8 @@ class Record:
     artifact: str | None
     group: str | None
     prediction: Answer | None
+    """Where the model writes a text there is one prediction, that the text is right; `reply` is the text."""
+
     top_labels: list[str]
     top_probabilities: list[float]
     label_confidence: list[float] | None = None
@@ -41,6 +64,12 @@ class Record:
 
     steps: list[dict[str, Any]] | None = None
     """In a cascade, what each model said that was asked, in turn, the last one included; None where there is none."""
+
+    cost: Cost | None = None
+    """As far as it is known; None where no language model was asked, or none replied."""
+
+    reply: Reply | None = None
+    """The text, where the task is to write one. Kept beside the input, and None once the input's time was up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

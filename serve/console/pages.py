@@ -17,6 +17,7 @@ from review.queue import ClaimLost, ItemNotFound
 from serve.config import Config
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
+from serve.task import LETTERS
 from serve.wire import checked_label
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
@@ -25,6 +26,9 @@ from traffic.record import Answer, Record
 PER_PAGE = 50
 MANY_LABELS = 60
 """With more labels than this a case offers the likely ones, and the others by name."""
+
+BRIEF = 80
+"""Characters of a text in the queue."""
 
 COOKIE = "demur-reviewer"
 
@@ -45,6 +49,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     pages.filters["age"] = age
     pages.filters["said"] = said
     pages.filters["in_turn"] = in_turn
+    pages.filters["brief"] = brief
 
     def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         html = pages.get_template(template).render(
@@ -122,6 +127,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
             told = log.outcomes_of(connection, id)
         image = picture(value)
         model = config.models.get(record.model)
+        options = options_of(value)
         return page(
             request,
             "case.html",
@@ -129,9 +135,13 @@ def console_app(config: Config, database: Database) -> FastAPI:
             record=record,
             image=base64.b64encode(image).decode() if image else None,
             text=value if isinstance(value, str) else None,
+            messages=value.get("messages") if isinstance(value, dict) else None,
+            question=value.get("question") if isinstance(value, dict) else None,
+            options=options,
+            writes=model is not None and model.task.writes,
             gone=value is None,
             outcome=told[-1] if told else None,
-            labels=model.task.labels if model else (),
+            labels=model.task.labels[: len(options) or None] if model else (),
             exclusive=model.task.exclusive if model else True,
             tree=model is not None and model.task.tree is not None,
             offered=offered(model.task.labels, record) if model else (),
@@ -197,6 +207,20 @@ def said(answer: Answer | None) -> str:
     if answer is None:
         return "none"
     return answer if isinstance(answer, str) else ", ".join(answer) or "no label"
+
+
+def brief(record: Record) -> str:
+    """The prediction in a line of the queue."""
+    if record.reply is None:
+        return said(record.prediction)
+    text = " ".join(record.reply["text"].split())
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+
+
+def options_of(value: Any) -> list[tuple[str, str]]:
+    """The options of a question, each with its letter; empty for any other input."""
+    options = value.get("options") if isinstance(value, dict) else None
+    return list(zip(LETTERS, options, strict=False)) if isinstance(options, list) else []
 
 
 def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:

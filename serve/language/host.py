@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
@@ -12,13 +12,15 @@ from serve.decided import Decided, Share
 from serve.host_config import ClassifierHost
 from serve.inputs import InputSpec, ModelInput
 from serve.language.budget import more
-from serve.language.engine import Engine
+from serve.language.engine import Asking, Engine, Message, Piece
 from serve.language.engines import started
 from serve.language.few_shot import Reviewed
 from serve.language.model import LanguageModel
+from serve.language.overheard import OverheardEngine, listening
 from serve.lineup import Lineup
 from serve.panel import NOT_FROM_MODEL, Groups, Job, Panel
 from serve.road import HostState, Step
+from uncertainty.generation import Generation
 from uncertainty.output import Need, Output
 
 
@@ -38,8 +40,8 @@ class LanguageHost:
         """`others` are all models that are configured, for those that a cascade asks next; `reviewed` gives what
         reviewers said, for few-shot examples."""
         self._loop = asyncio.get_running_loop()
-        self._engine = engine
-        self._model = LanguageModel(config, engine, reviewed=reviewed)
+        self._engine = OverheardEngine(engine)
+        self._model = LanguageModel(config, self._engine, reviewed=reviewed)
         self._samples = config.samples
         self._panel = Panel(name, config, store, others)
 
@@ -90,6 +92,34 @@ class LanguageHost:
         selector = self._panel.selector_of(artifact)
         output = await self._run(inputs, [selector])
         return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
+
+    async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+        """Yield the reply to one input piece by piece as it is written, and last what was decided about it.
+
+        The first piece is empty: there is an artifact, and the model is being asked. Closing the generator stops the
+        model; then nothing is decided.
+        """
+        _ = self._panel.lineup
+        yield ""
+        heard: asyncio.Queue[str | None] = asyncio.Queue()
+        deciding = asyncio.create_task(self.decide([value], [group], [draw]), context=listening(heard.put_nowait))
+        deciding.add_done_callback(lambda _: heard.put_nowait(None))
+        try:
+            while (piece := await heard.get()) is not None:
+                yield piece
+            (share,) = await deciding
+            yield share
+        finally:
+            deciding.cancel()
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        """What the engine says, and nothing of ours: no prompt, no score, no decision."""
+        return await self._engine.generate(messages, asking)
+
+    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
+        """The same, one reply piece by piece."""
+        async for piece in self._engine.stream(messages, asking):
+            yield piece
 
     async def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
         """Ask for what all of them need; if that fails, for what the artifact in force needs alone."""

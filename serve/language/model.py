@@ -336,7 +336,7 @@ class LanguageModel:
             logits=self._logits(probabilities),
             probabilities=probabilities,
             mc_probabilities=self._passes(rows, width) if "mc_probabilities" in wanted.needs else None,
-            replies=as_column([row.replies for row in rows]) if so_far or wanted.needs & OF_REPLIES else None,
+            replies=as_column([row.replies for row in rows]),  # whoever needs them: they know what it cost
             unreadable=unreadable,
         )
 

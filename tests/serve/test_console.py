@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from review import queue
 from review.item import Kind
+from serve.config import Config
 from serve.console.pages import age, console_app
 from tests.conftest import entry
 from traffic import log
@@ -139,6 +140,66 @@ def test_a_text_is_shown_as_text_and_a_lost_input_is_said(visit, database):
     assert "<pre>five &lt;b&gt;bold&lt;/b&gt; words</pre>" in page
     assert "unknown" in page
     assert "no longer kept" in visit("ada").get(f"/review/cases/{entries[1].record.id}").text
+
+
+def held(database, **changes):
+    """A case in the queue."""
+    one = entry(**changes)
+    with database.transaction() as connection:
+        log.append(connection, [one])
+        queue.enqueue(connection, [one.record])
+    return str(one.record.id)
+
+
+@pytest.fixture
+def talk(quickstart, database):
+    """Open the pages of a service with models that write and choose, as Ada."""
+    same = {"host": {"kind": "transformers", "checkpoint": "nowhere"}, "scores": ["improbability"]}
+    same |= {"confidence": {"score": "improbability"}, "policy": {"kind": "threshold", "limit": 0.3}}
+    models = {"talker": {**same, "task": {"kind": "generate"}}, "letters": {**same, "task": {"kind": "choice"}}}
+    client = TestClient(console_app(Config.model_validate({"models": models}), database), root_path="/review")
+    client.post("/review/hello", data={"name": "Ada"})
+    return client
+
+
+def test_a_conversation_is_shown_with_the_text_to_be_judged(talk, database):
+    messages = [{"role": "system", "content": "Be <b>brief</b>."}, {"role": "user", "content": "And 2 + 2?"}]
+    reply = {"text": "It is <i>5</i>. " + "So " * 50, "finish_reason": "stop"}
+    told = {"model": "talker", "prediction": "right", "prediction_set": ["right"], "reply": reply}
+    case = held(database, input={"messages": messages}, cost={"calls": 7}, **told)
+    assert "It is &lt;i&gt;5&lt;/i&gt;. So" in talk.get("/review/").text
+    assert reply["text"] not in talk.get("/review/").text
+    token = claim(talk, case)
+    page = talk.get(f"/review/cases/{case}").text
+    for shown in ("Is the reply right?", "Be &lt;b&gt;brief", "And 2 + 2?", "It is &lt;i&gt;5&lt;/i&gt;."):
+        assert shown in page
+    assert re.findall(r'name="label" value="(\w+)"', page) == ["right", "wrong"]
+    assert "Prediction" not in page
+    assert "calls" not in page
+    answer = {"token": token, "label": "wrong"}
+    talk.post(f"/review/cases/{case}/answer", data=answer)
+    with database.transaction() as connection:
+        assert log.outcomes_of(connection, case)[0].label == "wrong"
+        connection.execute("delete from payloads")
+    assert "The reply is no longer kept." in talk.get(f"/review/cases/{case}").text
+
+
+def test_a_model_that_said_nothing_is_shown_as_such(talk, database):
+    case = held(database, model="talker", input="2 + 2?", prediction=None, prediction_set=[])
+    page = talk.get(f"/review/cases/{case}").text
+    assert "The model gave no reply." in page
+    assert "2 + 2?" in page
+
+
+def test_a_question_is_shown_with_the_letters_of_its_options(talk, database):
+    case = held(
+        database, model="letters", input={"question": "6 * 7?", "options": ["41", "<42>", "43"]}, prediction="B"
+    )
+    claim(talk, case)
+    page = talk.get(f"/review/cases/{case}").text
+    assert "Which option is right?" in page
+    assert "<dt>B</dt><dd>&lt;42&gt;</dd>" in page
+    assert re.findall(r'name="label" value="(\w)"', page) == ["A", "B", "C"]
 
 
 def test_an_answer_resolves_the_case_and_brings_the_next(visit, cases, database):

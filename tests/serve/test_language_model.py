@@ -77,7 +77,8 @@ def test_logits_are_of_the_probabilities():
 def test_what_is_not_asked_for_is_not_told():
     engine = ScriptedEngine("yes")
     output = run(configured("binary"), engine, ["a text"], {"probabilities"})
-    assert output.replies is None
+    assert output.replies[0].usage.calls == 1  # what it cost is always known
+    assert output.only(frozenset({"probabilities"})).replies is None
     assert output.mc_probabilities is None
     assert engine.calls == 1
     assert engine.asked[0][1] == Asking(max_tokens=256)
@@ -396,7 +397,6 @@ def test_rows_are_not_given_up_while_more_may_be_read():
     output = run(model, ScriptedEngine(script), ["a"], {"probabilities"}, more=more)
     assert seen[0] == (None, (None, None))
     assert np.allclose(output.probabilities, [[0.4, 0.6]])  # four of five could not be read
-    assert output.replies is None  # only who decides about more was told
 
 
 def test_nobody_is_asked_for_more_where_no_score_looks_at_samples():

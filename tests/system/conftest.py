@@ -41,13 +41,13 @@ class Service:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "serve.cli", *words]
 
-    def start(self) -> None:
-        """Start, and wait until it says that it is ready."""
+    def start(self, *, patience: float = START_SECONDS) -> None:
+        """Start, and wait so many seconds until it says that it is ready."""
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command("up"), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patience
         while "stop with Ctrl-C" not in self.said():
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()

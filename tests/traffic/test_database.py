@@ -29,14 +29,14 @@ def test_a_new_step_is_applied_to_an_old_database_once(database):
 
 
 def test_a_record_of_last_month_is_still_read(dsn):
-    new = {("traffic", 3), ("review", 2)}
+    new = {("traffic", 3), ("traffic", 4), ("review", 2)}
     database = Database(dsn)
     migrate(database, [step for step in MIGRATIONS if (step.room, step.version) not in new])
     held = entry()
-    columns = log.RECORD_COLUMNS.removesuffix(", steps")
+    columns = log.RECORD_COLUMNS.removesuffix(", steps, cost")
     marks = ", ".join(["%s"] * len(columns.split(", ")))
     with database.transaction() as connection:
-        connection.execute(f"insert into records ({columns}) values ({marks})", log._row(held.record)[:-1])
+        connection.execute(f"insert into records ({columns}) values ({marks})", log._row(held.record)[:-2])
         connection.execute(
             "insert into review_items (record_id, model, status, created_at) values (%s, 'toy', 'waiting', now())",
             (held.record.id,),
@@ -46,7 +46,7 @@ def test_a_record_of_last_month_is_still_read(dsn):
         assert log.find_one(connection, held.record.id) == held.record
         assert log.find_shadow(connection, held.record.id) is None
         assert connection.execute("select kind from review_items").fetchall() == [("held",)]
-        assert connection.execute("select steps from records").fetchall() == [(None,)]
+        assert connection.execute("select steps, cost from records").fetchall() == [(None, None)]
     database.close()
 
 

@@ -1,0 +1,376 @@
+"""OpenAI's chat completions: what is taken of them, and what is given back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, field_validator
+
+from policies.decision import Action
+from serve import wire
+from serve.config import ModelConfig
+from serve.host_config import ClassifierHost
+from serve.inputs import InvalidRequest
+from serve.settings import complaint
+from traffic.record import Cost, Record
+
+ONLY: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "temperature": (0,),
+    "stop": ([], ""),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "moderation": (),
+    "reasoning_effort": (),
+    "verbosity": (),
+    "web_search_options": (),
+}
+"""What would change the reply or the answer's form, and the values (besides null) with which it does not. A decision is
+only fitted for replies as they are configured."""
+
+WITHOUT_EFFECT = (
+    "top_p",
+    "seed",
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "parallel_tool_calls",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+)
+"""What is taken and changes nothing: a reply at temperature 0 does not hang on a seed."""
+
+OPTIONAL_OF_MESSAGE = frozenset({"name", "refusal", "annotations", "audio", "function_call", "tool_calls"})
+"""What the official client sends along when a reply goes back to the model as it was received."""
+
+
+TEXT_PARTS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+        "required": ["type", "text"],
+    },
+}
+
+
+class ChatMessage(wire.Body):
+    """One message. Of a list of parts only texts are taken; they are joined by line breaks."""
+
+    role: Literal["system", "developer", "user", "assistant"] = Field(description="`developer` is read as `system`.")
+    content: Annotated[str, WithJsonSchema({"anyOf": [{"type": "string"}, TEXT_PARTS]})]
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def texts_are_joined(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        for part in value:
+            kind = part.get("type") if isinstance(part, dict) else part
+            if kind != "text" or not isinstance(part.get("text"), str):
+                raise ValueError(f"only parts of the type 'text' are taken, not {kind!r}")
+        return "\n".join(part["text"] for part in value)
+
+
+class StreamOptions(wire.Body):
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class ChatRequest(wire.Body):
+    """A chat completion, as OpenAI's clients ask for it. What would change the configured reply is refused."""
+
+    model: str = Field(description="Name of a configured language model whose task is `generate`.")
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Taken where it is no lower than what is configured: no reply is longer."
+    )
+    max_completion_tokens: int | None = Field(default=None, ge=1, description="As `max_tokens`.")
+    group: wire.Word | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
+
+    def check_limits(self, max_tokens: int) -> None:
+        """Raise `InvalidRequest` where the reply would have to be shorter than the decision was fitted for."""
+        for name in ("max_tokens", "max_completion_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < max_tokens:
+                raise InvalidRequest(
+                    f"{name}: {value} is less than the {max_tokens} for which decisions are fitted here, and a reply"
+                    " cut off earlier is another one; leave it out"
+                )
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """As /v1/predict takes it, and as it is kept."""
+        return {
+            "messages": [
+                {"role": "system" if message.role == "developer" else message.role, "content": message.content}
+                for message in self.messages
+            ]
+        }
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+
+class PlainRequest(ChatRequest):
+    """The same where nothing is decided: settings count."""
+
+    n: int | None = Field(default=None, ge=1, le=128)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Return the body as an object that names a model."""
+    try:
+        content = json.loads(body)
+    except ValueError as error:
+        raise wire.MalformedBody(f"the body is not JSON: {error}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("model"), str):
+        raise InvalidRequest("model: name a model; /v1/models lists them")
+    return content
+
+
+def read_request(content: Mapping[str, Any]) -> ChatRequest:
+    """Return the checked request, or raise `InvalidRequest` in words for the caller."""
+    return _read(ChatRequest, content, "the decision is fitted for replies as they are configured")
+
+
+def read_plain_request(content: Mapping[str, Any]) -> PlainRequest:
+    """The same where nothing is decided."""
+    return _read(PlainRequest, content, "the model behind it is asked for plain texts alone")
+
+
+C = TypeVar("C", bound=ChatRequest)
+
+
+def _read(kind: type[C], content: Mapping[str, Any], why: str) -> C:
+    """Settings that this kind of request has no field for have no effect, or are refused because of `why`."""
+    left = dict(content)
+    for name in (*ONLY, *WITHOUT_EFFECT):
+        if name not in kind.model_fields and name in left:
+            _refuse(name, left.pop(name), why)
+    if isinstance(messages := left.get("messages"), list):
+        left["messages"] = [_without_optional(at, message) for at, message in enumerate(messages)]
+    try:
+        return kind.model_validate(left)
+    except ValidationError as error:
+        raise InvalidRequest(complaint(error)) from None
+
+
+def _refuse(name: str, value: Any, why: str) -> None:
+    """Raise `InvalidRequest` for a value in `ONLY` that is neither null nor one of those that are listed there."""
+    if name in ONLY:
+        allowed = ONLY[name]
+        fine = value is None or any(
+            value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed
+        )
+        if not fine:
+            wanted = (
+                f"only {' or '.join(json.dumps(one) for one in allowed)} is taken" if allowed else "it is not taken"
+            )
+            raise InvalidRequest(f"{name}: {wanted}, since {why}; leave it out")
+
+
+def _without_optional(at: int, message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    for name in OPTIONAL_OF_MESSAGE - {"refusal"}:
+        if message.get(name):
+            raise InvalidRequest(f"messages.{at}.{name}: it is not taken; leave it out")
+    return {name: value for name, value in message.items() if name not in OPTIONAL_OF_MESSAGE}
+
+
+class ChatDecision(BaseModel):
+    """What was decided about the reply."""
+
+    action: Literal["answer", "review", "abstain"] = Field(
+        description="`answer`: the reply may be relied on. `review`: a person is asked. `abstain`: nobody is. Unless it"
+        " is `answer`, the message is not the model's reply but the configured words."
+    )
+    abstained: bool
+    confidence: float | None = Field(description="Calibrated probability that the reply is right.")
+    scores: dict[str, float | None] = Field(description="Uncertainty: higher is less sure. Null where undefined.")
+    set: list[str] = Field(description="What could not be ruled out of the reply: `right`, `wrong`.")
+    reason: str
+    id: str = Field(description="Of the record; /v1/predictions/{id} says what became of it.")
+    artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
+    cost: wire.CostView | None = Field(description="Of every model that was asked, samples and ratings included.")
+
+
+class ReplyMessage(BaseModel):
+    role: Literal["assistant"]
+    content: str
+    refusal: str | None = Field(description="The same words as `content`, where the reply is held; else null.")
+
+
+class Choice(BaseModel):
+    index: int
+    message: ReplyMessage
+    logprobs: None
+    finish_reason: Literal["stop", "length", "content_filter"] = Field(
+        description="`content_filter`: the reply is held, and the message is not the model's."
+    )
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(BaseModel):
+    """A chat completion, with the decision beside it."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage | None = Field(description="Everything that was spent, samples and ratings included; null if unknown.")
+    system_fingerprint: str | None = Field(description="The artifact that decided.")
+    demur: ChatDecision
+
+
+class ListedModel(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int = Field(description="0: it is not noted.")
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[ListedModel]
+
+
+class ChatProblem(BaseModel):
+    """What is wrong, in the shape of OpenAI's errors."""
+
+    message: str
+    type: Literal["invalid_request_error", "server_error"]
+    param: str | None
+    code: str = Field(description="The `kind` that other routes tell.")
+
+
+class ChatProblemResponse(BaseModel):
+    error: ChatProblem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What is said in the place of a reply that is held."""
+
+    review: str
+    abstain: str
+
+    @classmethod
+    def of(cls, model: ModelConfig) -> "Held":
+        return cls(review=model.chat.refusal, abstain=model.chat.abstention)
+
+    def words(self, record: Record) -> str | None:
+        """None where the reply itself may be given."""
+        if record.action == Action.ANSWER and record.reply is not None:
+            return None
+        return self.abstain if record.action == Action.ABSTAIN else self.review
+
+
+def completion_json(record: Record, held: Held) -> dict[str, Any]:
+    """`ChatCompletion` of a record. What is held is not in it."""
+    words = held.words(record)
+    message = {"role": "assistant", "content": said(record, held), "refusal": words}
+    return {
+        "id": completion_id(record.id),
+        "object": "chat.completion",
+        "created": int(record.created_at.timestamp()),
+        "model": record.model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(record, held)}],
+        "usage": usage_json(record.cost),
+        "system_fingerprint": record.artifact,
+        "demur": decision_json(record),
+    }
+
+
+def said(record: Record, held: Held) -> str:
+    words = held.words(record)
+    if words is not None:
+        return words
+    assert record.reply is not None  # else there were words
+    return record.reply["text"]
+
+
+def finish_reason(record: Record, held: Held) -> str:
+    if held.words(record) is not None:
+        return "content_filter"
+    return record.reply["finish_reason"] if record.reply else "stop"
+
+
+def decision_json(record: Record) -> dict[str, Any]:
+    """`ChatDecision`."""
+    return {
+        "action": record.action,
+        "abstained": record.action != Action.ANSWER,
+        "confidence": record.confidence,
+        "scores": record.scores,
+        "set": record.prediction_set,
+        "reason": record.reason,
+        "id": str(record.id),
+        "artifact": record.artifact,
+        "cost": wire.cost_json(record.cost),
+    }
+
+
+def decision_headers(record: Record) -> dict[str, str]:
+    """The same for whoever does not read bodies. Without a confidence there is no header for it."""
+    headers = {"X-Demur-Action": record.action, "X-Demur-Id": str(record.id)}
+    return headers if record.confidence is None else {**headers, "X-Demur-Confidence": f"{record.confidence:.6g}"}
+
+
+def usage_json(cost: Cost | None) -> dict[str, int] | None:
+    if cost is None:
+        return None
+    written, read = cost["completion_tokens"], cost["prompt_tokens"]
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def completion_id(of: Any) -> str:
+    return f"chatcmpl-{of}"
+
+
+def models_json(names: list[str]) -> dict[str, Any]:
+    """`ModelList`."""
+    return {"object": "list", "data": [model_json(name) for name in names]}
+
+
+def model_json(name: str) -> dict[str, Any]:
+    """`ListedModel`."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "demur"}
+
+
+def check_writes(name: str, model: ModelConfig) -> None:
+    """Raise `InvalidRequest` for a model that cannot be talked to."""
+    if isinstance(model.host, ClassifierHost) or not model.task.writes:
+        raise InvalidRequest(
+            f"model: {name!r} has a {model.task.kind} task, and only `generate` tasks are talked to here;"
+            " ask it at /v1/predict"
+        )
