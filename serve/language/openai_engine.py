@@ -31,6 +31,8 @@ except ImportError:
 MOST_ALTERNATIVES = 20
 """That OpenAI's protocol lets anybody ask for."""
 
+NEWER_NAME = "max_completion_tokens"
+
 
 class OpenAIEngine:
     """Asks no more than `host.concurrency` at a time. A request that fails in passing (429, 5xx, no connection) is sent
@@ -46,6 +48,7 @@ class OpenAIEngine:
         )
         self._slots = asyncio.Semaphore(host.concurrency)
         self._takes_n = True
+        self._limit_name = "max_tokens"
         self._is_vllm: bool | None = None
 
     @classmethod
@@ -97,10 +100,12 @@ class OpenAIEngine:
         with self._clear_errors():
             async with self._slots:
                 async with asyncio.timeout(self._host.timeout_seconds):
-                    chunks = await self._client.chat.completions.create(**body)
+                    chunks = await self._created(body)
                 try:
                     async for chunk in chunks:
                         text, reasoning = heard.add(chunk)
+                        if asking.only is not None:  # it may come within JSON
+                            continue
                         more, answer = parts.add(text)
                         if reasoning or more or answer:
                             yield Piece(text=answer, reasoning=reasoning + more)
@@ -109,9 +114,7 @@ class OpenAIEngine:
         if heard.finish_reason is None:
             raise EngineFailed(f"{self._host.base_url} broke off in the middle of a reply")
         whole = self._generation(heard.message(), heard.logprobs, heard.finish_reason, asking, heard.usage, share=None)
-        reasoning, answer = ("", "") if heard.reasoning else parts.end(whole.reasoning, whole.text)
-        if heard.reasoning:
-            _, answer = parts.end(None, whole.text)
+        reasoning, answer = parts.end(None if heard.reasoning else whole.reasoning, whole.text)
         yield Piece(text=answer, reasoning=reasoning, whole=whole)
 
     async def check_health(self) -> None:
@@ -164,7 +167,19 @@ class OpenAIEngine:
     async def _ask(self, body: dict[str, Any]) -> Any:
         with self._clear_errors():
             async with asyncio.timeout(self._host.timeout_seconds), self._slots:  # retries included
-                return await self._client.chat.completions.create(**body)
+                return await self._created(body)
+
+    async def _created(self, body: dict[str, Any]) -> Any:
+        """Some models of OpenAI's take the limit under a newer name only, which other endpoints do not know."""
+        body = dict(body)
+        limit = body.pop("max_tokens")
+        try:
+            return await self._client.chat.completions.create(**body, **{self._limit_name: limit})
+        except openai.BadRequestError as error:
+            if self._limit_name == NEWER_NAME or NEWER_NAME not in str(error):
+                raise
+            self._limit_name = NEWER_NAME
+            return await self._client.chat.completions.create(**body, **{self._limit_name: limit})
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from serve.checkpoint import check_writes, first_line, local_folder
+from serve.checkpoint import BadCheckpoint, check_writes, first_line, local_folder
 from serve.host_config import VllmHost
 from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, Message, Piece
 from serve.language.prompt_tokens import ChatTemplate, PromptTokens
@@ -69,6 +69,8 @@ class VllmEngine:
         self._most_logprobs: int = config.max_logprobs
         self._template = ChatTemplate(tokenizer, host.checkpoint, longest=config.max_model_len)
         self._texts = TokenTexts(tokenizer)
+        if tokenizer.eos_token_id is None:
+            raise BadCheckpoint(f"{host.checkpoint} names no token that ends a reply; set it in tokenizer_config.json")
         self._end: int = tokenizer.eos_token_id
         self._names = (f"demur-{number}" for number in itertools.count())
 

@@ -264,6 +264,18 @@ def test_an_endpoint_that_refuses_n_is_asked_one_by_one(endpoint):
     assert [body.get("n", 1) for body in endpoint.asked] == [2, 1, 1, 1, 1]  # it is not asked for n again
 
 
+def test_the_limit_has_another_name_for_some_models(endpoint):
+    message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    endpoint.replies = [lambda body: refusal(400, message) if "max_tokens" in body else reply("132")]
+
+    async def twice(engine):
+        for _ in range(2):
+            await engine.generate(QUESTION, Asking(max_tokens=8))
+
+    with_engine(endpoint, twice)
+    assert [body.get("max_completion_tokens") for body in endpoint.asked] == [None, 8, 8]
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_what_fails_in_passing_is_asked_again(endpoint, status):
     endpoint.replies = [refusal(status, **{"retry-after-ms": "1"}), reply("132")]
@@ -414,6 +426,13 @@ def test_a_stream(endpoint, name):
     assert whole.logprobs.tolist() == [-0.1, -0.2]
     assert (whole.prompt_tokens, whole.completion_tokens) == (9, 5)
     assert endpoint.asked[0]["stream"] is True
+
+
+def test_a_stream_of_some_texts_tells_the_text_and_no_json(endpoint):
+    endpoint.replies = [endpoint.streams([delta('{"reply": '), delta('"no"}'), delta(finish="stop")])]
+    pieces = stream_of(endpoint, ONLY)
+    assert [piece.text for piece in pieces] == ["no"]
+    assert pieces[0].whole.text == "no"
 
 
 def test_a_stream_that_breaks_off(endpoint):
