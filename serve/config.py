@@ -14,6 +14,7 @@ from serve.language.prompts import BadPrompt
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
+from uncertainty.output import OF_REPLIES
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 
@@ -87,6 +88,19 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
         _ = self.recipe
+        return self
+
+    @model_validator(mode="after")
+    def tournament_suits(self) -> "ModelConfig":
+        if isinstance(self.host, ClassifierHost) or self.host.tournament is None:
+            return self
+        if self.task.kind != "binary":
+            raise ValueError(f"host.tournament: it rates the inputs of a binary task, and this one is {self.task.kind}")
+        if replied := [name for name, score in self.recipe.scores.items() if score.needs & OF_REPLIES]:
+            raise ValueError(
+                f"host.tournament: the model only compares and gives no reply to look at, which {', '.join(replied)}"
+                " would; use scores of the probabilities, such as entropy"
+            )
         return self
 
     @cached_property
@@ -216,9 +230,12 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         return None if path is None else (base / path).resolve()
 
     def host(model: ModelConfig) -> HostConfig:
-        if isinstance(model.host, OpenAIHost):
-            return model.host
-        return model.host.model_copy(update={"checkpoint": folder(model.host.checkpoint)})
+        changed: dict[str, Any] = {}
+        if not isinstance(model.host, ClassifierHost) and (rated := model.host.tournament):
+            changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
+        if not isinstance(model.host, OpenAIHost):
+            changed["checkpoint"] = folder(model.host.checkpoint)
+        return model.host.model_copy(update=changed)
 
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
