@@ -14,7 +14,6 @@ from serve.language.prompts import BadPrompt
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
-from uncertainty.output import OF_REPLIES
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 
@@ -88,19 +87,6 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
         _ = self.recipe
-        return self
-
-    @model_validator(mode="after")
-    def tournament_suits(self) -> "ModelConfig":
-        if isinstance(self.host, ClassifierHost) or self.host.tournament is None:
-            return self
-        if self.task.kind != "binary":
-            raise ValueError(f"host.tournament: it rates the inputs of a binary task, and this one is {self.task.kind}")
-        if replied := [name for name, score in self.recipe.scores.items() if score.needs & OF_REPLIES]:
-            raise ValueError(
-                f"host.tournament: the model only compares and gives no reply to look at, which {', '.join(replied)}"
-                " would; use scores of the probabilities, such as entropy"
-            )
         return self
 
     @cached_property

@@ -20,6 +20,8 @@ from serve.rank_journal import Journal
 from serve.rank_report import as_ratings, drawn, remarks
 from serve.rank_rounds import Budget, Plan, Told, check_feasible, play
 
+RATINGS = "ratings.json"
+
 AT_A_TIME = 512
 """Comparisons that are handed to the engine together."""
 
@@ -70,10 +72,16 @@ def rank_file(
     ratings = as_ratings(
         name, model.task.labels, instances, standing, plan=plan, judge=fingerprint, criterion=criterion
     )
-    path, picture = folder / "ratings.json", folder / "ratings.svg"
+    path, picture = folder / RATINGS, folder / "ratings.svg"
     path.write_text(ratings.model_dump_json(indent=1) + "\n", encoding="utf-8")
     picture.write_text(drawn(ratings), encoding="utf-8")
     return Ranked(ratings=ratings, path=path, picture=picture, remarks=remarks(ratings))
+
+
+def folder_of(model: ModelConfig, name: str) -> Path:
+    """Where the ratings of a model lie: where it is configured to read them, if that is what we call the file."""
+    rated = None if isinstance(model.host, ClassifierHost) else model.host.tournament
+    return rated.ratings.parent if rated and rated.ratings.name == RATINGS else Path("var") / "rank" / name
 
 
 def as_judge(model: ModelConfig, name: str) -> tuple[ModelConfig, AnyLanguageHost]:

@@ -30,7 +30,11 @@ def rank(
     cut: Annotated[Literal["f1", "youden"], typer.Option(help="What the best cut is best at.")] = "f1",
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedule and sides.")] = 0,
     to: Annotated[
-        Path | None, typer.Option("--out", help="Folder for ratings, picture and journal; by default var/rank/MODEL.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for ratings, picture and journal; by default where host.tournament looks, or var/rank/MODEL.",
+        ),
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Throw away what was compared before.")] = False,
     config: ConfigOption = None,
@@ -41,9 +45,7 @@ def rank(
     Every round is kept, so the same command goes on after a break, or with a larger budget. Where labels are known it
     says how well the ratings part them."""
     settings = load_config(config_path(config))
-    settings.model(model)
-    folder = to or Path("var") / "rank" / model
-    from serve.rank import rank_file
+    from serve.rank import folder_of, rank_file
     from serve.rank_report import tables
     from serve.rank_rounds import Budget, Plan
 
@@ -59,7 +61,7 @@ def rank(
             settings,
             model,
             file,
-            folder=folder,
+            folder=to or folder_of(settings.model(model), model),
             plan=Plan(schedule=schedule, seed=seed),
             budget=Budget(rounds=rounds, comparisons=comparisons, settled=settled),
             criterion=cut,
@@ -73,6 +75,6 @@ def rank(
         out.print(sentence)
     out.print(f"ratings: {found.path}\npicture: {found.picture}")
     out.print(
-        f"to rate new inputs by these: set models.{model}.host.tournament to {{ratings: {found.path}}}, then `demur fit"
-        f" {model}`"
+        f"to rate new inputs by these: set models.{model}.host.tournament to {{ratings: {found.path}}}, if it is"
+        f" not yet, then `demur fit {model}`"
     )

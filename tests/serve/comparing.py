@@ -13,9 +13,13 @@ import numpy as np
 from serve.config import Config, ModelConfig
 from serve.language import offline
 from serve.language.engine import Asking, EngineFailed, Gives, Message
+from serve.rank import as_judge
 from uncertainty.generation import Generation
 
 SHOWN = re.compile(r"\[A\]\s*(.*?)\s*\[B\]\s*(.*?)\s*$", re.DOTALL)
+
+
+RATED = {"tournament": {"ratings": "ratings.json"}}
 
 
 @dataclass
@@ -62,10 +66,16 @@ def drawn(n: int, *, seed: int = 0) -> dict[str, float]:
 
 
 def configured(tmp_path, **host) -> Config:
-    """A binary task of a model behind an endpoint."""
+    """A binary task of a model behind an endpoint, which is only asked to compare."""
     content = {
         "task": {"kind": "binary", "labels": ["weak", "strong"]},
-        "host": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "judge", **host},
+        "host": {
+            "kind": "openai",
+            "base_url": "http://127.0.0.1:9/v1",
+            "model": "judge",
+            "tournament": {"ratings": "ratings.json"},
+            **host,
+        },
         "scores": ["entropy"],
         "confidence": {"score": "entropy", "calibrator": "isotonic"},
         "policy": {"kind": "threshold", "limit": 0.5},
@@ -97,4 +107,5 @@ def quiet(number, done):
 
 
 def judge_of(config: Config) -> ModelConfig:
-    return config.model("judge")
+    """The model as it compares, whatever ratings there are."""
+    return as_judge(config.model("judge"), "judge")[0]

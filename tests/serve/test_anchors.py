@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 import numpy as np
@@ -11,11 +12,13 @@ from pydantic import ValidationError
 
 from audit.calibration import ece
 from audit.discrimination import roc_auc
-from serve import identity
+from calibration_store.store import ArtifactStore
 from serve.config import Config, with_absolute_paths
+from serve.fit import fit_model
 from serve.host_config import TournamentConfig
 from serve.identity import identity_if_here, identity_of, weights_fingerprint
 from serve.language.anchors import Anchors, BadRatings, read_ratings
+from serve.language.model import LanguageModel
 from serve.language.pair import PairJudge, judge_fingerprint
 from serve.language.tournament import Tournament
 from serve.rank import rank_file
@@ -200,8 +203,7 @@ def with_tournament(config, path, **settings):
     return model.model_copy(update={"host": host})
 
 
-def test_ratings_are_part_of_what_the_model_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(identity, "prompt_fingerprint", lambda model: "asked so")
+def test_ratings_are_part_of_what_the_model_is(tmp_path):
     config = configured(tmp_path)
     bare = judge_of(config)
     judge = judge_fingerprint(bare, weights_fingerprint(bare))
@@ -234,8 +236,12 @@ class OfReply:
 
 def test_what_a_tournament_cannot_go_with_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(SCORES, "of_reply", OfReply)
-    with pytest.raises(ValidationError, match="gives no reply to look at, which of_reply"):
+    with pytest.raises(ValidationError, match="nothing but probabilities, which of_reply"):
         configured_with(tmp_path, scores=["entropy", "of_reply"])
+    with pytest.raises(ValidationError, match=r"only asked to compare; leave out prompt\.probabilities"):
+        configured_with(tmp_path, prompt={"probabilities": "first_token"})
+    with pytest.raises(ValidationError, match="which prediction_set"):
+        configured_with(tmp_path, prediction_set={"kind": "sampled"})
     with pytest.raises(ValidationError, match="binary task, and this one is multiclass"):
         configured_with(tmp_path, task={"kind": "multiclass", "labels": ["a", "b", "c"]})
 
@@ -248,7 +254,7 @@ def configured_with(tmp_path, **changes):
 
 def test_the_path_is_that_of_the_working_directory(tmp_path):
     config = with_absolute_paths(configured(tmp_path, tournament={"ratings": "r.json"}), tmp_path)
-    assert judge_of(config).host.tournament.ratings == tmp_path / "r.json"
+    assert config.model("judge").host.tournament.ratings == tmp_path / "r.json"
 
 
 def test_verdicts_alone_become_probabilities(monkeypatch, tmp_path):
@@ -274,6 +280,28 @@ def test_verdicts_alone_become_probabilities(monkeypatch, tmp_path):
     told = line.confidence(p[~fitted])
     assert ece(told, positive[~fitted].astype(float), n_bins=10) < 0.1
     assert ece(told, positive[~fitted].astype(float)) < ece(p[~fitted], positive[~fitted].astype(float))
+
+
+def test_a_model_without_log_probabilities_is_fitted_and_asked(monkeypatch, tmp_path):
+    """The whole way: rank, fit through the anchors, and what the language model then says of an input."""
+    known, new = drawn(80, seed=1), {f"new {text}": s for text, s in drawn(240, seed=2).items()}
+    engine = serve_with(monkeypatch, ComparingEngine({**known, **new}, sharpness=3))
+    config = configured(tmp_path, tournament={"ratings": str(tmp_path / "ratings.json")}, gives_logprobs=False)
+    data = write_rows(tmp_path / "known.jsonl", labelled(known))
+    rank_file(config, "judge", data, folder=tmp_path, plan=Plan(), budget=Budget(rounds=12), told=quiet)
+    rows = write_rows(tmp_path / "new.jsonl", labelled(new))
+    fitted = fit_model(config, "judge", rows, clock=lambda: datetime.now(UTC), progress=quiet)
+    artifact = ArtifactStore(config.artifacts).load("judge", fitted.name)
+    artifact.check_fits(identity_of(config.model("judge")), "judge")
+    report = artifact.manifest["report"]
+    assert report["accuracy"]["value"] > 0.8
+    assert report["ece"]["value"] < 0.1
+
+    model = LanguageModel(config.model("judge"), engine)
+    output = asyncio.run(model.run(list(new)[:20], artifact.selector.needs))
+    judged = artifact.selector.decide(output.only(artifact.selector.needs), [None] * 20)
+    assert np.isfinite(judged.confidence).all()
+    assert all(replies.usage.calls == 8 for replies in output.replies)
 
 
 def test_no_tournament_is_configured(tmp_path):

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from serve.config import BadConfig
 from serve.language.pair import PairJudge, judge_fingerprint, read_side
+from serve.language.prompts import BadPrompt
 from tests.serve.comparing import ComparingEngine, configured, judge_of
 
 
@@ -21,6 +21,9 @@ from tests.serve.comparing import ComparingEngine, configured, judge_of
         ("The answer is B.", "B"),
         ("Answer: A", "A"),
         ("A is weaker, so the answer is B", "B"),
+        ("Input B is more surely strong.", "B"),
+        ("Text A, I would say.", "A"),
+        ("Input A beats input B", None),
         ("", None),
         ("A or B", None),
         ("A great text, I think", None),  # a word, not a letter
@@ -64,5 +67,5 @@ def test_a_template_that_cannot_be_used_is_one_sentence(tmp_path, text):
     own.write_text(text)
     model = judge_of(configured(tmp_path))
     model = model.model_copy(update={"prompt": model.prompt.model_copy(update={"pair_template": own})})
-    with pytest.raises(BadConfig, match=r"pair_template"):
+    with pytest.raises(BadPrompt, match=r"pair\.jinja"):
         asyncio.run(PairJudge(model, ComparingEngine({})).compare("a", "b"))

@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from serve.inputs import InputLimits
 from serve.instances import read_instances
 from serve.language.anchors import read_ratings
 from serve.language.engine import EngineFailed
-from serve.rank import ModelJudge, NoVerdicts, as_judge, rank_file
+from serve.rank import ModelJudge, NoVerdicts, as_judge, folder_of, rank_file
 from serve.rank_journal import Journal, JournalRefused
 from serve.rank_rounds import Budget, Plan, agreement, check_feasible, play
 from tests.conftest import ROOT
@@ -36,7 +37,7 @@ def served_by(monkeypatch):
 def judged_by(served_by, tmp_path):
     def use(engine):
         served_by(engine)
-        return ModelJudge(*as_judge(judge_of(configured(tmp_path)), "judge"))
+        return ModelJudge(*as_judge(configured(tmp_path).model("judge"), "judge"))
 
     return use
 
@@ -306,8 +307,10 @@ def test_only_language_models_with_a_binary_task_rank(tmp_path):
     three = model.model_copy(update={"task": model.task.model_copy(update={"kind": "multiclass"})})
     with pytest.raises(BadConfig, match="multiclass task"):
         as_judge(three, "three")
-    rated = judge_of(configured(tmp_path, tournament={"ratings": "nowhere.json"}))
+    rated = configured(tmp_path, tournament={"ratings": "var/x/ratings.json"}).model("judge")
     assert as_judge(rated, "judge")[1].tournament is None
+    assert folder_of(rated, "judge") == Path("var/x")
+    assert folder_of(model, "judge") == Path("var/rank/judge")
 
 
 @pytest.fixture
@@ -326,7 +329,8 @@ def test_the_command(served_by, demur, tmp_path, monkeypatch):
     strengths = drawn(30)
     engine = served_by(ComparingEngine(strengths))
     monkeypatch.chdir(tmp_path)
-    content = configured(tmp_path).model_dump(mode="json", include={"models", "artifacts"})
+    config = configured(tmp_path, tournament={"ratings": "var/rank/judge/ratings.json"})
+    content = config.model_dump(mode="json", include={"models", "artifacts"})
     digits = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())["models"]["digits"]
     digits["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"] = digits
