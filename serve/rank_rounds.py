@@ -21,7 +21,7 @@ Ended = Literal["settled", "rounds", "comparisons"]
 WINDOW = 5
 """Rounds over which ratings are averaged before it is asked whether they still move."""
 
-MOST_IN_A_GRAPH = 4_000
+MOST_IN_A_GRAPH = 2_000
 """Players; the graph schedule looks at every two of them before each round."""
 
 

@@ -11,8 +11,9 @@ from scipy.stats import spearmanr
 
 from audit.calibration import ece
 from audit.ratings import measure_ratings
+from deploy.models.sums.parts import items
 from serve import cli
-from serve.config import BadConfig
+from serve.config import BadConfig, Config
 from serve.inputs import InputLimits
 from serve.instances import read_instances
 from serve.language.anchors import read_ratings
@@ -352,3 +353,28 @@ def test_the_command(served_by, demur, tmp_path, monkeypatch):
     assert len(engine.asked) == 9 * 15
     assert "is a classifier" in demur("rank", "rows.jsonl", "--model", "digits")
     assert "no model 'nobody'" in demur("rank", "rows.jsonl", "--model", "nobody")
+
+
+@pytest.mark.slow
+def test_the_sums_model_tells_which_sum_is_larger(tmp_path):
+    """A real model of the repository, with its own words for the question."""
+    content = {
+        "task": {"kind": "binary", "labels": ["no", "yes"]},
+        "host": {
+            "kind": "transformers",
+            "checkpoint": str(ROOT / "deploy/models/sums"),
+            "max_tokens": 4,
+            "tournament": {"ratings": str(tmp_path / "ratings.json")},
+        },
+        "prompt": {"pair_template": str(ROOT / "deploy/models/sums/prompts/pair.jinja")},
+        "scores": ["entropy"],
+        "confidence": {"score": "entropy"},
+        "policy": {"kind": "threshold", "limit": 0.5},
+    }
+    config = Config.model_validate({"models": {"above": content}})
+    data = write_rows(tmp_path / "items.jsonl", items()[:60])
+    budget = Budget(rounds=10)
+    found = rank_file(config, "above", data, folder=tmp_path, plan=Plan(), budget=budget, told=quiet).ratings
+    assert found.no_verdict == 0
+    assert found.metrics is not None
+    assert found.metrics.auroc[0] > 0.85
