@@ -23,6 +23,7 @@ from serve.language.pair import PairJudge, judge_fingerprint
 from serve.language.tournament import Tournament
 from serve.rank import rank_file
 from serve.rank_rounds import Budget, Plan
+from serve.score_cost import costs
 from tests.serve.comparing import ComparingEngine, configured, drawn, judge_of, labelled, quiet, serve_with, write_rows
 from uncertainty.generation import Generation, Usage
 from uncertainty.isotonic import fit_isotonic
@@ -250,6 +251,12 @@ def configured_with(tmp_path, **changes):
     content = configured(tmp_path, tournament={"ratings": "r.json"}).model_dump(mode="json")
     content["models"]["judge"] |= changes
     return Config.model_validate(content)
+
+
+def test_a_score_costs_nothing_beyond_the_comparisons(tmp_path):
+    cost = costs(configured(tmp_path).model("judge"))["entropy"]
+    assert (cost.calls, cost.tokens) == (0, 0)
+    assert "the 8 comparisons" in cost.words
 
 
 def test_the_path_is_that_of_the_working_directory(tmp_path):
