@@ -38,7 +38,7 @@ def risk_coverage(rows: Judged, *, max_points: int = 2000) -> str:
         axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
         axes.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
         figure.legend(frameon=False, loc="outside upper left", ncols=2)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def reliability(rows: Judged, *, n_bins: int = 10) -> str:
@@ -67,10 +67,11 @@ def reliability(rows: Judged, *, n_bins: int = 10) -> str:
         axes.set(ylabel="share right", ylim=(0, 1.03))
         figure.legend(frameon=False, loc="outside upper left")
         counts.set(xlabel="confidence", ylabel="rows", xlim=(0, 1), yscale="log")
-        return _svg(figure)
+        return as_svg(figure)
 
 
-def _svg(figure: Figure) -> str:
+def as_svg(figure: Figure) -> str:
+    """The same bytes for the same picture: no date and no maker is in it."""
     buffer = io.StringIO()
     FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()[buffer.getvalue().index("<svg") :]

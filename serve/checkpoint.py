@@ -12,6 +12,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from serve.config import ModelConfig
 from serve.host_config import ClassifierHost, OpenAIHost
+from serve.language.anchors import Anchors
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
 
@@ -70,12 +71,15 @@ def check_labels(checkpoint: str, kind: str, labels: Sequence[str]) -> None:
 
 
 def check_model(model: ModelConfig) -> None:
-    """Raise `BadCheckpoint` unless the checkpoint of a configured model, if it has one, can do what it is to do."""
+    """Raise `BadCheckpoint` unless the checkpoint of a configured model, if it has one, can do what it is to do, and
+    `BadRatings` unless there are anchors, where it needs some."""
     host, task = model.host, model.task
     if isinstance(host, ClassifierHost):
         check_labels(host.checkpoint, task.kind, task.outputs)
     elif not isinstance(host, OpenAIHost):
         check_writes(host.checkpoint)
+    if not isinstance(host, ClassifierHost) and host.tournament:
+        Anchors.of(host.tournament)
 
 
 def check_writes(checkpoint: str) -> None:

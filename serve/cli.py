@@ -15,6 +15,7 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.artifact_commands import artifacts
 from serve.config import BadConfig, load_config
+from serve.rank_command import rank
 from serve.task import TaskConfig
 from serve.terminal import (
     ConfigOption,
@@ -35,6 +36,7 @@ app = typer.Typer(
     help="Selective prediction as a service: answer what is sure, hold what is not, ask a person, audit the promise.",
 )
 app.add_typer(artifacts, name="artifacts")
+app.command()(rank)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 

@@ -220,21 +220,25 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()
 
+    def folder(name: str) -> str:
+        """A folder, or a name that is meant for a hub."""
+        return str((base / name).resolve()) if (base / name).is_dir() else name
+
     def host(model: ModelConfig) -> HostConfig:
-        if isinstance(model.host, OpenAIHost):
-            return model.host
-        folder = base / model.host.checkpoint
-        return model.host.model_copy(
-            update={"checkpoint": str(folder.resolve()) if folder.is_dir() else model.host.checkpoint}
-        )
+        changed: dict[str, Any] = {}
+        if not isinstance(model.host, ClassifierHost) and (rated := model.host.tournament):
+            changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
+        if not isinstance(model.host, OpenAIHost):
+            changed["checkpoint"] = folder(model.host.checkpoint)
+        return model.host.model_copy(update=changed)
 
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
         if few_shot is not None:
-            examples, encoder = few_shot.examples, base / few_shot.embedding
+            examples = few_shot.examples
             told = {
                 "examples": file(examples) if isinstance(examples, Path) else examples,
-                "embedding": str(encoder.resolve()) if encoder.is_dir() else few_shot.embedding,
+                "embedding": folder(few_shot.embedding),
             }
             few_shot = few_shot.model_copy(update=told)
         return asked.model_copy(

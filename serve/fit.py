@@ -29,7 +29,17 @@ from traffic.dataset import read_labelled_file
 from traffic.record import Answer
 from uncertainty.output import LabelledOutput, Output
 
-CONFIGURED = {"scores", "confidence", "policy", "prediction_set", "label_confidence", "task", "escalate_to"}
+CONFIGURED = {
+    "scores",
+    "confidence",
+    "policy",
+    "prediction_set",
+    "label_confidence",
+    "task",
+    "escalate_to",
+    "prompt",
+    "samples",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

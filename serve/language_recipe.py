@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from policies.cheapest_label import LeastCost
 from policies.group_conditional_sets import GroupConditionalSets
 from policies.selector_recipe import SelectorRecipe
-from serve.host_config import LanguageHost, OpenAIHost
+from serve.host_config import LanguageHost, OpenAIHost, PromptConfig
 from uncertainty.combination import CombinationRecipe
 from uncertainty.output import OF_REPLIES
 from uncertainty.sampled_scores import OF_PASSES, OverSamples
@@ -22,16 +22,28 @@ ASK_FOR_PROBABILITIES = "set `prompt: {probabilities: first_token}`, or `full_la
 ONLY_KIND = {"self_consistency": "binary", "eigv_laplacian": "multilabel"}
 """Scores that are not defined for any other kind of task."""
 
+NOT_OF_PAIRS = ("template", "rating_template", "few_shot", "probabilities")
+"""Settings of a prompt that have no part in comparing."""
+
 
 def writes(model: "ModelConfig") -> bool:
     """Whether the host is one of a language model."""
     return isinstance(model.host, LanguageHost)
 
 
+def compares(model: "ModelConfig") -> bool:
+    """Whether all that the model is asked is which of two inputs is more surely positive."""
+    return isinstance(model.host, LanguageHost) and model.host.tournament is not None
+
+
 def own_probabilities(model: "ModelConfig") -> bool:
     """Whether probabilities tell more than what is predicted. Of a text, and of a reply that is read as it stands, they
     are 1 and 0."""
-    return not writes(model) or (model.task.kind != "generate" and model.prompt.probabilities != "reply")
+    return (
+        not writes(model)
+        or compares(model)
+        or (model.task.kind != "generate" and model.prompt.probabilities != "reply")
+    )
 
 
 def offered_scores(model: "ModelConfig") -> list[str]:
@@ -109,6 +121,8 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
     """Raise `ValueError` where the rest of the selector asks for what this language model does not give."""
     if not writes(model):
         return
+    if compares(model):
+        _check_tournament(model, recipe)
     host, prompt = model.host, model.prompt
     if prompt.probabilities in ("first_token", "full_label") and isinstance(host, OpenAIHost):
         _check_logprobs(host, f"prompt.probabilities: {prompt.probabilities}")
@@ -131,6 +145,19 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
         )
     if isinstance(recipe.sets, GroupConditionalSets):
         raise ValueError("samples.stop: sets that differ by group are not known while replies are drawn; leave it out")
+
+
+def _check_tournament(model: "ModelConfig", recipe: SelectorRecipe) -> None:
+    if model.task.kind != "binary":
+        raise ValueError(f"host.tournament: it rates the inputs of a binary task, and this one is {model.task.kind}")
+    if unread := [name for name in NOT_OF_PAIRS if getattr(model.prompt, name) != getattr(PromptConfig(), name)]:
+        raise ValueError(f"host.tournament: the model is only asked to compare; leave out prompt.{unread[0]}")
+    if recipe.needs - {"probabilities"}:
+        asking = [name for name, score in recipe.scores.items() if score.needs - {"probabilities"}]
+        raise ValueError(
+            "host.tournament: the model only compares, and gives nothing but probabilities, which"
+            f" {', '.join(asking) or 'prediction_set'} cannot do with; use scores like entropy"
+        )
 
 
 def _check_logprobs(host: OpenAIHost, what: str) -> None:

@@ -45,6 +45,8 @@ def _of_score(model: ModelConfig, score: ScoreRecipe) -> Cost:
 
 def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> Cost:
     assert not isinstance(model.host, ClassifierHost)
+    if rated := model.host.tournament:
+        return Cost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
     written, marked = model.host.max_tokens, " (self-reported)" if self_reported else ""
     by = model.prompt.probabilities
     if "samples" in needs or (needs == {"probabilities"} and by == "samples"):

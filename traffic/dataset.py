@@ -45,13 +45,8 @@ def read_labelled_file(path: Path) -> LabelledFile:
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
     what is JSON (an array or an object) is read as such; everything else is text.
     """
-    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    if path.suffix not in readers:
-        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
-    if not path.is_file():
-        raise BadDataFile(f"{path}: there is no such file")
     inputs, labels, groups = [], [], []
-    for where, row in readers[path.suffix](path):
+    for where, row in rows_of(path):
         label = row.get("label", row.get("labels"))
         for needed, value in (("input", row.get("input")), ("label", label)):
             if value is None:
@@ -63,6 +58,16 @@ def read_labelled_file(path: Path) -> LabelledFile:
         raise BadDataFile(f"{path}: there are no rows")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
+
+
+def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each row of a .jsonl, .csv or .parquet beside where it stands, in words."""
+    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    if path.suffix not in readers:
+        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
+    if not path.is_file():
+        raise BadDataFile(f"{path}: there is no such file")
+    yield from readers[path.suffix](path)
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -19,6 +19,7 @@ from serve.language.few_shot import Reviewed, few_shot_from
 from serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
 from serve.language.prompts import BadPrompt, Prompts
 from serve.language.row import LEAST, Row
+from serve.language.tournament import Tournament
 from serve.task import LETTERS
 from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.generation import Generation, as_column
@@ -57,7 +58,8 @@ class LanguageModel:
         reviewed: Reviewed | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Raises `CannotGive`, `BadPrompt`, `UnfitExample` or `BadDataFile` where what is configured cannot work.
+        """Raises `CannotGive`, `BadPrompt`, `UnfitExample`, `BadDataFile` or `BadRatings` where what is configured
+        cannot work.
 
         `reviewed` gives labelled inputs of the log, for `few_shot: {examples: reviews}`.
         """
@@ -71,6 +73,7 @@ class LanguageModel:
         few_shot = model.prompt.few_shot
         self._few_shot = few_shot_from(few_shot, self._form, reviewed) if few_shot else None
         self._check_settings()
+        self._tournament = Tournament.of(model, engine)
 
     @property
     def spec(self) -> InputSpec:
@@ -110,9 +113,11 @@ class LanguageModel:
         `more` is asked after the first replies, and again whenever `samples.min` further ones are there, until no row
         wants any or `samples.max` are drawn; without it all are drawn. With `probabilities: samples` it is first asked
         once `samples.min` are there, because before that nothing is known. A row whose reply cannot be read, or that
-        the engine failed on, is `unreadable`, and says why.
+        the engine failed on, is `unreadable`, and says why. With a tournament it is asked nothing but to compare.
         """
         self.check(needs)
+        if self._tournament:
+            return await self._tournament.run(inputs)
         by = self._prompt.probabilities
         wanted = _Wanted(
             needs=needs,
