@@ -40,6 +40,16 @@ CONFIGURED = {
     "prompt",
     "samples",
 }
+    "scores",
+    "confidence",
+    "policy",
+    "prediction_set",
+    "label_confidence",
+    "task",
+    "escalate_to",
+    "prompt",
+    "samples",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
