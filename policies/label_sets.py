@@ -76,14 +76,14 @@ def needs_of_sets(sets: object) -> frozenset[Need]:
 
 def seen_by(sets: object, output: Output) -> Array:
     """What sets read of an output, [n, C]: probabilities, or how often each label was sampled, or was the most probable
-    in repeated passes. NaN in rows without samples."""
+    in repeated passes, of which one of zeros names no label. NaN in rows without samples."""
     if not _reads_frequencies(sets):
         return output.probabilities
     if _of_replies(sets):
         return shares(output)
     passes = output.needed("mc_probabilities")
     named = passes.argmax(axis=2)[:, :, None] == np.arange(passes.shape[2])
-    return np.asarray(named.mean(axis=1))
+    return np.asarray((named & passes.any(axis=2, keepdims=True)).mean(axis=1))
 
 
 def not_ruled_out(sets: PredictionSets, output: Output, groups: Sequence[str | None] | None) -> Mask:

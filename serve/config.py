@@ -11,6 +11,7 @@ from policies.selector_recipe import SelectorRecipe
 from serve.host_config import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
 from serve.language.forms import check_prompts
 from serve.language.prompts import BadPrompt
+from serve.language.task_settings import check_task_settings
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
@@ -86,6 +87,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
+        check_task_settings(self)
         _ = self.recipe
         return self
 
@@ -209,24 +211,24 @@ def _check_prompts(place: str, model: ModelConfig) -> None:
 def with_absolute_paths(config: Config, base: Path) -> Config:
     """The same configuration for processes that run in another folder."""
 
-    def folder(name: str) -> str:
-        return str((base / name).resolve()) if (base / name).is_dir() else name
-
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()
 
     def host(model: ModelConfig) -> HostConfig:
         if isinstance(model.host, OpenAIHost):
             return model.host
-        return model.host.model_copy(update={"checkpoint": folder(model.host.checkpoint)})
+        folder = base / model.host.checkpoint
+        return model.host.model_copy(
+            update={"checkpoint": str(folder.resolve()) if folder.is_dir() else model.host.checkpoint}
+        )
 
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
         if few_shot is not None:
-            examples = few_shot.examples
+            examples, encoder = few_shot.examples, base / few_shot.embedding
             told = {
                 "examples": file(examples) if isinstance(examples, Path) else examples,
-                "embedding": few_shot.embedding if few_shot.embedding == "tfidf" else folder(few_shot.embedding),
+                "embedding": str(encoder.resolve()) if encoder.is_dir() else few_shot.embedding,
             }
             few_shot = few_shot.model_copy(update=told)
         return asked.model_copy(

@@ -10,8 +10,9 @@ import numpy as np
 from serve.inputs import Conversation, InputSpec, ModelInput, Question
 from serve.language.engine import Message
 from serve.language.label_lists import json_read, lines_read, token_spans
+from serve.language.matching import reading_of
 from serve.language.prompts import Option, Prompts
-from serve.language.readings import Names, letter_in, text_read
+from serve.language.readings import Names, letter_in
 from serve.task import LETTERS, TaskConfig
 from traffic.record import Answer
 from uncertainty.generation import Generation, Span
@@ -96,8 +97,9 @@ class _Templated:
         texts: Sequence[str],
     ) -> Asked:
         messages = self._main.messages(variables, shots)
-        alone = [message["content"] for message in self._main.messages(variables)]
-        return Asked(messages=messages, question="\n\n".join(alone), order=tuple(order), texts=tuple(texts))
+        alone = [*(message for message in messages if message["role"] == "system"), messages[-1]]
+        question = "\n\n".join(message["content"] for message in alone)
+        return Asked(messages=messages, question=question, order=tuple(order), texts=tuple(texts))
 
     def _written(self, variables: Mapping[str, Any], name: str) -> str:
         """An answer as it stands in examples."""
@@ -255,7 +257,7 @@ class FreeText:
         return Asked(messages=value.messages, question=question, order=(), texts=())
 
     def read(self, reply: Generation, asked: Asked) -> Read:  # noqa: ARG002
-        said = text_read(reply.text, self._match)
+        said = reading_of(reply.text, self._match)
         return Read(said=said, why="the reply is empty" if said is None else "")
 
 
@@ -274,19 +276,17 @@ def check_prompts(model: "ModelConfig") -> None:
     prompts = Prompts(model)
     form = form_of(model, prompts)
     known: Answer = [model.task.labels[0]] if isinstance(form, ManyLabels) else model.task.labels[0]
-    form.asked(form.example, [(form.example, known)])
+    form.asked(form.example, [(form.example, known)] if model.prompt.few_shot else ())
     prompts.try_out()
 
 
 def option_of(label: Answer, options: Sequence[str]) -> int | None:
-    """Which option a label means: its own text, or else its letter; None where it is neither."""
-    texts = [option.strip() for option in options]
-    if not isinstance(label, str):
-        return None
-    if label.strip() in texts:
-        return texts.index(label.strip())
+    """Which option a label means: a letter is a letter, whatever the options say, and all else an option's own text.
+    None where it is neither."""
     letters = LETTERS[: len(options)]
-    return letters.index(label.strip()) if label.strip() in letters else None
+    if label in letters:
+        return letters.index(str(label))
+    return options.index(label) if label in options else None
 
 
 def _lettered(question: Question, order: Sequence[int]) -> list[Option]:

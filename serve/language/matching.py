@@ -1,11 +1,13 @@
-"""Whether a text that a model wrote is right, once the right one is known."""
+"""What a text comes down to, and whether it is right once the right one is known."""
 
 import re
+from decimal import Decimal, localcontext
 from typing import Literal
 
 Match = Literal["exact", "number", "contains"]
 
-NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
+NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?")
+"""A number, with or without a unit right behind it; no part of a word, and the minus of `9-5` is none of the 5's."""
 
 
 def same_text(text: str) -> str:
@@ -13,16 +15,32 @@ def same_text(text: str) -> str:
     return " ".join(text.split()).rstrip(".!").rstrip().casefold()
 
 
+def reading_of(text: str, match: Match) -> str | None:
+    """What is left of a text where only its match counts: texts that say the same are the same. None for one that says
+    nothing."""
+    number = last_number(text) if match == "number" else None
+    return number if number is not None else same_text(text) or None
+
+
 def is_right(text: str, right: str, match: Match) -> bool:
-    """Whether `text` says what the right one does: see `task.match`."""
-    if match == "exact":
-        return same_text(text) == same_text(right)
-    if match == "contains":
-        return same_text(right) in same_text(text)
-    said, wanted = _last_number(text), _last_number(right)
-    return said is not None and said == wanted
+    """Whether `text` says what the right one does: see `task.match`. Of numbers and words only whole ones occur in a
+    text: 13 is not in 132."""
+    if match == "number":
+        wanted = last_number(right)
+        return wanted is not None and last_number(text) == wanted
+    said, wanted = same_text(text), same_text(right)
+    if match == "exact" or not wanted:
+        return said == wanted
+    before, after = (r"(?<!\w)" if wanted[0].isalnum() else ""), (r"(?!\w)" if wanted[-1].isalnum() else "")
+    return re.search(f"{before}{re.escape(wanted)}{after}", said) is not None
 
 
-def _last_number(text: str) -> float | None:
+def last_number(text: str) -> str | None:
+    """The last number in a text, in one spelling: that of `1,320.0` is `1320`."""
     found = NUMBER.findall(text)
-    return float(found[-1].replace(",", "")) if found else None
+    if not found:
+        return None
+    with localcontext() as context:
+        context.prec = max(context.prec, len(found[-1]))
+        number = Decimal(found[-1].replace(",", "").replace("\u2212", "-")).normalize()
+    return "0" if number == 0 else format(number, "f")

@@ -330,7 +330,7 @@ class LanguageModel:
         width = len(self._task.labels)
         probabilities = np.array([self._probabilities(row, width) for row in rows])
         unreadable = np.full(len(rows), None, dtype=object)
-        unreadable[:] = [row.failed for row in rows]
+        unreadable[:] = [self._why(row) for row in rows]
         return Output(
             logits=self._logits(probabilities),
             probabilities=probabilities,
@@ -338,6 +338,12 @@ class LanguageModel:
             replies=as_column([row.replies for row in rows]) if wanted.needs & OF_REPLIES else None,
             unreadable=unreadable,
         )
+
+    def _why(self, row: Row) -> str | None:
+        """Why a row cannot be read; None where it can."""
+        if row.failed is None and self._prompt.probabilities == "samples" and not row.n_read:
+            return "none of the sampled replies could be read"
+        return row.failed
 
     def _probabilities(self, row: Row, width: int) -> Array:
         if row.failed is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from serve.language.engine import Message
@@ -68,6 +68,8 @@ class Prompt:
             raise BadPrompt(f"{path} cannot be read ({reason}); name a Jinja template") from None
         except TemplateSyntaxError as error:
             raise BadPrompt(f"{path}, line {error.lineno}: {error.message}") from None
+        if ENVIRONMENT.parse(self.source).find((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
+            raise BadPrompt(f"{path} builds on another file; write all of it into one")
         if "user" not in self._template.blocks:
             raise BadPrompt(f"{path} has no block `user`; write {{% block user %}}...{{% endblock %}}")
         if strange := sorted(set(self._template.blocks) - set(BLOCKS)):
@@ -85,6 +87,8 @@ class Prompt:
 
     def messages(self, variables: Variables, examples: Sequence[Variables] = ()) -> tuple[Message, ...]:
         """The system message, the turns of the examples, and what is asked."""
+        if examples and "assistant" not in self._template.blocks:
+            raise BadPrompt(f"{self.path} has no block `assistant`, which says how the answer of an example is written")
         said = [("system", self.text("system", variables))]
         for example in examples:
             said += [("user", self.text("user", example)), ("assistant", self.text("assistant", example))]
@@ -107,18 +111,21 @@ class Prompts:
         self._pair = Prompt(prompt.pair_template or TEMPLATES / "pair.jinja")
         self._labels = task.labels
         self._kind = task.kind
+        self._compares = getattr(model.host, "tournament", None) is not None
 
     @property
     def in_use(self) -> list[Prompt]:
-        """Those that a task of this kind can need, whatever scores are configured."""
-        by_kind = {"choice": [self.mapping], "binary": [self._pair]}
-        asked = [self.stated] if self.main else []
-        return [*([self.main] if self.main else []), self.rating, *asked, *by_kind.get(self._kind, [])]
+        """Those that the model can be asked with, whatever scores are configured."""
+        if self._compares:
+            return [self._pair]
+        if self.main is None:
+            return [self.rating]
+        return [self.main, self.rating, self.stated, *([self.mapping] if self._kind == "choice" else [])]
 
     def pair(self, first: str, second: str) -> tuple[Message, ...]:
         """Ask which of two inputs is more surely the positive label's, A or B."""
         return self._pair.messages(
-            {"first": first, "second": second, "labels": self._labels, "positive": self._labels[-1]}
+            {"first": first, "second": second, "negative": self._labels[0], "positive": self._labels[-1]}
         )
 
     def try_out(self) -> None:

@@ -1,15 +1,11 @@
-"""What a reply is read as: a letter, a label or a text. What is not clear is not read, and never repaired."""
+"""What a reply is read as: a letter, or a label. What is not clear is not read, and never repaired."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, localcontext
 from functools import cached_property
-from typing import Literal
 
 from serve.task import LETTERS
-
-Match = Literal["exact", "number", "contains"]
 
 WRAPPING = " \t\r\n\"'`*_.,:;!?()[]{}<>"
 """What may stand around a label or an option without changing it."""
@@ -31,8 +27,6 @@ ALSO_WORDS = "AI"
 
 GOES_ON = re.compile(r"\s*+(?:[.,;:!()\]*_`\"'\-\u2013\u2014\n]|$|(?i:because|since|as|for|with|and|given|due)\b)")
 """What may follow such a letter where it is meant as one."""
-
-NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\d))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,38 +114,3 @@ class Names:
 def plain(text: str) -> str:
     """Without differences of case and blanks."""
     return " ".join(text.split()).casefold()
-
-
-def text_read(text: str, match: Match) -> str | None:
-    """What a free text comes down to, so that texts which say the same are the same; None where it says nothing."""
-    if match == "number" and (number := last_number(text)) is not None:
-        return number
-    return plain(text).rstrip(" .!") or None
-
-
-def last_number(text: str) -> str | None:
-    """The last number in a text, in one spelling: `1,000.0` and `1000` are the same."""
-    found = NUMBER.findall(text)
-    if not found:
-        return None
-    try:
-        number = Decimal(found[-1].replace(",", "").replace("\u2212", "-"))
-    except InvalidOperation:
-        return None
-    with localcontext() as context:
-        context.prec = max(context.prec, len(found[-1]))
-        return "0" if number == 0 else format(number.normalize(), "f")
-
-
-def is_right(text: str, right: str, match: Match) -> bool:
-    """Whether a text is right, once the right one is known (`task.match`)."""
-    if match == "number":
-        wanted = last_number(right)
-        return wanted is not None and last_number(text) == wanted
-    said, wanted = text_read(text, "exact"), text_read(right, "exact")
-    if said is None or wanted is None:
-        return False
-    if match == "exact":
-        return said == wanted
-    before, after = (r"(?<!\w)" if wanted[0].isalnum() else ""), (r"(?!\w)" if wanted[-1].isalnum() else "")
-    return re.search(f"{before}{re.escape(wanted)}{after}", said) is not None

@@ -86,6 +86,11 @@ class Row:
         """[C]: how often each label was replied; a reply that could not be read speaks for all of them alike."""
         return sample_probabilities(self.replies, width)
 
+    @property
+    def n_read(self) -> int:
+        """Samples that could be read."""
+        return sum(said is not None for said in self.samples)
+
     def passes(self, width: int) -> Array:
         """[M, C]: 1 for what each sample was read as, zeros for one that could not be read."""
         return np.array([one_hot(said, width) for said in self.samples]).reshape(-1, width)

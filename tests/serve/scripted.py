@@ -1,4 +1,4 @@
-"""An engine whose replies are written by a test."""
+"""An engine whose replies are written by a test, and models that are configured to be asked through it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,8 +6,35 @@ from typing import Any
 
 import numpy as np
 
+from serve.config import ModelConfig
 from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
 from uncertainty.generation import Generation
+
+HOST = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "none"}
+"""A host that nobody starts."""
+
+LABELS = {"binary": ["no", "yes"], "multiclass": ["red", "green", "blue"], "multilabel": ["A01", "A0101", "B01"]}
+
+
+def settings(task: str | dict[str, Any], **sections: Any) -> dict[str, Any]:
+    """A model as it is written: `task` is a kind, or the whole section; other sections may be given as well."""
+    told = {"kind": task} if isinstance(task, str) else task
+    labels = {"labels": LABELS[told["kind"]]} if told["kind"] in LABELS else {}
+    score = "binary_entropy" if told["kind"] == "multilabel" else "softmax_response"
+    return {
+        "task": {**labels, **told},
+        "host": HOST,
+        "scores": [score],
+        "confidence": {"score": score},
+        "policy": {"kind": "threshold", "limit": 0.5},
+        **sections,
+    }
+
+
+def configured(task: str | dict[str, Any], **sections: Any) -> ModelConfig:
+    """The same, read."""
+    return ModelConfig.model_validate(settings(task, **sections))
+
 
 Reply = str | Generation | Exception
 Script = Callable[[Sequence[Message], Asking], Reply | Sequence[Reply]]
