@@ -177,7 +177,8 @@ class LanguageModel:
         row.read = await self._read(row, row.first, asked)
         row.stated = row.read.stated
         if row.read.said is None and self._prompt.probabilities == "reply":
-            row.failed = row.read.why
+            cut_off = row.first.finish_reason == "length"
+            row.failed = f"{row.read.why}; it was cut off at `host.max_tokens`" if cut_off else row.read.why
 
     async def _read(self, row: Row, reply: Generation, asked: Asked) -> Read:
         read = self._form.read(reply, asked)
@@ -228,12 +229,12 @@ class LanguageModel:
             row.rating = None
 
     async def _label_logprobs(self, row: Row, asked: Asked) -> None:
-        began = self._clock()
         first_token = self._prompt.probabilities == "first_token"
-        logprobs, prompt_tokens = await self._engine.label_logprobs(
-            asked.messages, asked.texts, first_token=first_token
-        )
-        row.ledger.add(asked.messages, prompt_tokens=prompt_tokens, completion_tokens=0, seconds=self._clock() - began)
+        with row.ledger.request(self._clock):
+            logprobs, prompt_tokens = await self._engine.label_logprobs(
+                asked.messages, asked.texts, first_token=first_token
+            )
+        row.ledger.add(asked.messages, prompt_tokens=prompt_tokens)
         if np.isnan(logprobs).any() or not np.isfinite(logprobs).any():
             row.failed = "the model gave no label a probability"
         row.label_logprobs = logprobs
@@ -314,15 +315,14 @@ class LanguageModel:
         return await self._generate(row, messages, Asking(max_tokens=self._max_tokens))
 
     async def _generate(self, row: Row, messages: Sequence[Message], asking: Asking) -> list[Generation]:
-        began = self._clock()
-        replies = await self._engine.generate(messages, asking)
+        with row.ledger.request(self._clock):
+            replies = await self._engine.generate(messages, asking)
         if len(replies) != asking.n:
             raise EngineFailed(f"it gave {len(replies)} replies where {asking.n} were asked for")
         row.ledger.add(
             messages,
             prompt_tokens=max(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),
-            seconds=self._clock() - began,
         )
         return replies
 

@@ -68,7 +68,8 @@ class Prompt:
             raise BadPrompt(f"{path} cannot be read ({reason}); name a Jinja template") from None
         except TemplateSyntaxError as error:
             raise BadPrompt(f"{path}, line {error.lineno}: {error.message}") from None
-        if ENVIRONMENT.parse(self.source).find((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
+        parsed = ENVIRONMENT.parse(self.source)
+        if any(parsed.find(kind) for kind in (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
             raise BadPrompt(f"{path} builds on another file; write all of it into one")
         if "user" not in self._template.blocks:
             raise BadPrompt(f"{path} has no block `user`; write {{% block user %}}...{{% endblock %}}")

@@ -1,6 +1,7 @@
 """One input on its way through a language model: what was asked and replied so far, and what it comes to in numbers."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,19 +21,34 @@ SURE = float(np.log(LEAST))
 
 
 class Ledger:
-    """What was spent on one input. The tokens of a prompt count once, however often it was asked."""
+    """What was spent on one input. The tokens of a prompt count once, however often it was asked, and a second counts
+    once, however many requests were on their way in it."""
 
     def __init__(self) -> None:
         self.usage = Usage()
         self._prompts: set[tuple[tuple[str, str], ...]] = set()
+        self._on_their_way = 0
+        self._since = 0.0
 
-    def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int, seconds: float) -> None:
+    @contextmanager
+    def request(self, clock: Callable[[], float]) -> Iterator[None]:
+        """While this lasts, a request is on its way; it counts as a call however it ends."""
+        if not self._on_their_way:
+            self._since = clock()
+        self._on_their_way += 1
+        try:
+            yield
+        finally:
+            self._on_their_way -= 1
+            seconds = 0.0 if self._on_their_way else clock() - self._since
+            self.usage += Usage(calls=1, seconds=seconds)
+
+    def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int = 0) -> None:
+        """What came of a request."""
         prompt = tuple((message["role"], message["content"]) for message in messages)
         new = prompt not in self._prompts
         self._prompts.add(prompt)
-        self.usage += Usage(
-            prompt_tokens=prompt_tokens if new else 0, completion_tokens=completion_tokens, calls=1, seconds=seconds
-        )
+        self.usage += Usage(prompt_tokens=prompt_tokens if new else 0, completion_tokens=completion_tokens)
 
 
 @dataclass(kw_only=True)

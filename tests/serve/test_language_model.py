@@ -165,6 +165,31 @@ def test_a_cancelled_run_stops_what_it_started():
     assert len(asyncio.run(cancelled())) == 2
 
 
+def test_a_reply_that_was_cut_off_is_read_and_where_that_fails_it_is_said():
+    for reply, said in (("yes", 1), ("", None)):
+        engine = ScriptedEngine(lambda messages, asking, reply=reply: generation(reply, finish_reason="length"))
+        output = run(configured("binary"), engine, ["a"])
+        assert output.replies[0].said == said
+    assert "host.max_tokens" in output.unreadable[0]
+
+
+def test_a_second_counts_once_however_many_requests_were_on_their_way():
+    class Slow(ScriptedEngine):
+        async def generate(self, messages, asking):
+            nonlocal now
+            started = now
+            await asyncio.sleep(0)
+            now = max(now, started + 1.0)
+            return await super().generate(messages, asking)
+
+    now = 0.0
+    model = configured("choice", samples={"max": 6})
+    told = LanguageModel(model, Slow("A"), clock=lambda: now)
+    usage = asyncio.run(told.run([QUESTION], frozenset(SAMPLES))).replies[0].usage
+    assert usage.calls > 3
+    assert usage.seconds == 2.0  # the greedy reply, and then all of the samples
+
+
 # choices
 
 
