@@ -249,7 +249,7 @@ class LanguageModel:
         wants = np.full(len(rows), self._prompt.probabilities == "samples")
         while True:
             if not wants.any():
-                wants = more(self._output(rows, wanted))
+                wants = more(self._output(rows, wanted, so_far=True))
             live = [
                 row
                 for row, wish in zip(rows, wants, strict=True)
@@ -326,16 +326,17 @@ class LanguageModel:
         )
         return replies
 
-    def _output(self, rows: Sequence[Row], wanted: _Wanted) -> Output:
+    def _output(self, rows: Sequence[Row], wanted: _Wanted, *, so_far: bool = False) -> Output:
+        """`so_far`: with the replies in any case, and without giving up a row of which more may be read."""
         width = len(self._task.labels)
         probabilities = np.array([self._probabilities(row, width) for row in rows])
         unreadable = np.full(len(rows), None, dtype=object)
-        unreadable[:] = [self._why(row) for row in rows]
+        unreadable[:] = [row.failed if so_far else self._why(row) for row in rows]
         return Output(
             logits=self._logits(probabilities),
             probabilities=probabilities,
             mc_probabilities=self._passes(rows, width) if "mc_probabilities" in wanted.needs else None,
-            replies=as_column([row.replies for row in rows]) if wanted.needs & OF_REPLIES else None,
+            replies=as_column([row.replies for row in rows]) if so_far or wanted.needs & OF_REPLIES else None,
             unreadable=unreadable,
         )
 

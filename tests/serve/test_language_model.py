@@ -381,6 +381,21 @@ def test_rounds_draw_what_would_have_been_drawn_at_once():
         assert stopped.replies[0].samples == at_once.replies[0].samples[:2]  # without any there are no probabilities
 
 
+def test_rows_are_not_given_up_while_more_may_be_read():
+    seen = []
+
+    def more(output):
+        seen.append((output.unreadable[0], output.replies[0].samples))
+        return np.array([True])
+
+    model = configured("binary", samples=BUDGET, prompt={"probabilities": "samples"})
+    script = by_turns("?", "?", "?", "yes")
+    output = run(model, ScriptedEngine(script), ["a"], {"probabilities"}, more=more)
+    assert seen[0] == (None, (None, None))
+    assert output.probabilities.tolist() == [[0, 1]]
+    assert output.replies is None  # only who decides about more was told
+
+
 def test_nobody_is_asked_for_more_where_no_score_looks_at_samples():
     engine = ScriptedEngine("yes")
     run(configured("binary", samples=BUDGET), engine, ["a"], REPLY, more=lambda output: np.array([True]))
