@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,10 +13,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from serve.checkpoint import fingerprint, local_folder
 from serve.host_config import FewShotConfig
-from serve.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, ModelInput, Question, read_input
-from serve.language.forms import Example, UnfitExample
+from serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question, read_input
+from serve.language.forms import Example, Form, UnfitExample
 from serve.language.readings import plain
-from traffic.dataset import BadDataFile, read_labelled_file
+from traffic.dataset import read_labelled_file
 from traffic.record import Answer
 
 Reviewed = Callable[[], Iterable[tuple[Any, Answer]]]
@@ -104,27 +105,37 @@ class FewShot:
         return [self._examples[index] for index in reversed(others[: self._k])]
 
 
-def few_shot_from(config: FewShotConfig, spec: InputSpec, reviewed: Reviewed | None = None) -> FewShot:
-    """The examples that are configured. Raises `UnfitExample`, or `BadDataFile` for a file that cannot be read.
+def few_shot_from(config: FewShotConfig, form: Form, reviewed: Reviewed | None = None) -> FewShot | None:
+    """The examples that are configured; None where the log has none yet.
 
-    `reviewed` is asked once, where the examples are those of the log.
+    Every row of a file must fit the task, or `UnfitExample` or `BadDataFile` is raised. `reviewed` is asked once, where
+    the examples are those of the log; what does not fit there is left out, because tasks change and the log does not.
     """
     if isinstance(config.examples, Path):
         rows = read_labelled_file(config.examples)
-        given: Iterable[tuple[Any, Answer]] = zip(rows.inputs, rows.labels, strict=True)
-        where = str(config.examples)
+        examples = []
+        for number, (value, label) in enumerate(zip(rows.inputs, rows.labels, strict=True), start=1):
+            try:
+                examples.append(_fitting(value, label, form))
+            except (InvalidRequest, UnfitExample) as error:
+                raise UnfitExample(f"few_shot.examples: {rows.path}, row {number}: {error}") from None
     else:
         if reviewed is None:
             raise UnfitExample("few_shot.examples: the log is not at hand here; name a labelled file instead")
-        given, where = reviewed(), "the log"
-    examples = []
-    for number, (value, label) in enumerate(given, start=1):
-        try:
-            examples.append((read_input(value, spec, LIMITS), label))
-        except InvalidRequest as error:
-            raise BadDataFile(f"few_shot.examples: {where}, row {number}: {error}") from None
+        examples = []
+        for value, label in reviewed():
+            with suppress(InvalidRequest, UnfitExample):
+                examples.append(_fitting(value, label, form))
+        if not examples:
+            return None
     embedding = CharacterNgrams() if config.embedding == "tfidf" else Encoder(str(local_folder(config.embedding)))
     return FewShot(examples, k=config.k, embedding=embedding)
+
+
+def _fitting(value: Any, label: Answer, form: Form) -> Example:
+    example = read_input(value, form.spec, LIMITS), label
+    form.asked(form.example, [example])
+    return example
 
 
 def embedding_fingerprint(embedding: str) -> str:

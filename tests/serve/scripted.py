@@ -20,7 +20,7 @@ def settings(task: str | dict[str, Any], **sections: Any) -> dict[str, Any]:
     """A model as it is written: `task` is a kind, or the whole section; other sections may be given as well."""
     told = {"kind": task} if isinstance(task, str) else task
     labels = {"labels": LABELS[told["kind"]]} if told["kind"] in LABELS else {}
-    score = "binary_entropy" if told["kind"] == "multilabel" else "softmax_response"
+    score = "avg_neg_logprob"
     return {
         "task": {**labels, **told},
         "host": HOST,

@@ -7,12 +7,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from serve.host_config import FewShotConfig
-from serve.inputs import InputSpec, Question
+from serve.inputs import Question
 from serve.language.few_shot import CharacterNgrams, Encoder, FewShot, embedding_fingerprint, few_shot_from
-from serve.language.forms import UnfitExample
-from traffic.dataset import BadDataFile
+from serve.language.forms import UnfitExample, form_of
+from serve.language.prompts import Prompts
+from tests.serve.scripted import configured
 
-TEXT = InputSpec(kind="text")
 ROWS = [
     ("the pump leaks at the seal", "leak"),
     ("the pump leaks at the valve", "leak"),
@@ -65,6 +65,12 @@ def test_a_question_with_its_options_in_another_order_is_the_same():
     assert index([(question, "4"), (other, "5")]).nearest(turned) == [(other, "5")]
 
 
+def form(kind="multiclass"):
+    task = {"kind": kind, **({"labels": ["leak", "display", "battery"]} if kind == "multiclass" else {})}
+    model = configured(task)
+    return form_of(model, Prompts(model))
+
+
 def few_shot(tmp_path, rows, **settings):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"input": value, "label": label}) + "\n" for value, label in rows))
@@ -72,26 +78,32 @@ def few_shot(tmp_path, rows, **settings):
 
 
 def test_examples_come_from_a_file(tmp_path):
-    assert len(few_shot_from(few_shot(tmp_path, ROWS, k=4), TEXT).nearest("the pump")) == 4
+    assert len(few_shot_from(few_shot(tmp_path, ROWS, k=4), form()).nearest("the pump")) == 4
     question = {"question": "?", "options": ["x", "y"]}
-    choice = few_shot_from(few_shot(tmp_path, [(question, "y")]), InputSpec(kind="choice", options=4))
+    choice = few_shot_from(few_shot(tmp_path, [(question, "y")]), form("choice"))
     assert choice.nearest(Question(question="!", options=("x", "y")))[0][0] == Question(
         question="?", options=("x", "y")
     )
 
 
-def test_a_file_of_other_inputs_is_refused(tmp_path):
-    with pytest.raises(BadDataFile, match="row 1"):
-        few_shot_from(few_shot(tmp_path, [([[0.1]], "x")]), TEXT)
+@pytest.mark.parametrize("row", [([[0.1]], "leak"), ("a text", "perhaps"), ("a text", ["leak"])])
+def test_a_file_of_other_rows_is_refused(tmp_path, row):
+    with pytest.raises(UnfitExample, match="row 2"):
+        few_shot_from(few_shot(tmp_path, [ROWS[0], row]), form())
 
 
 def test_examples_come_from_the_log_where_it_is_at_hand():
     config = FewShotConfig(examples="reviews", k=1)
-    assert few_shot_from(config, TEXT, lambda: iter(ROWS)).nearest("empty battery") == [ROWS[4]]
+    assert few_shot_from(config, form(), lambda: iter(ROWS)).nearest("empty battery") == [ROWS[4]]
     with pytest.raises(UnfitExample, match="name a labelled file"):
-        few_shot_from(config, TEXT)
-    with pytest.raises(UnfitExample, match="no labelled examples"):
-        few_shot_from(config, TEXT, list)
+        few_shot_from(config, form())
+
+
+def test_the_log_may_hold_nothing_yet_or_what_no_longer_fits():
+    config = FewShotConfig(examples="reviews", k=5)
+    assert few_shot_from(config, form(), list) is None
+    strange = [("a text", "a label of old"), ({"question": "?"}, "leak"), ROWS[0]]
+    assert few_shot_from(config, form(), lambda: strange).nearest("a text") == [ROWS[0]]
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +129,6 @@ def test_an_encoder_averages_over_real_tokens_alone(encoder):
 
 
 def test_examples_can_be_found_by_an_encoder(tmp_path, encoder):
-    found = few_shot_from(few_shot(tmp_path, ROWS, k=1, embedding=encoder), TEXT)
+    found = few_shot_from(few_shot(tmp_path, ROWS, k=1, embedding=encoder), form())
     assert labels(found.nearest("the the display flickers")) == ["display"]
     assert embedding_fingerprint(encoder) not in ("tfidf", encoder)

@@ -11,6 +11,8 @@ CLASSIFIER = {"kind": "classifier", "checkpoint": "somebody/some-model"}
 
 
 def content(task, **sections):
+    if sections.get("host") is CLASSIFIER:
+        sections = {"scores": ["entropy"], "confidence": {"score": "entropy"}, **sections}
     return {"models": {"it": settings(task, **sections)}}
 
 

@@ -5,13 +5,16 @@ import json
 import numpy as np
 import pytest
 
+from deploy.models.sums.exercises import CODES, exercises
 from policies.label_sets import seen_by
 from policies.sampled_sets import FrequencySets
-from serve.inputs import Conversation, Question
+from serve.inputs import Conversation, Question, read_input
 from serve.language.engine import Asking, CannotGive, EngineFailed
+from serve.language.few_shot import LIMITS
 from serve.language.forms import UnfitExample
 from serve.language.model import LanguageModel
 from serve.language.prompts import BadPrompt
+from serve.language.transformers_engine import TransformersEngine
 from tests.conftest import ROOT
 from tests.serve.scripted import ALL, ScriptedEngine, configured, generation
 
@@ -523,10 +526,11 @@ def test_examples_of_the_log_are_handed_in():
         LanguageModel(model, engine)
 
 
-def test_an_example_with_a_strange_label_is_told_about_each_row():
-    model = configured("binary", prompt={"few_shot": {"examples": "reviews"}})
-    told = LanguageModel(model, ScriptedEngine(), reviewed=lambda: [("a case", "perhaps")])
-    assert "perhaps" in asyncio.run(told.run(["another"], frozenset(REPLY))).unreadable[0]
+def test_a_log_without_examples_is_no_hindrance():
+    engine = ScriptedEngine("yes")
+    told = LanguageModel(configured("binary", prompt={"few_shot": {"examples": "reviews"}}), engine, reviewed=list)
+    assert asyncio.run(told.run(["a text"], frozenset(REPLY))).usable().all()
+    assert len(engine.asked[0][0]) == 2
 
 
 # what cannot be had
@@ -583,3 +587,53 @@ def test_a_template_that_fails_on_an_input_fails_for_that_row(tmp_path):
     path.write_text("{% block user %}{{ nothing }}{% endblock %}")
     with pytest.raises(BadPrompt):
         LanguageModel(configured("binary", prompt={"template": path}), ScriptedEngine())
+
+
+# the real thing
+
+
+@pytest.mark.slow
+def test_the_sums_model_is_asked_and_read_in_every_shape():
+    tree = {"kind": "multilabel", "labels": [code for code in CODES if len(code) > 3], "tree": "imdrf"}
+    few = {"samples": {"max": 2}}
+    by_letters = {"template": SUMS / "choice.jinja", "probabilities": "full_label"}
+    claims = {"template": SUMS / "claim.jinja", "probabilities": "first_token", "constrained": True}
+    tasks = {
+        "choice": configured({"kind": "choice", "labels": list("ABCD")}, prompt=by_letters, **few),
+        "claim": configured("binary", prompt=claims, **few),
+        "labels": configured(tree, prompt={"template": SUMS / "labels.jinja"}, **few),
+        "total": configured({"kind": "generate", "match": "number"}, **few),
+        "think": configured({"kind": "generate", "match": "number"}, **few),
+    }
+
+    async def all_tasks():
+        engine = TransformersEngine(str(SUMS.parent), device="cpu")
+        for task, config in tasks.items():
+            model = LanguageModel(config, engine)
+            drawn = [one for level in (1, 2) for one in exercises(task, level, 5, seed=5)]
+            inputs = [read_input(one.input, model.spec, LIMITS) for one in drawn]
+            output = await model.run(inputs, frozenset({"logprobs", "top_logprobs", "samples"}))
+            yield task, config.task, drawn, output
+        await engine.close()
+
+    async def checked():
+        async for task, config, drawn, output in all_tasks():
+            assert output.usable().all(), (task, output.unreadable)
+            right = 0
+            for one, replies, probabilities in zip(drawn, output.replies, output.probabilities, strict=True):
+                assert len(replies.samples) == 2
+                assert replies.logprobs() is not None
+                predicted = int(probabilities.argmax())
+                if task == "labels":
+                    assert set(replies.spans) == set(replies.said)  # each has tokens of its own
+                    right += [config.labels[label] for label in replies.said] == config.with_ancestors(one.label)
+                elif task == "choice":
+                    right += one.input["options"][predicted] == one.label
+                elif task == "claim":
+                    right += config.labels[predicted] == one.label
+                else:
+                    right += replies.said == one.label
+                    assert (replies.first.reasoning is not None) == (task == "think")
+            assert right >= 0.3 * len(drawn), task
+
+    asyncio.run(checked())
