@@ -40,16 +40,6 @@ CONFIGURED = {
     "prompt",
     "samples",
 }
-    "scores",
-    "confidence",
-    "policy",
-    "prediction_set",
-    "label_confidence",
-    "task",
-    "escalate_to",
-    "prompt",
-    "samples",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
