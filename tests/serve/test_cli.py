@@ -33,6 +33,7 @@ def folder(tmp_path, digits, monkeypatch):
     content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"] = {"data": str(digits / "calibration.jsonl")}
+    del content["models"]["sums"]
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)

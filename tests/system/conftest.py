@@ -34,6 +34,7 @@ class Service:
         content["http"] = {"host": "127.0.0.1", "port": self.port}
         content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
         content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
+        del content["models"]["sums"]  # which has tests of its own, and takes its time to be fitted
         (self.folder / "demur.yaml").write_text(yaml.safe_dump(content))
         self.log = self.folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
