@@ -162,12 +162,13 @@ def test_every_step_of_a_cascade_is_paid_for(fitted, database):
     assert list(told["cost"]) == ["prompt_tokens", "completion_tokens", "calls", "seconds"]
 
 
-def test_where_nobody_replied_no_cost_is_known(fitted, database):
+def test_a_call_that_failed_is_counted(fitted, database):
     async def use(handler):
         return (await handler.predict(body("silent", "alone"), None)).record
 
     record = served(fitted, database, use)
-    assert (record.action, record.cost, record.reply, record.prediction) == ("review", None, None, None)
+    assert (record.action, record.reply, record.prediction) == ("review", None, None)
+    assert spent(record.cost) == {"prompt_tokens": 0, "completion_tokens": 0, "calls": 1}
     assert "nobody is there" in record.reason
     assert wire.prediction_json(record)["prediction"] is None
 
