@@ -187,8 +187,9 @@ def test_what_is_never_asked_does_not_count(tmp_path):
     pair = configured("binary", prompt={"pair_template": write(tmp_path, "pair.jinja", text)})
     assert prompt_fingerprint(pair) == prompt_fingerprint(configured("binary"))
     tournament = {"ratings": "ratings.json"}
+    compared = {"scores": ["entropy"], "confidence": {"score": "entropy"}}
     told = [
-        configured("binary", host={**HOST, "tournament": tournament}, prompt=prompt)
+        configured("binary", host={**HOST, "tournament": tournament}, prompt=prompt, **compared)
         for prompt in ({}, {"pair_template": str(tmp_path / "pair.jinja")})
     ]
     assert prompt_fingerprint(told[0]) != prompt_fingerprint(told[1])

@@ -29,7 +29,7 @@ from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
 from uncertainty.combination import COMBINATIONS
 from uncertainty.label_confidence import LABEL_CALIBRATORS
 from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import ONLY_FOR, SCORES
+from uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 
 SETTINGS = {
     "mahalanobis": {"shrinkage": 0.1},
@@ -73,8 +73,9 @@ def rules_for(kind):
     return [*rules, *RULES_FOR_CLASSES, {"kind": "cost", "matrix": costs, "reject_cost": 0.2}]
 
 
-FOR_CLASSES = [name for name in SCORES if ONLY_FOR.get(name, "softmax") == "softmax"]
-FOR_LABELS = [name for name in SCORES if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
+OF_CLASSIFIERS = [name for name in SCORES if name not in REPLY_SCORES]
+FOR_CLASSES = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "softmax") == "softmax"]
+FOR_LABELS = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
 KINDS = {"binary": ["no", "yes"], "multiclass": ["bad", "fair", "good"], "multilabel": ["cat", "dog", "red", "fast"]}
 
 
@@ -89,7 +90,7 @@ def listed(*names):
 def everything(kind):
     if kind == "multilabel":
         return [*listed(*FOR_LABELS), {"binary_entropy": {"reduce": "max", "as": "largest_entropy"}}]
-    return [*listed(*FOR_CLASSES, *COMBINATIONS), {"hybrid": {"variant": "step", "as": "hybrid_step"}}]
+    return [*listed(*FOR_CLASSES, "hybrid", "logistic"), {"hybrid": {"variant": "step", "as": "hybrid_step"}}]
 
 
 def model_config(kind, checkpoint="unused", **changes):
