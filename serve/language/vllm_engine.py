@@ -96,7 +96,8 @@ class VllmEngine:
             scored = await asyncio.gather(*(self._scored(prompt.ids, reply.ids, top_logprobs=top) for reply in replies))
             for reply, logprobs in zip(replies, scored, strict=True):
                 reply.logprobs = logprobs
-        return [self._generation(reply, prompt, asking) for reply in replies]
+        told = [self._generation(reply, prompt, asking) for reply in replies]
+        return told * asking.n if len(told) < asking.n else told
 
     async def label_logprobs(
         self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
@@ -191,7 +192,7 @@ class VllmEngine:
             )
         wanted = asking.logprobs and asking.only is None
         return self._params(
-            n=asking.n,
+            n=asking.n if asking.temperature else 1,  # greedy replies are all the same, and vLLM writes one
             max_tokens=asking.max_tokens,
             temperature=asking.temperature,
             top_p=asking.top_p,

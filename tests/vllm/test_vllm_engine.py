@@ -23,7 +23,7 @@ QUESTION, *OTHERS = [[{"role": "user", "content": content}] for content in CONTE
 GREEDY = Asking(max_tokens=80, logprobs=True, top_logprobs=3)
 SAMPLED = Asking(max_tokens=12, n=4, temperature=2.0, seed=7, logprobs=True)
 
-LONG = Asking(max_tokens=480, n=2, only=("1" * 400,))
+LONG = Asking(max_tokens=480, n=2, temperature=1.0, only=("1" * 400,))
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,11 @@ def test_samples_of_a_seed_are_the_same_whatever_runs_beside_them(engine, loop):
         np.testing.assert_allclose(own.logprobs, again.logprobs, atol=1e-3)
     [unlike] = loop.wait(all_of(engine, (QUESTION, replace(SAMPLED, seed=100))))
     assert [reply.tokens for reply in unlike] != [reply.tokens for reply in alone]
+
+
+def test_greedy_replies_are_all_the_same(engine, loop):
+    one, three = loop.wait(all_of(engine, (QUESTION, GREEDY), (QUESTION, replace(GREEDY, n=3))))
+    assert [reply.tokens for reply in three] == [one[0].tokens] * 3
 
 
 def test_seeds_count_on_from_the_first_reply(engine, loop):
