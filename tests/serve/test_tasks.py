@@ -75,7 +75,7 @@ def rules_for(kind):
 OF_CLASSIFIERS = [name for name in SCORES if name not in REPLY_SCORES]
 FOR_CLASSES = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "softmax") == "softmax"]
 FOR_LABELS = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
-COMBINATIONS_OF_CLASSIFIERS = ["hybrid", "logistic"]
+MIXES = ["hybrid", "logistic"]
 KINDS = {"binary": ["no", "yes"], "multiclass": ["bad", "fair", "good"], "multilabel": ["cat", "dog", "red", "fast"]}
 
 
@@ -90,7 +90,7 @@ def listed(*names):
 def everything(kind):
     if kind == "multilabel":
         return [*listed(*FOR_LABELS), {"binary_entropy": {"reduce": "max", "as": "largest_entropy"}}]
-    return [*listed(*FOR_CLASSES, *COMBINATIONS_OF_CLASSIFIERS), {"hybrid": {"variant": "step", "as": "hybrid_step"}}]
+    return [*listed(*FOR_CLASSES, *MIXES), {"hybrid": {"variant": "step", "as": "hybrid_step"}}]
 
 
 def model_config(kind, checkpoint="unused", **changes):
@@ -143,9 +143,7 @@ def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
     right = {} if kind != "multilabel" else {"right": "exact"}
     base = {"score": "binary_entropy" if kind == "multilabel" else "softmax_response", "calibrator": "isotonic"}
     if place == "score":
-        names = (
-            [*FOR_LABELS, "largest_entropy"] if kind == "multilabel" else [*FOR_CLASSES, *COMBINATIONS_OF_CLASSIFIERS]
-        )
+        names = [*FOR_LABELS, "largest_entropy"] if kind == "multilabel" else [*FOR_CLASSES, *MIXES]
         configured = [model_config(kind, confidence={**base, "score": name, **right}) for name in names]
     elif place == "calibrator":
         names = [name for name in CALIBRATORS if kind != "multilabel" or name in FOR_SHARES | {"platt"}]
