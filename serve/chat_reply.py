@@ -142,7 +142,7 @@ def decision_json(record: Record) -> dict[str, Any]:
         "abstained": record.action != Action.ANSWER,
         "confidence": record.confidence,
         "scores": record.scores,
-        "set": record.prediction_set,
+        "set": wire.set_of(record),
         "reason": record.reason,
         "id": str(record.id),
         "artifact": record.artifact,

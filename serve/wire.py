@@ -118,7 +118,7 @@ class Prediction(BaseModel):
         " model's output was unusable. Where a text is to be written, the text; once it is no longer kept (inputs and"
         " texts have a time), what was predicted of it: `right`."
     )
-    prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first.")
+    prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first; none for a text.")
     confidence: float | None = Field(
         description="Calibrated probability that the prediction is right, or in a multilabel task how much of it is"
         " expected to be (see `confidence.right` in the configuration)."
@@ -251,7 +251,7 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "action": record.action,
         "abstained": record.action != "answer",
         "prediction": record.reply["text"] if record.reply and record.prediction is not None else record.prediction,
-        "prediction_set": record.prediction_set,
+        "prediction_set": set_of(record),
         "confidence": record.confidence,
         "label_confidence": _label_confidence(record),
         "scores": record.scores,
@@ -293,6 +293,11 @@ def _label_confidence(record: Record) -> dict[str, float] | None:
         return None
     pairs = zip(record.top_labels, record.label_confidence, strict=True)
     return dict(sorted(pairs, key=lambda pair: -pair[1]))  # stable: what calibration ties keeps the model's order
+
+
+def set_of(record: Record) -> list[str]:
+    """Labels that cannot be ruled out; of a text there are none to be told."""
+    return [] if record.reply else record.prediction_set
 
 
 def dump(value: Any) -> bytes:

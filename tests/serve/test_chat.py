@@ -214,7 +214,7 @@ def test_an_answer_comes_with_its_decision(client, host, database):
         "abstained": False,
         "confidence": 0.9375,
         "scores": {"improbability": 0.125},
-        "set": ["right"],
+        "set": [],
         "reason": "because of answer",
         "id": str(record.id),
         "artifact": "talker-1",
