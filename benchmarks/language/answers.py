@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from audit.discrimination import error_roc_auc
 from benchmarks.language.collected import Collected, Cost
-from benchmarks.language.comparison import fixed_scores, quality_of
+from benchmarks.language.comparison import SEED, fixed_scores, quality_of
 from deploy.models.sums.exercises import LEVELS
+from policies.decision import Action
+from policies.selector_recipe import Parts
 from serve.language.matching import is_right
-from uncertainty.generation import Replies
+from uncertainty.checks import InvalidInput
+from uncertainty.generation import Replies, as_column
 from uncertainty.sampled_scores import same_text
 
 FEW = 15
@@ -65,6 +68,9 @@ class SelfReport:
 
     examples: Sequence[str]
     """The most frequent readings."""
+
+    outcome: str
+    """What becomes of it where the confidence is to come from it: fitted on a half, asked about the others."""
 
     cost: Cost
 
@@ -136,10 +142,28 @@ def self_reports(about: Collected) -> list[SelfReport]:
                 understood=float(known.mean()),
                 auroc=error_roc_auc(right[known], u[known]) if enough else np.nan,
                 examples=[text for text, _ in common],
+                outcome=_outcome(about, need, replies),
                 cost=about.costs[need],
             )
         )
     return found
+
+
+def _outcome(about: Collected, need: str, replies: Sequence[Replies]) -> str:
+    rows = about.rows.rows(about.judged)
+    rows = replace(rows, output=replace(rows.output, replies=as_column(list(replies))))
+    score = "rating" if need == "rating" else "self_verbalised"
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    fit, test = rows.rows(order[: len(rows) // 2]), rows.rows(order[len(rows) // 2 :])
+    try:
+        parts = Parts(statistics=fit, mixing=fit, calibration=fit, rule=fit)
+        judged = about.task.model(scores=[score]).recipe.fit(parts).decide(test.output)
+    except InvalidInput:
+        return "no fit: unknown in all of the rows"
+    answered = np.array([action is Action.ANSWER for action in judged.decisions.actions])
+    known = np.isfinite(judged.scores[score])
+    assert not answered[~known].any()
+    return f"holds the unknown, answers {answered[known].mean():.0%} of the rest"
 
 
 def _is_right(about: Collected, said: Any, row: int) -> float:

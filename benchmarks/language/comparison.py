@@ -15,11 +15,13 @@ from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.spread import Spread, over_splits
 from policies.selector_recipe import SelectorRecipe
 from uncertainty import combination, scores
-from uncertainty.checks import Array
+from uncertainty.checks import Array, InvalidInput
+from uncertainty.combination import CombinationRecipe
 from uncertainty.correctness import jaccard_similarity
 from uncertainty.generation import as_column
 from uncertainty.isotonic import fit_isotonic
 from uncertainty.output import LabelledOutput, Output
+from uncertainty.scores import ScoreRecipe
 
 SEED = 20261121
 TIMES = 20
@@ -85,8 +87,8 @@ def compared(about: Collected, *, times: int = TIMES) -> list[Line]:
     rng = np.random.default_rng(SEED)
     lines = []
     for name, asks, values in _values(about, recipe, right, parts):
-        known = np.isfinite(values).all(axis=0)
-        measured = [_on(part, values[at], right, shared, known, rng) for at, part in enumerate(parts)]
+        known = np.isfinite(values)
+        measured = [_on(part, values[at], right, shared, known[at], rng) for at, part in enumerate(parts)]
         lines.append(
             Line(
                 task=about.task.name,
@@ -144,24 +146,35 @@ def _values(
         if name in fixed:
             yield name, asks[name], same(fixed[name])
         else:
-            fitted = [one.fit(about.rows.rows(part.learn), right[part.learn]) for part in parts]
-            yield name, asks[name], np.stack([score.of(about.rows.output) for score in fitted])
+            yield name, asks[name], np.stack([_learnt(one, about, right, part) for part in parts])
     for name, mix in recipe.combinations.items():
         dear = "samples" if any(asks[source] == "samples" for source in mix.sources) else "first"
         if not combination.learns(mix):
             yield name, dear, same(mix.fit(fixed, right).of(fixed))
             continue
-        values = []
-        for part in parts:
-            learnt = mix.fit({source: fixed[source][part.learn] for source in mix.sources}, right[part.learn])
-            values.append(learnt.of(fixed))
-        yield name, dear, np.stack(values)
+        yield name, dear, np.stack([_mixed(mix, fixed, right, part) for part in parts])
     for by in about.told:
         output: Output = about.telling(by).output
         telling = about.task.model(scores=OF_PROBABILITIES, prompt={"probabilities": by}).recipe
         for name, one in telling.scores.items():
             yield f"{name}, {by}", by, same(one.fit(about.telling(by), right).of(output))
     yield LEVEL, "", same(about.levels.astype(np.float64))
+
+
+def _learnt(one: ScoreRecipe, about: Collected, right: Array, part: Split) -> Array:
+    """[n]; unknown where too few rows are there to learn from, or all of them were right."""
+    try:
+        return one.fit(about.rows.rows(part.learn), right[part.learn]).of(about.rows.output)
+    except InvalidInput:
+        return np.full(len(about), np.nan)
+
+
+def _mixed(mix: CombinationRecipe, values: Mapping[str, Array], right: Array, part: Split) -> Array:
+    """The same of a combination."""
+    try:
+        return mix.fit({name: values[name][part.learn] for name in mix.sources}, right[part.learn]).of(values)
+    except InvalidInput:
+        return np.full(len(right), np.nan)
 
 
 def _on(

@@ -42,6 +42,11 @@ def both(about: Collected) -> tuple[str, str]:
     return about.task.cheap, DEAR
 
 
+def within(about: Collected) -> tuple[str, ...]:
+    """The scores that are looked at within each level."""
+    return (*both(about), *about.task.within)
+
+
 def n_steps(share: float) -> int:
     """Rows to be run in all."""
     asked = sum(n_rows(task, _share(task.each, share)) for task in TASKS.values())
@@ -57,7 +62,7 @@ def found(folder: Path, *, share: float, advance: Advance) -> Findings:
     return Findings(
         collected=about,
         answers=[answers(one) for one in everything],
-        levels=[level for one in everything for level in by_level(one, both(one))],
+        levels=[level for one in everything for level in by_level(one, within(one))],
         lines=[line for one in everything for line in compared(one)],
         self_reports=[report for one in everything for report in self_reports(one)],
         budgets=[budget for one in everything for budget in budgets(one)],

@@ -19,7 +19,7 @@ POINTS = 150
 DRAWN = {
     "choice": ("g_nll", "max_neg_logprob", "semantic_entropy", "sample_disagreement"),
     "labels": ("g_nll, whole answer", "g_nll", "semantic_entropy", "combined"),
-    "think": ("g_nll", "semantic_entropy", "trace_tokens", "trace_waits"),
+    "think": ("g_nll, with the trace", "g_nll", "semantic_entropy", "trace_tokens"),
 }
 """Scores of the curves, by task."""
 
@@ -75,7 +75,7 @@ def _curves(figure: Figure, found: Findings) -> None:
             curve = rc_curve(wrong, values[name])
             axes.plot(curve.coverage[shown], curve.risk[shown], color=colour, label=name, linewidth=1.3)
         axes.axhline(wrong.mean(), color=GREY, linestyle=":", linewidth=1)
-        axes.set(xlabel="coverage", ylim=(0, None))
+        axes.set(xlabel="coverage", ylim=(0, 1.45 * wrong.mean()))
         axes.set_title(task, loc="left", fontsize=9)
         axes.xaxis.set_major_formatter(PercentFormatter(1))
         axes.yaxis.set_major_formatter(PercentFormatter(1))

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.language.comparison import LEVEL, Line
 from benchmarks.language.early_stops import Stopped
-from benchmarks.language.findings import Findings, both
+from benchmarks.language.findings import Findings, within
 from benchmarks.real.spread import Spread
 from benchmarks.real.tables import table
 from deploy.models.sums.exercises import LEVELS
@@ -76,7 +76,7 @@ def _levels(found: Findings) -> str:
     rows = []
     for task in found.collected:
         whole = {line.score: line.metrics["AUROC"].mean for line in found.lines if line.task == task}
-        for score in both(found.collected[task]):
+        for score in within(found.collected[task]):
             own = [level for level in found.levels if level.task == task]
             rows.append(
                 [
@@ -205,13 +205,22 @@ def _self_reports(found: Findings) -> str:
             f"{one.understood:.0%}",
             ", ".join(one.examples),
             "too few" if np.isnan(one.auroc) else f"{one.auroc:.2f}",
+            one.outcome,
             f"{one.cost.calls:.0f}",
             f"{one.cost.prompt_tokens:.0f} + {one.cost.completion_tokens:.0f}",
         ]
         for one in found.self_reports
     ]
-    header = ["task", "asked for", "n", "taken for a number", "most frequent", "AUROC of those", "calls"]
-    return table([*header, "tokens, in + out"], rows)
+    header = [
+        "task",
+        "asked for",
+        "n",
+        "taken for a number",
+        "most frequent",
+        "AUROC of those",
+        "what the service does",
+    ]
+    return table([*header, "calls", "tokens, in + out"], rows)
 
 
 def _pm(value: Spread) -> str:

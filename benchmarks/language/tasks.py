@@ -23,6 +23,9 @@ OF_ANSWERS: list[Setting] = [
     {"token_entropy": {"per": "answer", "as": "token_entropy, whole answer"}},
     {"token_entropy": {"reduce": "max", "as": "token_entropy, max"}},
 ]
+OF_REPLIES: list[Setting] = [
+    {name: {"per": "reply", "as": f"{name}, with the trace"}} for name in ("g_nll", "max_neg_logprob", "token_entropy")
+]
 OF_SAMPLES: list[Setting] = ["semantic_entropy", "sample_disagreement"]
 OF_PASSES: list[Setting] = ["sampled_max_probability", "mc_entropy", "probability_variance", "bald"]
 OF_TRACES: list[Setting] = [
@@ -37,6 +40,17 @@ OF_LABELS: list[Setting] = [
     "combined",
     {"combined": {"info": "token_entropy, whole answer", "as": "combined, whole answer"}},
     {"logistic": {"of": ["g_nll, whole answer", "semantic_entropy"], "as": "logistic of both"}},
+]
+OF_WHOLE: list[Setting] = [
+    {"combined": {"info": "token_entropy", "consistency": "semantic_entropy"}},
+    {
+        "combined": {
+            "info": "token_entropy, with the trace",
+            "consistency": "semantic_entropy",
+            "as": "combined, with the trace",
+        }
+    },
+    {"logistic": {"of": ["g_nll, with the trace", "semantic_entropy"], "as": "logistic of both"}},
 ]
 TWO: Setting = {"combined": {"info": "token_entropy", "consistency": "semantic_entropy"}}
 
@@ -53,6 +67,9 @@ class Task:
     scores: Sequence[Setting]
     cheap: str = "g_nll"
     """Of its scores, the one of a single pass that others are held against."""
+
+    within: Sequence[str] = ()
+    """Further ones that are looked at within each level."""
 
     told: Sequence[str] = ()
     """How the model can be asked for probabilities of the labels themselves."""
@@ -152,7 +169,9 @@ TASKS = {
             name="think",
             each=350,
             settings={"task": {"kind": "generate", "match": "number"}},
-            scores=[*OF_TOKENS, *OF_SAMPLES, TWO, *OF_TRACES, BOTH],
+            scores=[*OF_TOKENS, *OF_REPLIES, *OF_SAMPLES, *OF_TRACES, *OF_WHOLE],
+            cheap="g_nll, with the trace",
+            within=("g_nll", "trace_tokens"),
             host={"max_tokens": 128},
         ),
     )

@@ -13,7 +13,7 @@ from benchmarks.language.collected import Collected, Cost, collected, labelled, 
 from benchmarks.language.comparison import LEVEL, compared, quality_of, splits
 from benchmarks.language.dearer_scores import budgets, gated
 from benchmarks.language.early_stops import stopped
-from benchmarks.language.findings import Findings, both
+from benchmarks.language.findings import Findings, within
 from benchmarks.language.kept_promises import coverage, kept
 from benchmarks.language.stored_replies import as_json, from_json
 from benchmarks.language.sums_pictures import sums_pictures
@@ -136,6 +136,13 @@ def test_fitted_scores_learn_from_rows_that_they_are_not_measured_on():
         assert lines[name].metrics["AUROC"].mean == pytest.approx(0.5, abs=0.12)
 
 
+def test_a_split_without_mistakes_teaches_nothing_and_stops_nothing():
+    about = made_up("think", lambda exercise, rng: reply(exercise.label, [exercise.label] * 10, reasoning="so?"))
+    lines = by_score(compared(about, times=2))
+    assert lines["trace, logistic"].missing == lines["logistic of both"].missing == 1
+    assert np.isnan(lines["trace, logistic"].metrics["PRR"].mean)
+
+
 def test_more_samples_and_what_they_cost(claims):
     found = budgets(claims, times=2)
     assert [one.samples for one in found] == [1, 2, 3, 5, 7, 10]
@@ -192,6 +199,8 @@ def test_what_the_model_says_of_itself_is_counted_where_it_says_anything():
     )
     rating, stated = self_reports(about)
     assert (rating.understood, rating.examples) == (0.5, ["0.05"])
+    assert rating.outcome.startswith("holds the unknown")
+    assert stated.outcome == "no fit: unknown in all of the rows"
     assert stated.understood == 0
     assert np.isnan(stated.auroc)
 
@@ -279,12 +288,12 @@ def test_stopping_decides_as_all_samples_do(tmp_path):
 
 @pytest.mark.slow
 def test_tables_and_pictures_of_few_exercises(tmp_path):
-    about = {name: collected(task, tmp_path, each=12, advance=lambda n: None) for name, task in TASKS.items()}
+    about = {name: collected(task, tmp_path, each=10, advance=lambda n: None) for name, task in TASKS.items()}
     every = list(about.values())
     found = Findings(
         collected=about,
         answers=[answers(one) for one in every],
-        levels=[level for one in every for level in by_level(one, both(one))],
+        levels=[level for one in every for level in by_level(one, within(one))],
         lines=[line for one in every for line in compared(one, times=2)],
         self_reports=[report for one in every for report in self_reports(one)],
         budgets=[line for one in every for line in budgets(one, times=2)],
