@@ -211,7 +211,7 @@ def _read(task: Task, exercises: Sequence[Exercise], stored: dict[str, Any]) -> 
             seconds=seconds[by][0] / len(exercises),
             cpu_seconds=seconds[by][1] / len(exercises),
         )
-    asked = {need: [from_json(told) for told in stored[need]] for need in _self_asked(task)}
+    asked: dict[str, list[Replies]] = {need: [from_json(told) for told in stored[need]] for need in _self_asked(task)}
     return Collected(
         task=task,
         levels=np.array([exercise.level for exercise in exercises]),
