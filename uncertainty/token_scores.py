@@ -1,7 +1,7 @@
 """Scores of the tokens of a reply, as they are configured (MADE A.4; GAP 4.1). Nothing is fitted.
 
 Each is [n] float64, higher when less sure, and NaN where the engine told no log-probabilities, or impossible ones. The
-reasoning before an answer is left out.
+reasoning before an answer is left out, unless `per: reply` asks for it.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from uncertainty.output import LabelledOutput, Need, Output
 from uncertainty.readings import per_first_reply
 from uncertainty.token_entropy import REDUCE, Residual
 
-Per = Literal["answer", "label"]
+Per = Literal["answer", "label", "reply"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,14 @@ class SpanScore:
 
     per: Per | None = None
     """`answer`: of the whole answer. `label`: of each predicted label's own tokens, and then the mean over the
-    predicted labels; NaN where none is predicted (METHODS A5). By default labels, where several may hold."""
+    predicted labels; NaN where none is predicted (METHODS A5). `reply`: of the answer and the reasoning that led to it.
+    By default labels, where several may hold, else the answer."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({"logprobs"})
 
     def __post_init__(self) -> None:
         if self.per is not None:
-            one_of("per", self.per, ("answer", "label"))
+            one_of("per", self.per, ("answer", "label", "reply"))
 
     def fit(self, rows: LabelledOutput, quality: Array) -> Self:  # noqa: ARG002 - only the kind of task counts
         return replace(self, per=self.per or ("answer" if rows.exclusive else "label"))
@@ -43,6 +44,8 @@ class SpanScore:
         raise NotImplementedError
 
     def _of_reply(self, replies: Replies) -> float:
+        if self.per == "reply":
+            return self.of_span(replies, (0, len(replies.first.tokens)))
         if self.per != "label":
             return self.of_span(replies, None)
         of_labels = {label: self.of_span(replies, span) for label, span in replies.spans.items()}

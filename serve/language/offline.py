@@ -11,7 +11,7 @@ from serve.inputs import InputSpec, ModelInput
 from serve.language.engine import Engine
 from serve.language.engines import started
 from serve.language.few_shot import Reviewed
-from serve.language.model import LanguageModel
+from serve.language.model import LanguageModel, More
 from uncertainty.output import Need, Output
 
 T = TypeVar("T")
@@ -30,9 +30,9 @@ class OfflineLanguageModel:
     def spec(self) -> InputSpec:
         return self._model.spec
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
-        """What the model says about at least one input; every sample is drawn."""
-        return self.wait(self._model.run(inputs, needs))
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, more: More | None = None) -> Output:
+        """What the model says about at least one input; every sample is drawn, unless `more` says when it is enough."""
+        return self.wait(self._model.run(inputs, needs, more=more))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the engine's loop, and wait for what comes back."""
