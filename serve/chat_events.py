@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from serve import wire
-from serve.chat import (
+from serve.chat_errors import problem_of
+from serve.chat_reply import (
     Held,
     completion_id,
     decision_json,
@@ -15,7 +16,6 @@ from serve.chat import (
     said,
     usage_json,
 )
-from serve.chat_errors import problem_of
 from serve.conversation import Pieces
 from traffic.record import Record
 

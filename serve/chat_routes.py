@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from serve import chat, wire
+from serve import chat_reply, wire
 from serve.chat_errors import problem_of
 from serve.chat_events import decided_events, tentative_events
 from serve.conversation import BeingSaid, PassedThrough, Said
@@ -46,13 +46,14 @@ def add_chat_routes(
 ) -> None:
     """`read_body` returns the whole body, read no further than what is taken."""
     problems: dict[int | str, dict[str, Any]] = {
-        status: {"model": chat.ChatProblemResponse, "description": meaning} for status, meaning in MEANINGS.items()
+        status: {"model": chat_reply.ChatProblemResponse, "description": meaning}
+        for status, meaning in MEANINGS.items()
     }
     reference = {"$ref": "#/components/schemas/ChatRequest"}
 
     @app.post(
         "/v1/chat/completions",
-        response_model=chat.ChatCompletion,
+        response_model=chat_reply.ChatCompletion,
         responses={
             200: {
                 "headers": DECISION_HEADERS,
@@ -70,20 +71,20 @@ def add_chat_routes(
         except Exception as error:
             return chat_problem_response(request, error)
 
-    @app.get("/v1/models", response_model=chat.ModelList, summary="Models that can be talked to")
+    @app.get("/v1/models", response_model=chat_reply.ModelList, summary="Models that can be talked to")
     async def models() -> Response:
-        return _json(chat.models_json(handler.talking_models()))
+        return _json(chat_reply.models_json(handler.talking_models()))
 
     @app.get(
         "/v1/models/{model}",
-        response_model=chat.ListedModel,
+        response_model=chat_reply.ListedModel,
         responses={404: problems[404]},
         summary="Whether a model can be talked to",
     )
     async def model(request: Request, model: str) -> Response:
         if model not in handler.talking_models():
             return chat_problem_response(request, UnknownModel(f"model: there is no model {model!r} to talk to"))
-        return _json(chat.model_json(model))
+        return _json(chat_reply.model_json(model))
 
 
 def chat_problem_response(request: Request, error: Exception) -> Response:
@@ -108,11 +109,11 @@ def _response(result: Said | BeingSaid | PassedThrough) -> Response:
         )
         return EventStream(events, 200, {**SAME_ORIGIN_EVENTS, "X-Demur-Action": "tentative"}, "text/event-stream")
     record = result.committed.record
-    headers = chat.decision_headers(record)
+    headers = chat_reply.decision_headers(record)
     if result.committed.replayed:
         headers["Idempotent-Replay"] = "true"
     if not result.request.stream:
-        return _json(chat.completion_json(record, result.held), headers)
+        return _json(chat_reply.completion_json(record, result.held), headers)
     decided = decided_events(record, result.held, wants_usage=result.request.wants_usage)
     return Response(b"".join(decided), 200, {**SAME_ORIGIN_EVENTS, **headers}, "text/event-stream")
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from serve.chat import ChatRequest, Held
+from serve.chat import ChatRequest
+from serve.chat_reply import Held
 from serve.journal import Committed
 
 Pieces = AsyncGenerator[str | Committed, None]

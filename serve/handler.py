@@ -19,6 +19,7 @@ from review import queue
 from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
+from serve.chat_reply import Held
 from serve.config import Config
 from serve.conversation import BeingSaid, PassedThrough, Said
 from serve.entries import entry_of
@@ -87,7 +88,7 @@ class Handler:
             return await self._proxy.pass_on(road.name, host, road.host, body, content)
         asked = chat.read_request(content)
         asked.check_limits(host.max_tokens)
-        held = chat.Held.of(config)
+        held = Held.of(config)
         request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group)
         use = _key_use(key, lambda: ["chat", request.model_dump()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
@@ -233,7 +234,7 @@ class Handler:
         return [result for result in results if result is not None]
 
     async def _converse_tentatively(
-        self, asked: chat.ChatRequest, held: chat.Held, request: wire.PredictRequest, road: Road, use: KeyUse | None
+        self, asked: chat.ChatRequest, held: Held, request: wire.PredictRequest, road: Road, use: KeyUse | None
     ) -> BeingSaid:
         """Return once the model is being asked; until then it raises as `_serve` does."""
         record_id, at = self._new_id(), self._clock()

@@ -12,6 +12,7 @@ from uuid_utils.compat import uuid7
 from serve import chat, wire
 from serve.chat_errors import problem_of
 from serve.chat_events import DONE, event_of
+from serve.chat_reply import completion_id
 from serve.conversation import PassedThrough
 from serve.host_config import AnyLanguageHost, OpenAIHost
 from serve.inputs import InvalidRequest
@@ -88,7 +89,7 @@ async def _at_once(body: bytes) -> AsyncGenerator[bytes, None]:
 async def _streamed(
     name: str, client: HostClient, request: chat.PlainRequest, asking: Asking
 ) -> AsyncGenerator[bytes, None]:
-    same = {"id": chat.completion_id(uuid7()), "object": "chat.completion.chunk", "created": _now(), "model": name}
+    same = {"id": completion_id(uuid7()), "object": "chat.completion.chunk", "created": _now(), "model": name}
     usage = {"usage": None} if request.wants_usage else {}
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -125,7 +126,7 @@ def _asking(request: chat.PlainRequest, host: AnyLanguageHost) -> Asking:
 
 def _whole(name: str, generations: Sequence[Generation]) -> dict[str, Any]:
     return {
-        "id": chat.completion_id(uuid7()),
+        "id": completion_id(uuid7()),
         "object": "chat.completion",
         "created": _now(),
         "model": name,

@@ -66,7 +66,8 @@ class Record:
     """In a cascade, what each model said that was asked, in turn, the last one included; None where there is none."""
 
     cost: Cost | None = None
-    """As far as it is known; None where no language model was asked, or none replied."""
+    """As far as it is known; a call that failed counts, with the tokens that are known of it. None where no
+    language model was asked, or it gave no sign at all."""
 
     reply: Reply | None = None
     """The text, where the task is to write one. Kept beside the input, and None once the input's time was up."""

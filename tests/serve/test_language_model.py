@@ -411,6 +411,7 @@ def test_samples_are_passes_for_sets_that_read_those():
     assert output.mc_probabilities.shape == (1, 8, 2)
     sets = FrequencySets(alpha=0.1, qhat=0.8, n=9)
     assert seen_by(sets, output).tolist() == [[0.25, 0.5]]  # an unread sample counts and names nothing
+    assert output.only(frozenset({"mc_probabilities"})).replies is None
 
 
 def test_passes_need_all_of_the_samples():
