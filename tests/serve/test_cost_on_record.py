@@ -162,11 +162,7 @@ def test_every_step_of_a_cascade_is_paid_for(fitted, database):
     assert list(told["cost"]) == ["prompt_tokens", "completion_tokens", "calls", "seconds"]
 
 
-<<<<<<< HEAD
-def test_where_nobody_replied_the_call_alone_is_known(fitted, database):
-=======
 def test_a_call_that_failed_is_counted(fitted, database):
->>>>>>> lm-door
     async def use(handler):
         return (await handler.predict(body("silent", "alone"), None)).record
 
