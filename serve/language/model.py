@@ -378,6 +378,9 @@ class LanguageModel:
 
 async def _all(work: Any) -> list[Any]:
     """Do it at the same time, and return what comes back in order; what fails first ends the rest."""
+    work = list(work)
+    if len(work) < 2:
+        return [await one for one in work]  # a task, and a group of them, would cost more than the rest of a request
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]

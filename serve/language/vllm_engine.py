@@ -202,6 +202,7 @@ class VllmEngine:
             structured_outputs=None if asking.only is None else self._structured(choice=list(asking.only)),
             detokenize=bool(asking.stop),
             output_kind=kind,
+            skip_clone=True,  # they are made for this request alone
         )
 
     def _generation(self, reply: "_Written", prompt: PromptTokens, asking: Asking) -> Generation:
