@@ -118,7 +118,9 @@ class Prediction(BaseModel):
         " model's output was unusable. Where a text is to be written, the text; once it is no longer kept (inputs and"
         " texts have a time), what was predicted of it: `right`."
     )
-    prediction_set: list[str] = Field(description="Labels that cannot be ruled out, most probable first; none for a text.")
+    prediction_set: list[str] = Field(
+        description="Labels that cannot be ruled out, most probable first; none for a text."
+    )
     confidence: float | None = Field(
         description="Calibrated probability that the prediction is right, or in a multilabel task how much of it is"
         " expected to be (see `confidence.right` in the configuration)."
