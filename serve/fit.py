@@ -179,7 +179,7 @@ def _judged_again(
     labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
 ) -> tuple[dict[str, LabelledOutput], Sources]:
     """The rows without those about which people judged another text than the models write now."""
-    same = np.logical_and.reduce([said_again(one.output, sources.rows, task) for one in labelled.values()])
+    same = np.logical_and.reduce([said_again(one.output, sources.rows.said, task) for one in labelled.values()])
     truth = next(iter(labelled.values())).truth
     if same.all():
         return labelled, replace(sources, truth=truth)

@@ -1,7 +1,7 @@
 """Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -9,10 +9,21 @@ from serve.inputs import InvalidRequest
 from serve.language.matching import is_right
 from serve.task import TaskConfig
 from traffic.dataset import BadDataFile, LabelledFile
+from traffic.record import Answer
 from uncertainty.checks import Mask
 from uncertainty.output import Output
 
 Read = TypeVar("Read")
+
+
+class Told(Protocol):
+    """What was said of rows: `LabelledFile`, or a part of it."""
+
+    @property
+    def labels(self) -> Sequence[Answer]: ...
+
+    @property
+    def said(self) -> Sequence[Answer | None] | None: ...
 
 
 def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
@@ -54,7 +65,7 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     return task.closed(truth)
 
 
-def truth_about(output: Output, rows: LabelledFile, truth: Mask, task: TaskConfig) -> Mask:
+def truth_about(output: Output, rows: Told, truth: Mask, task: TaskConfig) -> Mask:
     """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
     or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
     if task.kind != "generate":
@@ -69,11 +80,12 @@ def truth_about(output: Output, rows: LabelledFile, truth: Mask, task: TaskConfi
     return np.column_stack([right, ~right])
 
 
-def said_again(output: Output, rows: LabelledFile, task: TaskConfig) -> Mask:
-    """[n], False for a text that is not the logged one, about which somebody said whether it is right."""
-    if task.kind != "generate" or rows.said is None:
+def said_again(output: Output, said: Sequence[Answer | None] | None, task: TaskConfig) -> Mask:
+    """[n], False for a text that is not the logged one, which `said` holds, and about which somebody said whether it is
+    right. None: the labels are not those of the log."""
+    if task.kind != "generate" or said is None:
         return np.ones(len(output), dtype=bool)
-    return np.array([text == said for text, said in zip(texts_of(output), rows.said, strict=True)], dtype=bool)
+    return np.array([text == logged for text, logged in zip(texts_of(output), said, strict=True)], dtype=bool)
 
 
 def texts_of(output: Output) -> list[str]:

@@ -42,7 +42,7 @@ def test_a_text_is_right_if_it_says_what_the_right_one_does():
 def test_what_people_said_of_a_logged_text_counts_while_the_model_writes_the_same():
     log = rows(["a", "b", "c"], ["right", "wrong", "right"], said=["132", "7", "8"])
     output = wrote("132", "7", "9")
-    assert said_again(output, log, TEXT).tolist() == [True, True, False]
+    assert said_again(output, log.said, TEXT).tolist() == [True, True, False]
     assert truth_about(output, log, truth_of(log, TEXT), TEXT)[:2].tolist() == [[True, False], [False, True]]
 
 
