@@ -221,6 +221,7 @@ def test_a_trace_is_kept_apart(endpoint, said, start):
     [heard] = ask(endpoint, LOGPROBS)
     assert (heard.text, heard.reasoning) == ("132", "hm")
     assert heard.answer_start == start
+    assert heard.reasoning_tokens == (start or None)  # not 0: a trace of no tokens would be that of a sure model
     assert heard.tokens[start:] == ("1", "32")
 
 
