@@ -12,7 +12,7 @@ from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
 from serve.flip import MOST_FLIPS, Flip
-from serve.labelled_rows import rows_read, said_again, truth_about, truth_of
+from serve.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import count_logged, logged_pages, read_labelled_file
@@ -116,10 +116,10 @@ def compare_on_traffic(
         )
     index = {label: position for position, label in enumerate(rerun.task.labels)}
 
-    def truth(outcome: Answer) -> Mask | None:
-        labels = [outcome] if isinstance(outcome, str) else outcome
-        if isinstance(outcome, str) != rerun.task.exclusive or not index.keys() >= set(labels):
+    def truth(outcome: Answer, value: Any) -> Mask | None:
+        if not is_label_of(outcome, value, rerun.task):
             return None
+        labels = [outcome] if isinstance(outcome, str) else outcome
         row = np.zeros(len(index), dtype=bool)
         row[[index[label] for label in labels]] = True
         return rerun.task.closed(row)  # it may have been told before the task had a label tree
@@ -128,7 +128,9 @@ def compare_on_traffic(
         done = 0
         for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
             kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
-            read = [(record, rerun.read_if_possible(record.input), truth(outcome)) for record, outcome in kept]
+            read = [
+                (record, rerun.read_if_possible(record.input), truth(outcome, record.input)) for record, outcome in kept
+            ]
             whole = [(record, value, row) for record, value, row in read if value is not None and row is not None]
             yield Batch(
                 ids=[str(record.id) for record, _, _ in whole],

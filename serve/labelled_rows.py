@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from serve.inputs import InvalidRequest
+from serve.language.forms import option_of
 from serve.language.matching import is_right
-from serve.task import TaskConfig
+from serve.task import LETTERS, TaskConfig
 from traffic.dataset import BadDataFile, LabelledFile
 from traffic.record import Answer
 from uncertainty.checks import Mask
@@ -51,7 +52,8 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     if task.kind == "generate":
         sets = [["right"]] * len(rows)
     if task.kind == "choice":
-        sets = [[_letter(label, value, task)] for (label,), value in zip(sets, rows.inputs, strict=True)]
+        pairs = zip(sets, rows.inputs, strict=True)
+        sets = [[_letter(label, value, rows, number)] for number, ((label,), value) in enumerate(pairs, start=1)]
     index = {label: position for position, label in enumerate(task.labels)}
     unknown = sorted({label for labels in sets for label in labels} - set(index))
     if unknown:
@@ -63,6 +65,15 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     for row, labels in enumerate(sets):
         truth[row, [index[label] for label in labels]] = True
     return task.closed(truth)
+
+
+def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
+    """Whether a label of the log may be right about this input as the task is now."""
+    labels = [label] if isinstance(label, str) else label
+    if isinstance(label, str) != task.exclusive or not set(task.labels) >= set(labels):
+        return False
+    options = value.get("options") if task.kind == "choice" and isinstance(value, dict) else None
+    return not isinstance(options, list) or option_of(label, options) is not None
 
 
 def truth_about(output: Output, rows: Told, truth: Mask, task: TaskConfig) -> Mask:
@@ -94,8 +105,12 @@ def texts_of(output: Output) -> list[str]:
     return [replies.first.text for replies in output.replies]
 
 
-def _letter(label: str, value: Any, task: TaskConfig) -> str:
+def _letter(label: str, value: Any, rows: LabelledFile, number: int) -> str:
+    """Raises `BadDataFile` for a letter that is none of the question's options, or a text that is none of them."""
     options = value.get("options") if isinstance(value, dict) else None
-    if label in task.labels or not isinstance(options, list) or label not in options[: len(task.labels)]:
+    if not isinstance(options, list):
         return label
-    return task.labels[options.index(label)]
+    index = option_of(label, options)
+    if index is None:
+        raise BadDataFile(f"{rows.path}, row {number}: {label!r} is neither the letter nor the text of an option")
+    return LETTERS[index]
