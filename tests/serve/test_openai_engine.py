@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from serve.host_config import OpenAIHost
 from serve.language.engine import Asking, CannotGive, EngineFailed
@@ -236,6 +236,15 @@ def test_a_character_of_two_tokens(endpoint):
     endpoint.replies = [choices(choice("4 €", [token("4"), token(b" \xe2"), token(b"\x82\xac"), token("<end>")]))]
     [said] = ask(endpoint, LOGPROBS)
     assert said.tokens == ("4", "", " €")
+
+
+def test_half_a_character_is_none(endpoint):
+    """JSON can spell it; what kept it could neither be logged nor sent."""
+    spelled = json.dumps(reply("a\ud83d\ude00 \ud83d"))
+    endpoint.replies = [Response(spelled, media_type="application/json")]
+    assert ask(endpoint)[0].text == "a\U0001f600 \ufffd"
+    endpoint.replies = [endpoint.streams([delta("1\ud83d"), delta("2", finish="stop")])]
+    assert stream_of(endpoint)[-1].whole.text == "1\ufffd2"
 
 
 def test_samples_are_asked_for_at_once(endpoint):
