@@ -14,7 +14,7 @@ from markupsafe import Markup
 from audit import plots
 from audit.calibration import binned
 from audit.categories import encode
-from audit.findings import Classes, Finding, Judged, TopLabels, findings
+from audit.findings import Classes, Finding, Judged, TopLabels, findings, score_lines
 from audit.label_frequency import f1_by_frequency
 from audit.labels import Stratum, answered, labelled, missing_labels, quality, strata
 from audit.score_choice import ScoreChoice, choose
@@ -54,6 +54,10 @@ class Audit:
     """Labelled records without a confidence; they count as held, and enter no score."""
 
     findings: list[Finding]
+    of_some: Mapping[str, int]
+    """How many rows have a score that others lack: because a cheaper one had settled them, or their artifact did not
+    compute it. Findings about it are of those rows, and it is compared with no other."""
+
     choice: ScoreChoice
     rows: Judged
 
@@ -122,6 +126,8 @@ def audit(
         raise NothingToAudit(f"no labelled record of {model!r} in this range has a confidence")
     rows = judged(traffic, defined, fitted or FittedLabels())
     lines = findings(rows)
+    partly = {name: values[defined] for name, values in traffic.scores.items() if name not in rows.scores}
+    some = {name: own for name, values in partly.items() if (own := _of_some(rows, name, values))}
     return Audit(
         model=model,
         since=since or traffic.times[0],
@@ -130,7 +136,8 @@ def audit(
         strata=strata(traffic),
         missing=missing_labels(traffic),
         n_undefined=int((known & ~defined).sum()),
-        findings=lines,
+        findings=[*lines, *(line for own in some.values() for line in own)],
+        of_some={name: own[0].n for name, own in some.items()},
         choice=choose(rows, lines),
         rows=rows,
     )
@@ -156,7 +163,7 @@ def judged(traffic: Traffic, rows: Mask, fitted: FittedLabels) -> Judged:
         scores={
             name: values[rows]
             for name, values in traffic.scores.items()
-            if not np.isnan(values[rows]).any()  # a score that another artifact did not compute
+            if not np.isnan(values[rows]).any()  # others cannot be compared
         },
         classes=classes,
         top=_top(traffic, index),
@@ -165,6 +172,12 @@ def judged(traffic: Traffic, rows: Mask, fitted: FittedLabels) -> Judged:
         else None,
         buckets=f1_by_frequency([t for t, _ in told], [g for _, g in told], fitted.counts, fitted.n),
     )
+
+
+def _of_some(rows: Judged, name: str, u: Array) -> list[Finding]:
+    """Lines about a score on the rows that have it."""
+    known = np.flatnonzero(~np.isnan(u))
+    return list(score_lines(rows.rows(known), name, u[known])) if len(known) else []
 
 
 def _top(traffic: Traffic, index: Sequence[int]) -> TopLabels | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, WithJsonSchema, field_validator
+from pydantic_core import from_json
 
 from serve import wire
 from serve.config import ModelConfig
@@ -140,7 +141,7 @@ class PlainRequest(ChatRequest):
 def read_json(body: bytes) -> dict[str, Any]:
     """Return the body as an object that names a model."""
     try:
-        content = json.loads(body)
+        content = from_json(body)  # unlike json.loads it refuses half a surrogate pair, which nobody could write
     except ValueError as error:
         raise wire.MalformedBody(f"the body is not JSON: {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("model"), str):

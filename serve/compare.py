@@ -12,7 +12,7 @@ from audit.head_to_head import Contender, HeadToHead, head_to_head
 from serve.config import Config
 from serve.decided import as_columns
 from serve.flip import MOST_FLIPS, Flip
-from serve.labelled_rows import rows_read, truth_of
+from serve.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import count_logged, logged_pages, read_labelled_file
@@ -35,6 +35,9 @@ class Comparison:
 
     unusable: int
     """Rows whose input or outcome does not fit the model any more."""
+
+    rewritten: int
+    """Rows where another text was judged than is written now: whether that is right, nobody has said."""
 
     undefined: int
     """Rows without a confidence under one artifact or the other: they would be held."""
@@ -61,6 +64,10 @@ class Batch:
     inputs: list[Read]
     groups: list[str | None]
     truth: Mask
+    labels: list[Answer]
+    said: list[Answer | None] | None
+    """What the labels are about, where they are those of the log."""
+
     forgotten: int = 0
     unusable: int = 0
 
@@ -75,8 +82,14 @@ def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, p
     def batches() -> Iterator[Batch]:
         for start in range(0, len(inputs), ROWS_AT_A_TIME):
             end = min(start + ROWS_AT_A_TIME, len(inputs))
-            ids = [f"row {number}" for number in range(start + 1, end + 1)]
-            yield Batch(ids=ids, inputs=inputs[start:end], groups=rows.groups[start:end], truth=truth[start:end])
+            yield Batch(
+                ids=[f"row {number}" for number in range(start + 1, end + 1)],
+                inputs=inputs[start:end],
+                groups=rows.groups[start:end],
+                truth=truth[start:end],
+                labels=rows.labels[start:end],
+                said=None,
+            )
             progress(end, len(inputs))
 
     return _compare(rerun, batches())
@@ -103,10 +116,10 @@ def compare_on_traffic(
         )
     index = {label: position for position, label in enumerate(rerun.task.labels)}
 
-    def truth(outcome: Answer) -> Mask | None:
-        labels = [outcome] if isinstance(outcome, str) else outcome
-        if isinstance(outcome, str) != rerun.task.exclusive or not index.keys() >= set(labels):
+    def truth(outcome: Answer, value: Any) -> Mask | None:
+        if not is_label_of(outcome, value, rerun.task):
             return None
+        labels = [outcome] if isinstance(outcome, str) else outcome
         row = np.zeros(len(index), dtype=bool)
         row[[index[label] for label in labels]] = True
         return rerun.task.closed(row)  # it may have been told before the task had a label tree
@@ -115,13 +128,17 @@ def compare_on_traffic(
         done = 0
         for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
             kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
-            read = [(record, rerun.read_if_possible(record.input), truth(outcome)) for record, outcome in kept]
+            read = [
+                (record, rerun.read_if_possible(record.input), truth(outcome, record.input)) for record, outcome in kept
+            ]
             whole = [(record, value, row) for record, value, row in read if value is not None and row is not None]
             yield Batch(
                 ids=[str(record.id) for record, _, _ in whole],
                 inputs=[value for _, value, _ in whole],
                 groups=[record.group for record, _, _ in whole],
                 truth=np.array([row for _, _, row in whole], dtype=bool).reshape(len(whole), len(index)),
+                labels=[record.outcome for record, _, _ in whole if record.outcome is not None],
+                said=[record.said for record, _, _ in whole],
                 forgotten=len(page) - len(kept),
                 unusable=len(kept) - len(whole),
             )
@@ -133,7 +150,7 @@ def compare_on_traffic(
 
 def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
     columns: tuple[list[Any], list[Any]] = ([], [])
-    forgotten, unusable, undefined = 0, 0, 0
+    forgotten, unusable, rewritten, undefined = 0, 0, 0, 0
     flips: list[Flip] = []
     for batch in batches:
         forgotten += batch.forgotten
@@ -141,11 +158,14 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
         if not batch.ids:
             continue
         judged = rerun.judge(batch.inputs, batch.groups)
-        sound = ~np.isnan(judged[0].judgement.confidence) & ~np.isnan(judged[1].judgement.confidence)
-        undefined += int((~sound).sum())
+        same = np.logical_and.reduce([said_again(one.output, batch.said, rerun.task) for one in judged])
+        known = ~np.isnan(judged[0].judgement.confidence) & ~np.isnan(judged[1].judgement.confidence)
+        rewritten += int((known & ~same).sum())
+        undefined += int((~known).sum())
+        sound = known & same
         for side, one in zip(columns, judged, strict=True):
-            said = one.judgement
-            side.append((said.decisions.answered[sound], said.confidence[sound], one.quality(batch.truth)[sound]))
+            said, truth = one.judgement, truth_about(one.output, batch, batch.truth, rerun.task)
+            side.append((said.decisions.answered[sound], said.confidence[sound], one.quality(truth)[sound]))
         if len(flips) < MOST_FLIPS:
             a, b = (
                 as_columns(
@@ -173,13 +193,15 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
     if not sum(len(answered) for answered, _, _ in columns[0]):
         raise NothingToCompare(
             f"no labelled row can be judged by both artifacts: the inputs of {forgotten:,} were forgotten"
-            f" (keep_inputs_days), {unusable:,} do not fit the model, and {undefined:,} have no confidence"
+            f" (keep_inputs_days), {unusable:,} do not fit the model, {undefined:,} have no confidence, and of"
+            f" {rewritten:,} another text was judged than is written now"
         )
     return Comparison(
         a=rerun.artifacts[0],
         b=rerun.artifacts[1],
         forgotten=forgotten,
         unusable=unusable,
+        rewritten=rewritten,
         undefined=undefined,
         numbers=head_to_head(Contender(**_joined(columns[0])), Contender(**_joined(columns[1]))),
         flips=flips[:MOST_FLIPS],

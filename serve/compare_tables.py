@@ -29,9 +29,10 @@ def remarks(found: Comparison) -> list[str]:
             f" among {numbers.n:,} rows; below {FEW_ERRORS} errors or {FEW_ROWS} rows the interval of the risk means"
             " little."
         )
+    other = f", {found.rewritten:,} about a text that is not written again" if found.rewritten else ""
     said.append(
         f"Left out: {found.forgotten:,} rows whose input was forgotten, {found.unusable:,} that do not fit the model,"
-        f" {found.undefined:,} without a confidence. Every row counts once; labels that came because of the decision,"
-        " or from people who saw it, favour the artifact that was in force."
+        f" {found.undefined:,} without a confidence{other}. Every row counts once; labels that came because of the"
+        " decision, or from people who saw it, favour the artifact that was in force."
     )
     return said

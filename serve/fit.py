@@ -19,7 +19,7 @@ from policies.rules import acts_on_sets
 from policies.selector_recipe import SelectorRecipe
 from serve.config import Config, ModelConfig
 from serve.inputs import InvalidRequest
-from serve.labelled_rows import rows_read, said_again, truth_about, truth_of
+from serve.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.labelled_traffic import read_labelled_traffic
 from serve.manifest import Sources, facts_of, versions
 from serve.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
@@ -95,9 +95,8 @@ def fit_on_traffic(
             return all(model.read(value) is not None for model in models.values())
         return False
 
-    def knows(outcome: Answer) -> bool:
-        labels = [outcome] if isinstance(outcome, str) else outcome
-        return isinstance(outcome, str) == task.exclusive and set(task.labels) >= set(labels)
+    def knows(outcome: Answer, value: Any) -> bool:
+        return is_label_of(outcome, value, task)
 
     found = read_labelled_traffic(
         database,
@@ -179,7 +178,7 @@ def _judged_again(
     labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
 ) -> tuple[dict[str, LabelledOutput], Sources]:
     """The rows without those about which people judged another text than the models write now."""
-    same = np.logical_and.reduce([said_again(one.output, sources.rows, task) for one in labelled.values()])
+    same = np.logical_and.reduce([said_again(one.output, sources.rows.said, task) for one in labelled.values()])
     truth = next(iter(labelled.values())).truth
     if same.all():
         return labelled, replace(sources, truth=truth)

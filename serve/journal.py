@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import orjson
 import psycopg
 
 from policies.decision import Action
@@ -19,7 +20,8 @@ logger = logging.getLogger("demur.journal")
 
 
 class Unwritable(ValueError):
-    """PostgreSQL refused this one record. It was not acknowledged; the message says what PostgreSQL said."""
+    """This one record cannot be written as JSON, or PostgreSQL refused it. It was not acknowledged; the message says
+    why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,15 +47,15 @@ def open_database(dsn: str) -> Database:
 def commit(database: Database, entries: Sequence[Entry]) -> list[Committed | Exception]:
     """Write the entries and return, for each, what is on disk now or why nothing is.
 
-    Raises `DatabaseUnavailable` for all of them together. A record that PostgreSQL refuses takes none of its
-    neighbours with it.
+    Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
+    it.
     """
     try:
         with database.transaction() as connection:
             late = log.claim_keys(connection, entries)
             new = [entry for entry in entries if entry.record.id not in late]
             _write(connection, new)
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError) as error:
         if len(entries) > 1:
             return [commit(database, [entry])[0] for entry in entries]
         logger.exception("a record was refused")

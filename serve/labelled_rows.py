@@ -1,18 +1,30 @@
 """Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from serve.inputs import InvalidRequest
+from serve.language.forms import option_of
 from serve.language.matching import is_right
-from serve.task import TaskConfig
+from serve.task import LETTERS, TaskConfig
 from traffic.dataset import BadDataFile, LabelledFile
+from traffic.record import Answer
 from uncertainty.checks import Mask
 from uncertainty.output import Output
 
 Read = TypeVar("Read")
+
+
+class Told(Protocol):
+    """What was said of rows: `LabelledFile`, or a part of it."""
+
+    @property
+    def labels(self) -> Sequence[Answer]: ...
+
+    @property
+    def said(self) -> Sequence[Answer | None] | None: ...
 
 
 def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
@@ -40,7 +52,8 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     if task.kind == "generate":
         sets = [["right"]] * len(rows)
     if task.kind == "choice":
-        sets = [[_letter(label, value, task)] for (label,), value in zip(sets, rows.inputs, strict=True)]
+        pairs = zip(sets, rows.inputs, strict=True)
+        sets = [[_letter(label, value, rows, number)] for number, ((label,), value) in enumerate(pairs, start=1)]
     index = {label: position for position, label in enumerate(task.labels)}
     unknown = sorted({label for labels in sets for label in labels} - set(index))
     if unknown:
@@ -54,7 +67,16 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     return task.closed(truth)
 
 
-def truth_about(output: Output, rows: LabelledFile, truth: Mask, task: TaskConfig) -> Mask:
+def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
+    """Whether a label of the log may be right about this input as the task is now."""
+    labels = [label] if isinstance(label, str) else label
+    if isinstance(label, str) != task.exclusive or not set(task.labels) >= set(labels):
+        return False
+    options = value.get("options") if task.kind == "choice" and isinstance(value, dict) else None
+    return not isinstance(options, list) or option_of(label, options) is not None
+
+
+def truth_about(output: Output, rows: Told, truth: Mask, task: TaskConfig) -> Mask:
     """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
     or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
     if task.kind != "generate":
@@ -69,11 +91,12 @@ def truth_about(output: Output, rows: LabelledFile, truth: Mask, task: TaskConfi
     return np.column_stack([right, ~right])
 
 
-def said_again(output: Output, rows: LabelledFile, task: TaskConfig) -> Mask:
-    """[n], False for a text that is not the logged one, about which somebody said whether it is right."""
-    if task.kind != "generate" or rows.said is None:
+def said_again(output: Output, said: Sequence[Answer | None] | None, task: TaskConfig) -> Mask:
+    """[n], False for a text that is not the logged one, which `said` holds, and about which somebody said whether it is
+    right. None: the labels are not those of the log."""
+    if task.kind != "generate" or said is None:
         return np.ones(len(output), dtype=bool)
-    return np.array([text == said for text, said in zip(texts_of(output), rows.said, strict=True)], dtype=bool)
+    return np.array([text == logged for text, logged in zip(texts_of(output), said, strict=True)], dtype=bool)
 
 
 def texts_of(output: Output) -> list[str]:
@@ -82,8 +105,12 @@ def texts_of(output: Output) -> list[str]:
     return [replies.first.text for replies in output.replies]
 
 
-def _letter(label: str, value: Any, task: TaskConfig) -> str:
+def _letter(label: str, value: Any, rows: LabelledFile, number: int) -> str:
+    """Raises `BadDataFile` for a letter that is none of the question's options, or a text that is none of them."""
     options = value.get("options") if isinstance(value, dict) else None
-    if label in task.labels or not isinstance(options, list) or label not in options[: len(task.labels)]:
+    if not isinstance(options, list):
         return label
-    return task.labels[options.index(label)]
+    index = option_of(label, options)
+    if index is None:
+        raise BadDataFile(f"{rows.path}, row {number}: {label!r} is neither the letter nor the text of an option")
+    return LETTERS[index]

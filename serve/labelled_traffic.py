@@ -61,11 +61,12 @@ def read_labelled_traffic(
     since: datetime | None,
     until: datetime | None,
     takes: Callable[[Any], bool],
-    knows: Callable[[Answer], bool],
+    knows: Callable[[Answer, Any], bool],
     every_outcome_known: bool,
     progress: Callable[[int, int], None],
 ) -> LabelledTraffic:
-    """Return the records in [since, until) that have an outcome which the model `knows` and an input that it `takes`.
+    """Return the records in [since, until) that have an outcome which the model `knows` of such an input
+    and an input that it `takes`.
 
     A record stands for 1 / p records, p the probability of a label that was logged when it was decided; more, where
     others that were drawn have no usable outcome yet, action by action. A record that was not drawn, or that nobody has
@@ -94,7 +95,7 @@ def read_labelled_traffic(
             not_drawn += len(page) - len(meant)
         forgotten += sum(not record.has_input for record in meant)
         there = [record for record in meant if record.has_input]
-        known = [record for record in there if record.outcome is not None and knows(record.outcome)]
+        known = [record for record in there if record.outcome is not None and knows(record.outcome, record.input)]
         strange += len(there) - len(known)
         usable = [record for record in known if takes(record.input)]
         unusable += len(known) - len(usable)

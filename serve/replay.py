@@ -11,6 +11,7 @@ from audit.labels import likeness
 from audit.replay import NothingToReplay, Replay, replay
 from serve.config import Config
 from serve.decided import as_columns
+from serve.labelled_rows import said_again
 from serve.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from traffic.database import Database
 from traffic.dataset import Logged, count_logged, logged_pages
@@ -31,6 +32,10 @@ class ReplayedTraffic:
     unusable: int
     """Records whose input the model does not take any more."""
 
+    rewritten: int
+    """Records with an outcome whose text the model does not write again: whether the new one is right, nobody has
+    said, so the risks are without them."""
+
     numbers: Replay
 
     def as_json(self) -> dict[str, Any]:
@@ -41,6 +46,7 @@ class ReplayedTraffic:
             "until": self.until.isoformat() if self.until else None,
             "forgotten": self.forgotten,
             "unusable": self.unusable,
+            "rewritten": self.rewritten,
             **self.numbers.as_json(),
         }
 
@@ -65,7 +71,7 @@ def replay_traffic(
     now: list[str] = []
     quality_then: list[float | None] = []
     quality_now: list[float | None] = []
-    done, forgotten, unusable = 0, 0, 0
+    done, forgotten, unusable, rewritten = 0, 0, 0, 0
     for page in logged_pages(database, model, since=since, until=until, size=ROWS_AT_A_TIME):
         kept = [record for record in page if record.has_input]
         pairs = [(record, rerun.read_if_possible(record.input)) for record in kept]
@@ -73,13 +79,16 @@ def replay_traffic(
         forgotten += len(page) - len(kept)
         unusable += len(kept) - len(usable)
         if usable:
-            actions, predictions = _decide(
-                rerun, [value for _, value in usable], [record.group for record, _ in usable]
+            records = [record for record, _ in usable]
+            actions, predictions, same = _decide(rerun, [value for _, value in usable], records)
+            outcomes = [record.outcome if again else None for record, again in zip(records, same, strict=True)]
+            rewritten += sum(
+                record.outcome is not None and not again for record, again in zip(records, same, strict=True)
             )
-            then += [record.action for record, _ in usable]
+            then += [record.action for record in records]
             now += actions
-            quality_then += [_worth(record.prediction, record) for record, _ in usable]
-            quality_now += [_worth(guess, record) for (record, _), guess in zip(usable, predictions, strict=True)]
+            quality_then += [_worth(record.prediction, told) for record, told in zip(records, outcomes, strict=True)]
+            quality_now += [_worth(guess, told) for guess, told in zip(predictions, outcomes, strict=True)]
         done += len(page)
         progress(done, total)
     if not now:
@@ -94,6 +103,7 @@ def replay_traffic(
         until=until,
         forgotten=forgotten,
         unusable=unusable,
+        rewritten=rewritten,
         numbers=replay(then, now, quality_then, quality_now),
     )
 
@@ -119,18 +129,21 @@ def table(replayed: ReplayedTraffic) -> Table:
 
 
 def left_out(replayed: ReplayedTraffic) -> str:
-    """One sentence on the records that are not in the table, and one on what its risks mean."""
+    """What is not in the table, and what its risks mean."""
     n, labelled = replayed.numbers.n, replayed.numbers.n_labelled
+    other = f", and {replayed.rewritten:,} one about a text that is not written again" if replayed.rewritten else ""
     return (
         f"Left out: {replayed.forgotten:,} records whose input was forgotten and {replayed.unusable:,} whose input the"
-        f" model does not take. {labelled:,} of the {n:,} records have an outcome; the risks are those of these alone."
+        f" model does not take. {labelled:,} of the {n:,} records have an outcome{other}; the risks are those of"
+        f" {'the first' if other else 'these'} alone."
     )
 
 
 def _decide(
-    rerun: Rerun, inputs: Sequence[Read], groups: Sequence[str | None]
-) -> tuple[list[str], list[Answer | None]]:
-    (judged,) = rerun.judge(inputs, groups)
+    rerun: Rerun, inputs: Sequence[Read], records: Sequence[Logged]
+) -> tuple[list[str], list[Answer | None], list[bool]]:
+    """Actions, predictions, and whether the outcomes are about what is predicted now."""
+    (judged,) = rerun.judge(inputs, [record.group for record in records])
     decided = as_columns(
         judged.artifact,
         rerun.task.labels,
@@ -139,11 +152,12 @@ def _decide(
         exclusive=rerun.task.exclusive,
         model_milliseconds=0.0,
     )
-    return decided.actions, decided.predictions
+    same = said_again(judged.output, [record.said for record in records], rerun.task)
+    return decided.actions, decided.predictions, same.tolist()
 
 
-def _worth(guess: Answer | None, record: Logged) -> float | None:
-    return None if record.outcome is None else likeness(guess, record.outcome)
+def _worth(guess: Answer | None, outcome: Answer | None) -> float | None:
+    return None if outcome is None else likeness(guess, outcome)
 
 
 def _risk(value: float, sign: str = "") -> str:

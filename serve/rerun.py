@@ -70,7 +70,7 @@ class Rejudged:
     """Of the model that has the last word about each row."""
 
     output: Output
-    """Of that model, as far as it says which labels are probable."""
+    """Of that model, as far as it says which labels are probable, and what was written."""
 
     right: str
     """Which of `QUALITIES` says how right a prediction was."""
@@ -126,9 +126,11 @@ class Rerun:
                 for name, output in steps.items()
             }
         )
+        written = [output.replies for output in steps.values() if output.replies is not None]
         output = Output(
             logits=ended.of([output.logits for output in steps.values()]),
             probabilities=ended.of([output.probabilities for output in steps.values()]),
+            replies=ended.of(written) if len(written) == len(steps) else None,
         )
         return Rejudged(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
 

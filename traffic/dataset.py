@@ -248,7 +248,7 @@ def logged_pages(
         with database.transaction() as connection:
             rows = connection.execute(
                 "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
-                "       r.\"group\", r.label_probability, p.reply ->> 'text'"
+                "       r.\"group\", r.label_probability, p.reply"
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",
@@ -273,7 +273,7 @@ def logged_pages(
                 outcome=row[6],
                 group=row[7],
                 label_probability=row[8],
-                reply=row[9],
+                reply=row[9] and row[9]["text"],  # not in SQL, where a text holds no character 0
             )
             for row in rows
         ]

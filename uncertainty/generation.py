@@ -75,8 +75,10 @@ class Generation:
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Tokens before the answer, its marks included; None where the engine tells no tokens."""
-        return self.answer_start if self.tokens else None
+        """Tokens before the answer, its marks included; None where the engine tells no tokens, or those of the answer
+        alone."""
+        untold = self.reasoning is not None and self.answer_start == 0
+        return None if untold or not self.tokens else self.answer_start
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -206,9 +206,9 @@ class OpenAIEngine:
         return [
             self._generation(
                 {
-                    "content": choice.message.content,
+                    "content": _sound(choice.message.content),
                     "reasoning": _reasoning(choice.message),
-                    "refusal": getattr(choice.message, "refusal", None),
+                    "refusal": _sound(getattr(choice.message, "refusal", None)),
                 },
                 getattr(choice.logprobs, "content", None),
                 choice.finish_reason,
@@ -338,7 +338,7 @@ class _Heard:
         choice = chunk.choices[0]
         self.finish_reason = choice.finish_reason or self.finish_reason
         self.logprobs += getattr(choice.logprobs, "content", None) or []
-        text, reasoning = choice.delta.content or "", _reasoning(choice.delta) or ""
+        text, reasoning = _sound(choice.delta.content) or "", _reasoning(choice.delta) or ""
         self.text += text
         self.reasoning += reasoning
         return text, reasoning
@@ -396,8 +396,13 @@ def _reasoning(message: Any) -> str | None:
     for name in ("reasoning", "reasoning_content"):
         value = getattr(message, name, None)
         if isinstance(value, str) and value:
-            return value
+            return _sound(value)
     return None
+
+
+def _sound(text: str | None) -> str | None:
+    """Without halves of surrogate pairs, which JSON can spell and nobody else can write."""
+    return text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _said(error: "openai.APIStatusError") -> str:

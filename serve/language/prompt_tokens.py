@@ -1,6 +1,7 @@
 """A conversation as the tokens that a checkpoint of ours was trained to read."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,19 +30,36 @@ class ChatTemplate:
             )
         self._tokenizer = tokenizer
         self._longest = longest
+        added = {one.content for one in tokenizer.added_tokens_decoder.values() if one.special}
+        special = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
+        self._steering = re.compile("|".join(map(re.escape, special)) if special else r"(?!)")
 
     def read(self, messages: Sequence[Message]) -> PromptTokens:
-        """Return the prompt that asks for a reply. Raises `EngineFailed` where the model cannot read so much."""
+        """Return the prompt that asks for a reply. Raises `EngineFailed` where the model cannot read so much.
+
+        What steers the model, such as the end of a turn, does so where the template writes it. In a message it is text
+        like any other: whoever wrote the message cannot end it, and speak for another.
+        """
+        steering = {found for message in messages for found in self._steering.findall(message["content"])}
+        marks = dict(zip(_not_in(messages), sorted(steering), strict=False))
+        stand_in = {found: mark for mark, found in marks.items()}
+        said = [
+            {**message, "content": self._steering.sub(lambda found: stand_in[found[0]], message["content"])}
+            for message in messages
+        ]
         try:
-            text: str = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
-            )
+            text: str = self._tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
         except Exception as error:  # templates raise what they like, often to refuse a role
             raise EngineFailed(f"the chat template refuses this conversation: {first_line(error)}") from None
-        ids = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids: list[int] = []
+        for part in re.split(f"([{''.join(marks)}])", text) if marks else [text]:
+            ids += self._ids(marks[part], split_special_tokens=True) if part in marks else self._ids(part)
         if self._longest is not None and len(ids) >= self._longest:
             raise EngineFailed(f"the prompt has {len(ids)} tokens, and prompt and reply may have {self._longest}")
         return PromptTokens(ids=ids, opened=text.rstrip().endswith(OPEN))
+
+    def _ids(self, text: str, **how: bool) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False, **how)["input_ids"]) if text else []
 
     def written(self, text: str) -> list[int]:
         """The tokens of a text that is replied."""
@@ -57,3 +75,9 @@ class ChatTemplate:
                     f"{other!r} and {labels[index]!r} begin with the same token; set prompt.probabilities to full_label"
                 )
         return first
+
+
+def _not_in(messages: Sequence[Message]) -> Iterator[str]:
+    """Characters, of those that mean nothing, that none of the messages has."""
+    taken = set().union(*(message["content"] for message in messages))
+    return (one for one in map(chr, range(0xE000, 0xF900)) if one not in taken)

@@ -91,10 +91,16 @@ def test_records_without_a_confidence_are_counted_and_left_out():
     assert "3 labelled records have no confidence" in report.as_html()
 
 
-def test_a_score_that_not_every_artifact_computed_is_left_out():
-    rows = traffic()
-    rows.scores["bald"] = np.where(np.arange(200) < 100, np.nan, 1.0)
-    assert "prr.bald" not in audit(rows, model="toy").as_json()
+def test_a_score_of_some_rows_is_measured_on_these_and_compared_with_no_other():
+    rows, whole = traffic(), audit(traffic(), model="toy")
+    rows.scores["gated"] = np.where(np.arange(200) < 120, np.nan, rows.scores["entropy"])
+    rows.scores["nowhere"] = np.full(200, np.nan)
+    report = audit(rows, model="toy")
+    assert value(report, "prr.gated")["n"] == 80
+    assert value(report, "prr.gated")["value"] != value(report, "prr.entropy")["value"]
+    assert "gated is known of 80 rows alone" in report.as_html()
+    assert "nowhere" not in report.as_json()
+    assert report.choice.names == whole.choice.names
 
 
 def test_undefined_numbers_are_null_and_a_dash():

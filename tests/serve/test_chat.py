@@ -429,7 +429,8 @@ def test_other_refusals(client, url):
     with pytest.raises(openai.APIStatusError, match="more than 100,000 bytes") as refused:
         ask(client, "x" * 100_000)
     assert refused.value.status_code == 413
-    for body in (b"{", b"[]", b'{"messages": []}'):
+    half = b'{"model": "talker", "messages": [{"role": "user", "content": "half a surrogate pair: \\ud800"}]}'
+    for body in (b"{", b"[]", b'{"messages": []}', half):
         told = httpx.post(f"{url}/v1/chat/completions", content=body)
         assert (told.status_code, set(told.json()["error"])) == (400, {"message", "type", "param", "code"})
 

@@ -10,11 +10,12 @@ import pytest
 
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import queue
-from serve import wire
+from serve import journal, wire
 from serve.handler import UnknownModel
 from serve.host import ModelHost
 from serve.inputs import InvalidRequest
 from serve.road import ModelNotReady
+from tests.conftest import entry
 from tests.serve.conftest import DRAW_KEY, LocalHost, make_handler
 from traffic import log
 from traffic.database import DatabaseUnavailable
@@ -403,6 +404,13 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
     assert good.record.action == "answer"
     assert type(refused).__name__ == "Unwritable"
     assert count(database, "records") == 1
+
+
+def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
+    odd, fine = entry(reply={"text": "\ud800", "finish_reason": "stop"}), entry()
+    refused, written = journal.commit(database, [odd, fine])
+    assert type(refused).__name__ == "Unwritable"
+    assert written.record == fine.record
 
 
 def test_what_became_of_it(handler, database, doubtful_digit):

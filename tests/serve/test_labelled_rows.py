@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serve.labelled_rows import said_again, truth_about, truth_of
+from serve.labelled_rows import is_label_of, said_again, truth_about, truth_of
 from serve.language.matching import is_right
 from serve.task import TaskConfig
 from traffic.dataset import BadDataFile, LabelledFile
@@ -29,8 +29,18 @@ def test_a_choice_is_labelled_with_a_letter_or_the_text_of_an_option():
     question = {"question": "?", "options": ["7", "8", "A"]}
     truth = truth_of(rows([question] * 4, ["B", "8", "7", "A"]), CHOICE)
     assert truth.argmax(axis=1).tolist() == [1, 1, 0, 0]  # a letter is a letter, whatever the options say
-    with pytest.raises(BadDataFile, match="9"):
+    with pytest.raises(BadDataFile, match="row 1: '9' is neither"):
         truth_of(rows([question], ["9"]), CHOICE)
+
+
+def test_a_letter_beyond_the_options_of_a_question_is_no_letter():
+    """Else the row would count against whatever the model says."""
+    question = {"question": "?", "options": ["C", "D"]}
+    assert truth_of(rows([question], ["C"]), CHOICE).argmax(axis=1).tolist() == [0]
+    with pytest.raises(BadDataFile, match="row 2: 'E' is neither"):
+        truth_of(rows([question, question], ["A", "E"]), CHOICE)
+    known = [is_label_of(label, question, TaskConfig(kind="choice")) for label in ("A", "B", "E", "Z", ["A"])]
+    assert known == [True, True, False, False, False]  # of what the log says, such rows are left out
 
 
 def test_a_text_is_right_if_it_says_what_the_right_one_does():
@@ -42,7 +52,7 @@ def test_a_text_is_right_if_it_says_what_the_right_one_does():
 def test_what_people_said_of_a_logged_text_counts_while_the_model_writes_the_same():
     log = rows(["a", "b", "c"], ["right", "wrong", "right"], said=["132", "7", "8"])
     output = wrote("132", "7", "9")
-    assert said_again(output, log, TEXT).tolist() == [True, True, False]
+    assert said_again(output, log.said, TEXT).tolist() == [True, True, False]
     assert truth_about(output, log, truth_of(log, TEXT), TEXT)[:2].tolist() == [[True, False], [False, True]]
 
 

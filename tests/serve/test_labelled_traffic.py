@@ -53,7 +53,7 @@ def read(database):
             "since": None,
             "until": None,
             "takes": lambda value: value != "no digit",
-            "knows": lambda outcome: outcome in ("7", "1"),
+            "knows": lambda outcome, _: outcome in ("7", "1"),
             "every_outcome_known": False,
             "progress": lambda *_: None,
         }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from serve.host_config import OpenAIHost
 from serve.language.engine import Asking, CannotGive, EngineFailed
@@ -221,6 +221,7 @@ def test_a_trace_is_kept_apart(endpoint, said, start):
     [heard] = ask(endpoint, LOGPROBS)
     assert (heard.text, heard.reasoning) == ("132", "hm")
     assert heard.answer_start == start
+    assert heard.reasoning_tokens == (start or None)  # not 0: a trace of no tokens would be that of a sure model
     assert heard.tokens[start:] == ("1", "32")
 
 
@@ -235,6 +236,15 @@ def test_a_character_of_two_tokens(endpoint):
     endpoint.replies = [choices(choice("4 €", [token("4"), token(b" \xe2"), token(b"\x82\xac"), token("<end>")]))]
     [said] = ask(endpoint, LOGPROBS)
     assert said.tokens == ("4", "", " €")
+
+
+def test_half_a_character_is_none(endpoint):
+    """JSON can spell it; what kept it could neither be logged nor sent."""
+    spelled = json.dumps(reply("a\ud83d\ude00 \ud83d"))
+    endpoint.replies = [Response(spelled, media_type="application/json")]
+    assert ask(endpoint)[0].text == "a\U0001f600 \ufffd"
+    endpoint.replies = [endpoint.streams([delta("1\ud83d"), delta("2", finish="stop")])]
+    assert stream_of(endpoint)[-1].whole.text == "1\ufffd2"
 
 
 def test_samples_are_asked_for_at_once(endpoint):

@@ -122,3 +122,11 @@ def test_pages_hold_every_record_of_the_range_once_and_in_order(database):
         assert count_logged(connection, "toy", since=None, until=None) == 11
         assert count_logged(connection, "toy", since=None, until=None, labelled=True) == 1
     assert list(logged_pages(database, "nobody", since=None, until=None, size=5)) == []
+
+
+def test_a_text_may_hold_any_character(database):
+    text = "a\x00b \\u0000 é"
+    with database.transaction() as connection:
+        log.append(connection, [entry(prediction="right", reply={"text": text, "finish_reason": "stop"}), entry()])
+    [page] = logged_pages(database, "toy", since=None, until=None, size=5)
+    assert [record.said for record in page] == [text, "7"]
