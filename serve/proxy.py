@@ -23,7 +23,7 @@ from uncertainty.generation import Generation
 JSON = {"content-type": "application/json"}
 EVENTS = {"content-type": "text/event-stream; charset=utf-8"}
 
-PASSED_BACK = ("content-type", "retry-after", "x-request-id")
+PASSED_BACK = ("content-type", "content-encoding", "retry-after", "x-request-id")
 """Headers of an endpoint that its caller may see."""
 
 

@@ -248,7 +248,7 @@ def logged_pages(
         with database.transaction() as connection:
             rows = connection.execute(
                 "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
-                "       r.\"group\", r.label_probability, p.reply"
+                '       r."group", r.label_probability, p.reply'
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",

@@ -580,6 +580,7 @@ def test_past_demur_an_endpoint_answers_byte_for_byte(database, monkeypatch):
         seen.append((scope["path"], dict(scope["headers"]), json.loads(body)))
         status = 429 if b"too much" in body else 200
         headers = [(b"content-type", b"text/odd"), (b"retry-after", b"9"), (b"x-inner", b"1")]
+        headers.append((b"content-encoding", b"odd"))  # though it was not asked for
         await send({"type": "http.response.start", "status": status, "headers": headers})
         for part in (b"data: 1\n\n", b"\xff\x00 whatever"):
             await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -595,6 +596,7 @@ def test_past_demur_an_endpoint_answers_byte_for_byte(database, monkeypatch):
             passed = http.post("/v1/chat/completions", json=odd, headers={"Authorization": "Bearer callers"})
             assert (passed.status_code, passed.content) == (200, b"data: 1\n\n\xff\x00 whatever")
             assert passed.headers["content-type"] == "text/odd"
+            assert passed.headers["content-encoding"] == "odd"
             assert "x-inner" not in passed.headers
             full = http.post("/v1/chat/completions", json={"model": "remote", "too much": 1})
             assert (full.status_code, full.headers["retry-after"]) == (429, "9")
