@@ -257,6 +257,8 @@ class FreeText:
         return Asked(messages=value.messages, question=question, order=(), texts=())
 
     def read(self, reply: Generation, asked: Asked) -> Read:  # noqa: ARG002
+        if reply.finish_reason == "length":
+            return Read(why="the text is not finished")
         said = reading_of(reply.text, self._match)
         return Read(said=said, why="the reply is empty" if said is None else "")
 

@@ -637,3 +637,13 @@ def test_the_sums_model_is_asked_and_read_in_every_shape():
             assert right >= 0.3 * len(drawn), task
 
     asyncio.run(checked())
+
+
+def test_a_text_that_is_not_finished_is_held_and_a_label_is_read_all_the_same():
+    def cut_off(messages, asking):
+        return [generation("yes, because", finish_reason="length")] * asking.n
+
+    text = run(configured("generate"), ScriptedEngine(cut_off), [CHAT])
+    assert text.unreadable[0] == "the text is not finished; it was cut off at `host.max_tokens`"
+    assert text.replies[0].first.text == "yes, because"  # for whoever reviews it
+    assert run(configured("binary"), ScriptedEngine(cut_off), ["a"]).unreadable[0] is None
