@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.language import sums
 from benchmarks.language.answers import answers, by_level, self_reports
@@ -29,6 +30,15 @@ EACH = 40
 PAGE = ROOT / "docs" / "evidence-sums.md"
 FIRST = Cost(calls=1, prompt_tokens=10, completion_tokens=2, seconds=0.1, cpu_seconds=0.1)
 SAMPLED = Cost(calls=2, prompt_tokens=10, completion_tokens=22, seconds=0.2, cpu_seconds=0.2)
+
+
+@pytest.fixture
+def one_thread():
+    """More threads than are free wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def reply(said, samples, logprobs=(-0.1,), **more):
@@ -260,7 +270,7 @@ def test_a_trial_does_not_write_the_document(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_model_is_run_once_and_read_again(tmp_path):
+def test_the_model_is_run_once_and_read_again(tmp_path, one_thread):
     counted: list[int] = []
     task = TASKS["claim"]
     run = collected(task, tmp_path, each=30, advance=counted.append)
@@ -278,7 +288,7 @@ def test_the_model_is_run_once_and_read_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_stopping_decides_as_all_samples_do(tmp_path):
+def test_stopping_decides_as_all_samples_do(tmp_path, one_thread):
     about = collected(TASKS["claim"], tmp_path, each=30, advance=lambda n: None)
     for found in stopped(about, tmp_path, each=8, advance=lambda n: None):
         assert found.same == found.n
@@ -287,7 +297,7 @@ def test_stopping_decides_as_all_samples_do(tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_and_pictures_of_few_exercises(tmp_path):
+def test_tables_and_pictures_of_few_exercises(tmp_path, one_thread):
     about = {name: collected(task, tmp_path, each=10, advance=lambda n: None) for name, task in TASKS.items()}
     every = list(about.values())
     found = Findings(
