@@ -41,14 +41,17 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def reply(said, samples, logprobs=(-0.1,), **more):
-    top = tuple(np.log([np.exp(value), 1 - np.exp(value)]) for value in logprobs)
+def reply(said, samples, logprobs=(-0.1,), *, reasoning=None, **more):
+    """A reply with these log-probabilities; a trace is one token before them for each of its words."""
+    words = [] if reasoning is None else reasoning.split()
+    logprobs = [*[-0.1] * len(words), *logprobs]
     first = Generation(
         text=str(said),
-        tokens=tuple("x" * len(logprobs)),
+        tokens=(*words, *["x"] * (len(logprobs) - len(words))),
         logprobs=np.array(logprobs, dtype=float),
-        top_logprobs=top,
-        reasoning=more.pop("reasoning", None),
+        top_logprobs=tuple(np.log([np.exp(value), 1 - np.exp(value)]) for value in logprobs),
+        reasoning=reasoning,
+        answer_start=len(words),
     )
     return Replies(first=first, said=said, samples=tuple(samples), usage=Usage(calls=1), **more)
 
@@ -137,7 +140,7 @@ def test_fitted_scores_learn_from_rows_that_they_are_not_measured_on():
 
     def noise(exercise, rng):
         right = rng.random() < 0.5
-        waits = " ".join(["Wait?"] * int(rng.integers(0, 9)))
+        waits = " ".join(["Wait?"] * int(rng.integers(1, 9)))
         text = exercise.label if right else str(int(exercise.label) + 1)
         return reply(text, [text] * 10, [-rng.random()], reasoning=waits)
 
