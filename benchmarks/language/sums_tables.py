@@ -35,6 +35,7 @@ def _scores(lines: Sequence[Line]) -> str:
     best = max(
         (line for line in lines if line.score != LEVEL and np.isfinite(line.metrics["PRR"].mean)),
         key=lambda line: line.metrics["PRR"].mean,
+        default=None,  # nothing was wrong
     )
     many = np.isfinite(lines[0].metrics["PRR Jaccard"].mean)
     header = ["score", "PRR", *(["PRR, Jaccard"] if many else []), "AUROC", "ECE after isotonic", "floor"]

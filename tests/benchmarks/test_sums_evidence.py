@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.language import sums
 from benchmarks.language.answers import answers, by_level, self_reports
@@ -31,14 +32,26 @@ FIRST = Cost(calls=1, prompt_tokens=10, completion_tokens=2, seconds=0.1, cpu_se
 SAMPLED = Cost(calls=2, prompt_tokens=10, completion_tokens=22, seconds=0.2, cpu_seconds=0.2)
 
 
-def reply(said, samples, logprobs=(-0.1,), **more):
-    top = tuple(np.log([np.exp(value), 1 - np.exp(value)]) for value in logprobs)
+@pytest.fixture
+def one_thread():
+    """More threads than are free wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def reply(said, samples, logprobs=(-0.1,), *, reasoning=None, **more):
+    """A reply with these log-probabilities; a trace is one token before them for each of its words."""
+    words = [] if reasoning is None else reasoning.split()
+    logprobs = [*[-0.1] * len(words), *logprobs]
     first = Generation(
         text=str(said),
-        tokens=tuple("x" * len(logprobs)),
+        tokens=(*words, *["x"] * (len(logprobs) - len(words))),
         logprobs=np.array(logprobs, dtype=float),
-        top_logprobs=top,
-        reasoning=more.pop("reasoning", None),
+        top_logprobs=tuple(np.log([np.exp(value), 1 - np.exp(value)]) for value in logprobs),
+        reasoning=reasoning,
+        answer_start=len(words),
     )
     return Replies(first=first, said=said, samples=tuple(samples), usage=Usage(calls=1), **more)
 
@@ -127,7 +140,7 @@ def test_fitted_scores_learn_from_rows_that_they_are_not_measured_on():
 
     def noise(exercise, rng):
         right = rng.random() < 0.5
-        waits = " ".join(["Wait?"] * int(rng.integers(0, 9)))
+        waits = " ".join(["Wait?"] * int(rng.integers(1, 9)))
         text = exercise.label if right else str(int(exercise.label) + 1)
         return reply(text, [text] * 10, [-rng.random()], reasoning=waits)
 
@@ -260,7 +273,7 @@ def test_a_trial_does_not_write_the_document(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_model_is_run_once_and_read_again(tmp_path):
+def test_the_model_is_run_once_and_read_again(tmp_path, one_thread):
     counted: list[int] = []
     task = TASKS["claim"]
     run = collected(task, tmp_path, each=30, advance=counted.append)
@@ -278,7 +291,7 @@ def test_the_model_is_run_once_and_read_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_stopping_decides_as_all_samples_do(tmp_path):
+def test_stopping_decides_as_all_samples_do(tmp_path, one_thread):
     about = collected(TASKS["claim"], tmp_path, each=30, advance=lambda n: None)
     for found in stopped(about, tmp_path, each=8, advance=lambda n: None):
         assert found.same == found.n
@@ -287,7 +300,7 @@ def test_stopping_decides_as_all_samples_do(tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_and_pictures_of_few_exercises(tmp_path):
+def test_tables_and_pictures_of_few_exercises(tmp_path, one_thread):
     about = {name: collected(task, tmp_path, each=10, advance=lambda n: None) for name, task in TASKS.items()}
     every = list(about.values())
     found = Findings(
