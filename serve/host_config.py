@@ -69,7 +69,7 @@ class LanguageHost(AnyHost):
     batch: BatchConfig = BatchConfig(max_size=8, in_flight=64)
     timeout_seconds: float = Field(default=60.0, gt=0)
     max_tokens: int = Field(default=256, ge=1)
-    """Longest reply. Labels are read of one that is cut off there as of any other; a text that is not finished is held."""
+    """Longest reply. Labels are read of one that is cut off there as of any other; an unfinished text is held."""
 
     tournament: TournamentConfig | None = None
 
