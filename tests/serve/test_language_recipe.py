@@ -107,7 +107,7 @@ STOP = {"min": 3, "max": 20, "stop": "decision"}
         ("choice", ["eigv_laplacian"], {}, "is for multilabel tasks, and this is a choice one"),
         ("generate", ["self_verbalised"], {}, "a text has none; use rating"),
         ("generate", [{"g_nll": {"per": "label"}}], {}, "`per: label` needs labels"),
-        ("choice", [{"g_nll": {"per": "word"}}], {}, "per: input should be 'answer' or 'label'"),
+        ("choice", [{"g_nll": {"per": "word"}}], {}, "per: input should be 'answer', 'label' or 'reply'"),
         ("choice", [{"g_nll": {"reduce": "sum"}}], {}, "g_nll has no setting 'reduce'; it takes: per"),
         ("choice", [{"semantic_entropy": {"unparsed": "no"}}], {}, "unparsed: input should be"),
         ("choice", ["g_nll"], {"host": "silent"}, "g_nll needs log-probabilities, and `host.gives_logprobs` is false"),

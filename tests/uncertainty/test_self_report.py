@@ -177,8 +177,13 @@ def test_the_scale_is_a_positive_number(scale):
 @pytest.mark.parametrize("end", ["", "x"])
 def test_no_reply_can_make_reading_slow(start, filler, end):
     text = start + filler * 30_000 + end
-    began = time.process_time()
-    for read in (parse_joint_confidences, parse_confidence_rating):
-        with contextlib.suppress(InvalidInput):
-            read(text)
-    assert time.process_time() - began < 0.5  # milliseconds; seconds if the search were quadratic
+
+    def seconds() -> float:
+        began = time.thread_time()
+        for read in (parse_joint_confidences, parse_confidence_rating):
+            with contextlib.suppress(InvalidInput):
+                read(text)
+        return time.thread_time() - began
+
+    # milliseconds; seconds each time if the search were quadratic; of three, because the machine may be busy
+    assert min(seconds() for _ in range(3)) < 0.5
