@@ -14,7 +14,7 @@ from ray import serve as ray_serve  # noqa: E402
 from serve.decided import Share  # noqa: E402
 from serve.deployments import LanguageModelHost, RayHostClient  # noqa: E402
 
-PATIENCE = 1000
+PATIENCE = 5000
 """Looks, each a little after the other."""
 
 
