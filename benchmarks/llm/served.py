@@ -51,8 +51,8 @@ ON_A_CPU = {
 
 
 @contextmanager
-def running(command: list[str], folder: Path, url: str, probe: str) -> Iterator[str]:
-    """A server that answers at `probe` already, and is stopped with all that it started."""
+def running(command: list[str], folder: Path, url: str, asked: bytes) -> Iterator[str]:
+    """A server that answers what is asked already, and is stopped with all that it started."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - a command of our own
             command,
@@ -63,7 +63,7 @@ def running(command: list[str], folder: Path, url: str, probe: str) -> Iterator[
             start_new_session=True,
         )
     try:
-        _wait(process, url + probe, folder / "log")
+        _wait(process, url + PATH, asked, folder / "log")
         yield url
     finally:
         if process.poll() is None:
@@ -74,15 +74,16 @@ def running(command: list[str], folder: Path, url: str, probe: str) -> Iterator[
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], url: str, asked: bytes, log: Path) -> None:
+    request = urllib.request.Request(url, asked, {"content-type": "application/json"})  # noqa: S310 - of this machine
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
         try:
-            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - a port of this machine
+            with urllib.request.urlopen(request, timeout=60):  # noqa: S310 - as above
                 return
-        except OSError:
+        except OSError:  # also where it refuses, as demur does until it has fitted an artifact
             time.sleep(1)
     raise SystemExit(f"a server did not start; the end of its log:\n{log.read_text(errors='replace')[-3000:]}")
 
@@ -151,44 +152,27 @@ def main() -> None:
             (folder / name).mkdir()
         port = _free_port()
         vllm = stack.enter_context(
-            running([*bare(), str(port)], folder / "vllm", f"http://127.0.0.1:{port}", "/health")
+            running([*bare(), str(port)], folder / "vllm", f"http://127.0.0.1:{port}", _body("What is 4 + 3?"))
         )
         for place, title in enumerate(options.only):
             task, scores, more = ASKED[title]
-            prompts = [{"model": "sums", "messages": _messages(value)} for value in exercises(task).inputs]
-            asked = [
-                json.dumps({**one, "max_tokens": MAX_TOKENS, "temperature": 0, **more}).encode() for one in prompts
-            ]
-            port = _free_port()
-            command = demur(folder / str(place), port, task, scores)
-            with running(command, folder / str(place), f"http://127.0.0.1:{port}", "/v1/models/sums") as ours:
-                _wait_until_ready(ours, prompts[0], folder / str(place) / "log")
-                ways = {"vllm": (vllm, asked), "demur": (ours, [json.dumps(one).encode() for one in prompts])}
+            values = exercises(task).inputs
+            limits = {"max_tokens": MAX_TOKENS, "temperature": 0, **more}
+            port, place_of = _free_port(), folder / str(place)
+            command = demur(place_of, port, task, scores)
+            with running(command, place_of, f"http://127.0.0.1:{port}", _body(values[0])) as ours:
+                ways = {
+                    "vllm": (vllm, [_body(value, **limits) for value in values]),
+                    "demur": (ours, [_body(value) for value in values]),
+                }
                 lines += asyncio.run(compare(ways, options.rounds, options.seconds, title))
     columns = ["asked", "at a time", "`vllm serve`, requests/s", "p50 / p95 ms", "demur, requests/s", "p50 / p95 ms"]
     print(f"\n{markdown([*columns, 'ratio', 'demur, all turns'], lines)}")
 
 
-def _messages(value: Any) -> list[dict[str, str]]:
-    messages: list[dict[str, str]] = (
-        value["messages"] if isinstance(value, dict) else [{"role": "user", "content": value}]
-    )
-    return messages
-
-
-def _wait_until_ready(url: str, body: dict[str, Any], log: Path) -> None:
-    """demur fits an artifact when it first starts; until then it refuses."""
-    request = urllib.request.Request(  # noqa: S310 - a port of this machine
-        url + PATH, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(request, timeout=60):  # noqa: S310
-                return
-        except OSError:
-            time.sleep(1)
-    raise SystemExit(f"demur did not get ready; the end of its log:\n{log.read_text(errors='replace')[-3000:]}")
+def _body(value: Any, **more: Any) -> bytes:
+    messages = value["messages"] if isinstance(value, dict) else [{"role": "user", "content": value}]
+    return json.dumps({"model": "sums", "messages": messages, **more}).encode()
 
 
 if __name__ == "__main__":
