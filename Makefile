@@ -7,7 +7,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-load model model-sums clean
+.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-load model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ bench: $(VENV)/bench ## time scores beside a model, a shadow, and metrics beside
 	@$(BIN)/python -m benchmarks.scores
 	@$(BIN)/python -m benchmarks.shadow
 	@$(BIN)/python -m benchmarks.metrics
+
+bench-llm: $(VLLM)/ready ## what scores cost on vLLM, and demur in front of vLLM against vLLM alone (half an hour)
+	@$(VLLM)/bin/python -m benchmarks.llm.scores
+	@$(VLLM)/bin/python -m benchmarks.llm.served
 
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py
