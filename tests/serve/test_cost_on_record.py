@@ -15,6 +15,8 @@ from serve import wire
 from serve.config import Config
 from serve.fit import fit_model, fit_on_traffic
 from serve.http import gateway_app
+from serve.language import host as language_host
+from serve.language import offline
 from serve.language.engine import Asking, EngineFailed, Piece
 from serve.language.host import LanguageHost
 from serve.language.overheard import OverheardEngine, listening
@@ -71,8 +73,8 @@ def engines(monkeypatch):
     async def started(host):
         return found[host.model]
 
-    monkeypatch.setattr("serve.language.offline.started", started)
-    monkeypatch.setattr("serve.language.host.started", started)
+    monkeypatch.setattr(offline, "started", started)
+    monkeypatch.setattr(language_host, "started", started)
     return found
 
 
