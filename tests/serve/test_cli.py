@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import socket
 import sys
 from dataclasses import replace
@@ -42,7 +43,9 @@ def folder(tmp_path, digits, monkeypatch):
 
 @pytest.fixture
 def demur(monkeypatch, capsys):
-    """Run a command; return what it printed, or the sentence that it ended with."""
+    """Run a command; return what it printed, or the sentence that it ended with. What a command sets in the environment
+    goes again: `up` chooses ports there, which a service started later by this process would take as well."""
+    before = dict(os.environ)
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["demur", *map(str, words)])
@@ -55,7 +58,9 @@ def demur(monkeypatch, capsys):
         assert end.value.code in (0, None), printed.err
         return printed.out
 
-    return run
+    yield run
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def change(folder, edit):

@@ -51,20 +51,22 @@ class Load:
             at += IN_FLIGHT
 
     async def during(self, steps):
-        """Take the steps, one after the other, with time to be noticed; return when each was taken."""
-        taken = []
+        """Take the steps, one after the other, with time to be noticed; return when each began and was taken, and when
+        all was over."""
+        steps_taken = []
         connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
         headers = {"content-type": "application/json"}
         async with aiohttp.ClientSession(self.url, connector=connector, headers=headers) as client:
             asking = [asyncio.create_task(self.ask(client, i)) for i in range(IN_FLIGHT)]
             for step in steps:
                 await asyncio.sleep(NOTICED_SECONDS + 2)
+                began = time.monotonic()
                 await asyncio.to_thread(step)
-                taken.append(time.monotonic())
+                steps_taken.append((began, time.monotonic()))
             await asyncio.sleep(NOTICED_SECONDS + 2)
             self.stop = True
             await asyncio.gather(*asking)
-        return [*taken, time.monotonic()]
+        return steps_taken, time.monotonic()
 
 
 def another(store, artifact, *, limit, scores, slope):
@@ -122,7 +124,7 @@ def test_promotions_a_canary_and_a_shadow_under_load_drop_and_mix_nothing(servic
         lambda: store.promote("digits", a.name, **told),
         canary_and_shadow,
     ]
-    to_b, to_a, mixed, end = asyncio.run(load.during(steps))
+    (to_b, to_a, mixed), end = asyncio.run(load.during(steps))
 
     assert {answer.status for answer in load.answers} == {200}
     assert {answer.body["artifact"] for answer in load.answers} == {a.name, b.name}
@@ -130,12 +132,12 @@ def test_promotions_a_canary_and_a_shadow_under_load_drop_and_mix_nothing(servic
         assert_made_by({a.name: a, b.name: b}[answer.body["artifact"]], answer.body)
 
     def used(since, until):
-        return [x.body["artifact"] for x in load.answers if since + NOTICED_SECONDS < x.sent < until]
+        return [x.body["artifact"] for x in load.answers if since + NOTICED_SECONDS < x.sent < until - 1]
 
-    assert {x.body["artifact"] for x in load.answers if x.sent < to_b - 1} == {a.name}
-    assert set(used(to_b, to_a)) == {b.name}
-    assert set(used(to_a, mixed)) == {a.name}
-    drawn = used(mixed, end)
+    assert set(used(0, to_b[0])) == {a.name}
+    assert set(used(to_b[1], to_a[0])) == {b.name}
+    assert set(used(to_a[1], mixed[0])) == {a.name}
+    drawn = used(mixed[1], end)
     assert abs(drawn.count(b.name) - SHARE * len(drawn)) < 5 * (SHARE * (1 - SHARE) * len(drawn)) ** 0.5
 
     health = http.get("/healthz").json()["models"]["digits"]
@@ -143,7 +145,7 @@ def test_promotions_a_canary_and_a_shadow_under_load_drop_and_mix_nothing(servic
     assert health["canary"] == {"artifact": b.name, "share": SHARE}
     assert health["detail"] == ""
     assert c.name not in json.dumps([answer.body for answer in load.answers])
-    assert_on_record(service, load.answers, began, c, [x for x in load.answers if x.sent > mixed + NOTICED_SECONDS])
+    assert_on_record(service, load.answers, began, c, [x for x in load.answers if x.sent > mixed[1] + NOTICED_SECONDS])
 
 
 def assert_on_record(service, answers, began, shadow, shadowed):
