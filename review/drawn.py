@@ -33,7 +33,7 @@ def drawn_shares(
         "select r.action, count(*), count(*) filter (where r.label_probability = 0),"
         "       max(r.created_at) filter (where r.label_probability = 0),"
         f"      count(*) filter (where {DRAWN})"
-        " from records r left join review_items q on q.record_id = r.id"
+        " from records r left join review_items q on q.id = r.id"
         " where r.model = %(model)s"
         "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
         "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
@@ -50,7 +50,7 @@ def reviewed_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:
     drawn ones that wait, the one about which somebody complains would count and the other would not.
     """
     rows = connection.execute(
-        "select r.id from records r left join review_items q on q.record_id = r.id"
+        "select r.id from records r left join review_items q on q.id = r.id"
         f" where r.id = any(%s) and {DRAWN}"
         " and exists (select from outcomes where record_id = r.id and source = 'review')",
         (list(ids),),

@@ -1,195 +1,306 @@
-"""The queue: enqueue, claim, answer, release. Every function works inside the transaction that it is given.
+"""The queue: every move that a person makes with a case. Each function works inside the transaction it is given.
 
-One clock rules all leases, that of the database. A lease that ran out needs no sweeper: the item counts as waiting
-from that moment, wherever it is read.
+One clock rules all leases, that of the database. The table itself refuses a move that `item.TRANSITIONS` does not list,
+and notes every other one as an event.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from psycopg.rows import kwargs_row
+import orjson
 
-from review.item import Claim, Kind, ReviewItem, Status
-from traffic import log
+from review import cases
+from review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
+from review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
 from traffic.database import Connection, migrations_in
-from traffic.record import Answer, Outcome, Record
+from traffic.record import Answer
 
 REVIEW_MIGRATIONS = migrations_in("review", Path(__file__).parent / "migrations")
 
-LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
-STATUS_NOW = f"case when {LAPSED} then 'waiting' else status end"
-ITEM = (
-    f"select record_id, model, {STATUS_NOW} as status, created_at, token,"
-    f" case when {LAPSED} then null else claimed_by end as claimed_by,"
-    f" case when {LAPSED} then null else lease_until end as lease_until from review_items"
-)
-
-
-class ItemNotFound(LookupError):
-    """This prediction was not held for review."""
+SEATS = "status = case when adjudicating then 'adjudication' else 'waiting' end, lease_until = null, claimed_by = null"
+"""What a case is after a claim that led to nothing."""
 
 
 class ClaimLost(RuntimeError):
-    """Somebody else holds the case, or it is resolved. Take another one."""
+    """Somebody else holds the case, your time for it ran out, or it has ended. Take another one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Backlog:
-    """How many items are in each state."""
-
-    waiting: int
-    claimed: int
-    resolved: int
+class NotYours(PermissionError):
+    """This person may not see cases like this, may not decide about it, or has spoken about it before."""
 
 
-def enqueue(connection: Connection, records: Sequence[Record], kind: Kind = Kind.HELD) -> None:
+def enqueue(connection: Connection, new: Sequence[NewCase]) -> None:
     """Put records into the queue. Doing it again changes nothing."""
     with connection.cursor() as cursor:
         cursor.executemany(
-            "with added as ("
-            "  insert into review_items (record_id, model, status, created_at, kind)"
-            "  values (%s, %s, 'waiting', %s, %s) on conflict (record_id) do nothing returning record_id"
-            ") insert into review_events (record_id, to_status, token) select record_id, 'waiting', 0 from added",
-            [(record.id, record.model, record.created_at, kind.value) for record in records],
+            'insert into review_items (id, record_id, kind, model, status, created_at, "group", confidence, priority,'
+            " due_at, opinions_wanted, blind) values (%s, %s, %s, %s, 'waiting', %s, %s, %s, %s, %s, %s, %s)"
+            " on conflict do nothing",
+            [
+                (
+                    case.record_id,
+                    case.record_id,
+                    case.kind.value,
+                    case.model,
+                    case.created_at,
+                    case.group,
+                    case.confidence,
+                    case.priority,
+                    case.due_at,
+                    case.opinions_wanted,
+                    case.blind,
+                )
+                for case in new
+            ],
         )
 
 
-def backlog(connection: Connection) -> Backlog:
-    row = connection.execute(
-        f"select count(*) filter (where {STATUS_NOW} = 'waiting'),"
-        f" count(*) filter (where {STATUS_NOW} = 'claimed'),"
-        " count(*) filter (where status = 'resolved') from review_items"
-    ).fetchone()
-    assert row is not None
-    return Backlog(waiting=row[0], claimed=row[1], resolved=row[2])
-
-
-def items(connection: Connection, *, status: Status | None, limit: int, offset: int = 0) -> list[ReviewItem]:
-    """Items in the order in which they are worked: oldest first. Resolved ones are listed newest first."""
-    direction = "desc" if status is Status.RESOLVED else "asc"
-    where = "where status <> 'resolved'"
-    if status is Status.RESOLVED:
-        where = "where status = 'resolved'"
-    elif status:
-        where += f" and {STATUS_NOW} = %(status)s"
-    return _items(
-        connection,
-        f"{where} order by created_at {direction}, record_id {direction} limit %(limit)s offset %(offset)s",
-        {"status": status, "limit": limit, "offset": offset},
-    )
-
-
-def item(connection: Connection, record_id: UUID) -> ReviewItem:
-    found = _items(connection, "where record_id = %(id)s", {"id": record_id})
-    if not found:
-        raise ItemNotFound(f"the prediction {record_id} was not held for review")
-    return found[0]
-
-
-def find_item(connection: Connection, record_id: UUID) -> ReviewItem | None:
-    return next(iter(_items(connection, "where record_id = %(id)s", {"id": record_id})), None)
-
-
-def claim(connection: Connection, record_id: UUID, reviewer: str, *, lease_seconds: float) -> Claim:
-    """Take one item. A reviewer who holds it already gets the lease anew, under the same token."""
+def claim(
+    connection: Connection, case_id: UUID, reviewer: str, *, lease_seconds: float, scope: Scope = EVERYTHING
+) -> Claim:
+    """Take one case. A reviewer who holds it already gets the lease anew, under the same token."""
+    lapse(connection, case_id)
+    wanted = cases.case(connection, case_id)
+    _check_may(connection, wanted, reviewer, scope)
     taken = _claim(
         connection,
-        f"record_id = %(id)s and (status = 'waiting' or {LAPSED}"
-        "  or (status = 'claimed' and claimed_by = %(reviewer)s))",
-        {"id": record_id, "reviewer": reviewer, "seconds": lease_seconds},
+        "id = %(id)s and (status in ('waiting', 'adjudication') or (status = 'claimed' and claimed_by = %(reviewer)s))",
+        {"id": case_id, "reviewer": reviewer, "seconds": lease_seconds},
     )
     if taken is None:
-        raise ClaimLost(f"{_why_lost(connection, record_id)}; take another one")
+        raise ClaimLost(f"{_why_lost(connection, case_id)}; take another one")
     return taken
 
 
-def claim_next(connection: Connection, reviewer: str, *, lease_seconds: float) -> Claim | None:
-    """Take the oldest item that is free, or None when there is none. Two callers never get the same one."""
-    return _claim(
-        connection,
-        "record_id = (select record_id from review_items"
-        f" where status = 'waiting' or {LAPSED}"
-        " order by created_at, record_id limit 1 for update skip locked)",
-        {"reviewer": reviewer, "seconds": lease_seconds},
+def claim_next(
+    connection: Connection,
+    reviewer: str,
+    *,
+    lease_seconds: float,
+    scope: Scope = EVERYTHING,
+    order: Order = Order.AGE,
+    model: str | None = None,
+) -> Claim | None:
+    """Take the case that comes first of those that are free and that this person may answer; None when there is none.
+    Cases about which people disagree come before all others. Two callers never get the same one."""
+    lapse(connection)
+    values = {
+        "reviewer": reviewer,
+        "seconds": lease_seconds,
+        "models": None if scope.models is None else list(scope.models),
+        "groups": None if scope.groups is None else list(scope.groups),
+        "model": model,
+    }
+    for status in (Status.ADJUDICATION, Status.WAITING) if scope.adjudicates else (Status.WAITING,):
+        taken = _claim(
+            connection,
+            f"id = (select id from review_items i where status = '{status.value}' and {IN_SCOPE} and {NOT_YET_BY}"
+            " and (%(model)s::text is null or model = %(model)s)"
+            f" order by {IN_ORDER[order]} limit 1 for update skip locked)",
+            values,
+        )
+        if taken:
+            return taken
+    return None
+
+
+def heartbeat(
+    connection: Connection,
+    case_id: UUID,
+    reviewer: str,
+    *,
+    token: int,
+    lease_seconds: float,
+    draft: dict[str, Any] | None = None,
+) -> Claim:
+    """Prolong a claim, and keep what the person has typed so far."""
+    if draft is not None:
+        keep_draft(connection, case_id, reviewer, draft)
+    row = connection.execute(
+        "update review_items set lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)"
+        " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s"
+        " and lease_until >= clock_timestamp() returning lease_until, adjudicating",
+        {"id": case_id, "reviewer": reviewer, "token": token, "seconds": lease_seconds},
+    ).fetchone()
+    if row is None:
+        raise ClaimLost(_why_lost(connection, case_id))
+    return Claim(case_id=case_id, reviewer=reviewer, token=token, lease_until=row[0], adjudicating=row[1])
+
+
+def keep_draft(connection: Connection, case_id: UUID, reviewer: str, content: dict[str, Any]) -> None:
+    """Keep what somebody typed, in place of what they typed before."""
+    connection.execute(
+        "insert into review_drafts (case_id, reviewer, content) values (%s, %s, %s)"
+        " on conflict (case_id, reviewer) do update set content = excluded.content, at = clock_timestamp()",
+        (case_id, reviewer, orjson.dumps(content).decode()),
     )
 
 
-def answer(connection: Connection, record_id: UUID, reviewer: str, *, token: int, label: Answer) -> Outcome:
-    """Resolve a claimed item: the answer becomes an outcome, in the same transaction.
+def answer(
+    connection: Connection, case_id: UUID, reviewer: str, *, token: int, verdict: Verdict, undo_seconds: float
+) -> Case:
+    """Say what a claimed case is. It settles (`review.settling`) when the time to take it back is over.
 
-    Answering late is fine as long as nobody else has claimed the item in between.
+    Sending the same again changes nothing. Raises `ClaimLost` if it is not this claim that holds the case.
     """
-    _leave(connection, record_id, reviewer, token, Status.RESOLVED)
-    return log.add_outcome(connection, record_id, label=label, source="review", author=reviewer)
+    row = connection.execute(
+        "update review_items set status = 'answered', lease_until = null,"
+        " settles_at = clock_timestamp() + make_interval(secs => %(undo)s), moved_by = %(reviewer)s,"
+        " moved_detail = %(detail)s where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s"
+        " and token = %(token)s and lease_until >= clock_timestamp() returning adjudicating",
+        {
+            "id": case_id,
+            "reviewer": reviewer,
+            "token": token,
+            "undo": undo_seconds,
+            "detail": _json({"saw_prediction": verdict.saw_prediction}),
+        },
+    ).fetchone()
+    if row is None:
+        if not _said_before(connection, case_id, reviewer, token, verdict):
+            raise ClaimLost(_why_lost(connection, case_id))
+        return cases.case(connection, case_id)
+    connection.execute(
+        "insert into review_opinions"
+        " (case_id, token, reviewer, adjudicates, label, reason, comment, saw_prediction, seconds)"
+        " values (%(id)s, %(token)s, %(reviewer)s, %(adjudicates)s, %(label)s, %(reason)s, %(comment)s, %(saw)s,"
+        "   extract(epoch from clock_timestamp() - (select at from review_events"
+        "     where case_id = %(id)s and token = %(token)s and to_status = 'claimed' order by id limit 1)))",
+        {
+            "id": case_id,
+            "token": token,
+            "reviewer": reviewer,
+            "adjudicates": row[0],
+            "label": None if verdict.label is None else _json(verdict.label),
+            "reason": verdict.reason,
+            "comment": verdict.comment,
+            "saw": verdict.saw_prediction,
+        },
+    )
+    connection.execute("delete from review_drafts where case_id = %s and reviewer = %s", (case_id, reviewer))
+    return cases.case(connection, case_id)
 
 
-def release(connection: Connection, record_id: UUID, reviewer: str, *, token: int) -> None:
-    """Give a claimed item back unanswered."""
-    _leave(connection, record_id, reviewer, token, Status.WAITING)
+def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, lease_seconds: float) -> Claim:
+    """Take an answer back while there is time, and hold the case again, under a new token. What was said stays on
+    record as taken back."""
+    row = connection.execute(
+        "update review_items set status = 'claimed', settles_at = null, token = token + 1,"
+        " lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), moved_by = %(reviewer)s,"
+        " moved_detail = '{\"why\": \"taken back\"}' where id = %(id)s and status = 'answered'"
+        " and claimed_by = %(reviewer)s and token = %(token)s and settles_at >= clock_timestamp()"
+        " returning token, lease_until, adjudicating",
+        {"id": case_id, "reviewer": reviewer, "token": token, "seconds": lease_seconds},
+    ).fetchone()
+    if row is None:
+        cases.case(connection, case_id)
+        raise ClaimLost("it is too late to take this answer back: it counts")
+    connection.execute(
+        "update review_opinions set undone_at = clock_timestamp() where case_id = %s and token = %s", (case_id, token)
+    )
+    return Claim(case_id=case_id, reviewer=reviewer, token=row[0], lease_until=row[1], adjudicating=row[2])
+
+
+def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int) -> None:
+    """Give a claimed case back unanswered."""
+    changed = connection.execute(
+        f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = null"
+        " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s",
+        {"id": case_id, "reviewer": reviewer, "token": token},
+    ).rowcount
+    if changed == 0:
+        raise ClaimLost(_why_lost(connection, case_id))
+
+
+def withdraw(connection: Connection, case_id: UUID, actor: str, *, why: str) -> Case:
+    """End a case that nobody need look at any more, whoever holds it. Doing it again changes nothing."""
+    changed = connection.execute(
+        "update review_items set status = 'withdrawn', lease_until = null, settles_at = null,"
+        " ended_at = clock_timestamp(), moved_by = %(actor)s, moved_detail = %(detail)s"
+        " where id = %(id)s and status <> all(%(ended)s)",
+        {"id": case_id, "actor": actor, "detail": _json({"why": why}), "ended": [status.value for status in ENDED]},
+    ).rowcount
+    now = cases.case(connection, case_id)
+    if changed == 0 and now.status is not Status.WITHDRAWN:
+        raise ClaimLost(f"this case has ended: it is {now.status.value}")
+    return now
+
+
+def lapse(connection: Connection, case_id: UUID | None = None) -> int:
+    """Free the cases whose lease ran out (or that one); return how many."""
+    return connection.execute(
+        f'update review_items set {SEATS}, moved_by = null, moved_detail = \'{{"why": "the lease ran out"}}\''
+        " where id in (select id from review_items where status = 'claimed' and lease_until < clock_timestamp()"
+        "   and (%(id)s::uuid is null or id = %(id)s) for update skip locked)",
+        {"id": case_id},
+    ).rowcount
 
 
 def forget_inputs(connection: Connection) -> int:
     """Delete the inputs whose time is up, except of cases that a person has yet to look at; return how many."""
     return connection.execute(
         "delete from payloads p where expires_at < clock_timestamp() and not exists ("
-        "  select 1 from review_items i where i.record_id = p.record_id and i.status <> 'resolved')"
+        "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null)"
     ).rowcount
 
 
 def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim | None:
-    row: tuple[UUID, int, datetime, bool] | None = connection.execute(
+    row: tuple[UUID, int, Any, bool] | None = connection.execute(
         # the row is locked before it is judged, so of two claims the second sees what the first did
-        f"with free as (select record_id, status, claimed_by from review_items where {which} for update),"
-        " taken as (update review_items i set status = 'claimed', claimed_by = %(reviewer)s,"
+        f"with free as (select id, status from review_items where {which} for update)"
+        " update review_items i set status = 'claimed', claimed_by = %(reviewer)s,"
         "   lease_until = clock_timestamp() + make_interval(secs => %(seconds)s),"
-        "   token = i.token + case when free.status = 'claimed' and free.claimed_by = %(reviewer)s"
-        "     then 0 else 1 end"
-        "   from free where i.record_id = free.record_id"
-        "   returning i.record_id, i.token, i.lease_until, free.status as before, free.claimed_by as holder),"
-        " noted as (insert into review_events (record_id, actor, from_status, to_status, token)"
-        "   select record_id, %(reviewer)s, before, 'claimed', token from taken"
-        "   where not (before = 'claimed' and holder = %(reviewer)s))"
-        " select record_id, token, lease_until from taken",
+        "   adjudicating = i.adjudicating or free.status = 'adjudication',"
+        "   first_claimed_at = coalesce(first_claimed_at, clock_timestamp()),"
+        "   moved_by = %(reviewer)s, moved_detail = null,"
+        "   token = i.token + case when free.status = 'claimed' then 0 else 1 end"
+        " from free where i.id = free.id returning i.id, i.token, i.lease_until, i.adjudicating",
         values,
     ).fetchone()
     if row is None:
         return None
-    return Claim(record_id=row[0], reviewer=values["reviewer"], token=row[1], lease_until=row[2])
+    return Claim(case_id=row[0], reviewer=values["reviewer"], token=row[1], lease_until=row[2], adjudicating=row[3])
 
 
-def _why_lost(connection: Connection, record_id: UUID) -> str:
-    now = item(connection, record_id)
-    if now.status is Status.WAITING:
+def check_covers(scope: Scope, case: Case) -> None:
+    """Raise `NotYours` for a case that lies outside of the scope."""
+    if not scope.covers(case):
+        raise NotYours(f"cases of {case.model!r}, group {case.group or 'none'}, are not among those you review")
+
+
+def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Scope) -> None:
+    check_covers(scope, wanted)
+    if wanted.status is Status.ADJUDICATION and not scope.adjudicates:
+        raise NotYours("people disagree about this case, and you are not among those who decide")
+    spoken = connection.execute(
+        "select exists (select from review_opinions where undone_at is null and reviewer = %s and case_id = any(%s))",
+        (reviewer, [wanted.id, wanted.record_id]),
+    ).fetchone()
+    if spoken and spoken[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
+        raise NotYours("you have answered this case before; it waits for somebody else")
+
+
+def _said_before(connection: Connection, case_id: UUID, reviewer: str, token: int, verdict: Verdict) -> bool:
+    row: tuple[Answer | None, str | None, str | None] | None = connection.execute(
+        "select label, reason, comment from review_opinions"
+        " where case_id = %s and token = %s and reviewer = %s and undone_at is null",
+        (case_id, token, reviewer),
+    ).fetchone()
+    return row is not None and row == (verdict.label, verdict.reason, verdict.comment)
+
+
+def _why_lost(connection: Connection, case_id: UUID) -> str:
+    now = cases.case(connection, case_id)
+    if now.status in (Status.WAITING, Status.ADJUDICATION):
         return "your time for this case ran out; claim it again"
-    return f"this case {'was resolved by' if now.status is Status.RESOLVED else 'is with'} {now.claimed_by}"
+    if now.status is Status.CLAIMED:
+        return f"this case is with {now.claimed_by}"
+    if now.status is Status.ANSWERED:
+        return f"this case was just answered by {now.claimed_by}"
+    return f"this case has ended: it is {now.status.value}"
 
 
-def _leave(connection: Connection, record_id: UUID, reviewer: str, token: int, to: Status) -> None:
-    """End a claim; raise `ClaimLost` if it is not this one that holds the item."""
-    changed = connection.execute(
-        "update review_items set status = %(to)s, lease_until = null,"
-        " claimed_by = case when %(to)s = 'resolved' then claimed_by end"
-        " where record_id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s",
-        {"to": to.value, "id": record_id, "reviewer": reviewer, "token": token},
-    ).rowcount
-    if changed == 0:
-        raise ClaimLost(_why_lost(connection, record_id))
-    connection.execute(
-        "insert into review_events (record_id, actor, from_status, to_status, token)"
-        " values (%s, %s, 'claimed', %s, %s)",
-        (record_id, reviewer, to.value, token),
-    )
-
-
-def _items(connection: Connection, rest: str, values: dict[str, Any]) -> list[ReviewItem]:
-    with connection.cursor(row_factory=kwargs_row(_item_of)) as cursor:
-        cursor.execute(f"{ITEM} {rest}", values)
-        return cursor.fetchall()
-
-
-def _item_of(*, status: str, **columns: Any) -> ReviewItem:
-    return ReviewItem(status=Status(status), **columns)
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -13,6 +13,7 @@ from serve.language.forms import check_prompts
 from serve.language.prompts import BadPrompt
 from serve.language.task_settings import check_task_settings
 from serve.recipe import check_follows, recipe_of
+from serve.review_config import ReviewConfig
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
 
@@ -70,6 +71,10 @@ class ModelConfig(Section):
     """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
     them it can be told how often answers are wrong."""
 
+    blind_review: bool | None = None
+    """Whether reviewers see what the model said only after they have answered. By default they do where spot checks
+    are drawn: what is checked shall not look different from what is held, and nobody shall be led."""
+
     calibration: CalibrationConfig = CalibrationConfig()
 
     prompt: PromptConfig = PromptConfig()
@@ -103,6 +108,10 @@ class ModelConfig(Section):
         return recipe_of(self)
 
     @property
+    def blind(self) -> bool:
+        return self.spot_check > 0 if self.blind_review is None else self.blind_review
+
+    @property
     def right(self) -> str:
         """What a prediction is worth once the truth is known."""
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
@@ -111,11 +120,6 @@ class ModelConfig(Section):
 class HttpConfig(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
-
-
-class ReviewConfig(Section):
-    lease_seconds: float = Field(default=600, gt=0)
-    """How long a claimed case is kept for the person who claimed it."""
 
 
 class LimitsConfig(Section):

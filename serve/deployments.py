@@ -26,6 +26,7 @@ from review import queue
 from serve.batching import Overloaded
 from serve.canary_watch import CanaryWatch
 from serve.config import Config
+from serve.console.desk import Desk
 from serve.decided import Decided, Share
 from serve.handler import Handler
 from serve.inputs import ModelInput
@@ -42,6 +43,9 @@ REFRESH_SECONDS = 2.0
 
 WATCH_SECONDS = 5.0
 """How often it is looked whether canaries keep within their bounds."""
+
+SWEEP_SECONDS = 1.0
+"""How often it is looked whether leases ran out, answers settle and due times have passed."""
 
 FORGET_SECONDS = 3600.0
 """How often inputs are looked for whose time is up."""
@@ -270,6 +274,7 @@ class Console:
         watch = CanaryWatch(config, ArtifactStore(config.artifacts), self._database, clock=lambda: datetime.now(UTC))
         _every(FORGET_SECONDS, self._forget, name="forgetting")
         _every(WATCH_SECONDS, watch.look, name="canaries")
+        _every(SWEEP_SECONDS, Desk(config, self._database).sweep, name="settling")
 
     def _forget(self) -> None:
         with self._database.transaction() as connection:
@@ -283,7 +288,7 @@ class Console:
         return console_app(self._config, self._database)
 
 
-def _every(seconds: float, job: Callable[[], None], *, name: str) -> None:
+def _every(seconds: float, job: Callable[[], object], *, name: str) -> None:
     """Do a job again and again beside everything else. One that fails is logged, and tried again next time."""
 
     def work() -> None:

@@ -21,9 +21,7 @@ def entry_of(
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
-    drawn: bool,
 ) -> Entry:
-    """`drawn` says whether a person looks at it although it may not be held."""
     record = _record(record_id, request, row, model, now)
     return Entry(
         record=record,
@@ -31,7 +29,6 @@ def entry_of(
         input_expires_at=now + keep_inputs if keep_inputs else None,
         key=use,
         shadow=_shadow(row),
-        spot_check=drawn and record.action != Action.REVIEW,
     )
 
 

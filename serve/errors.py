@@ -1,7 +1,8 @@
 """Every error that a caller can meet, with its HTTP status, in one table."""
 
 from calibration_store.store import ArtifactNotFound
-from review.queue import ClaimLost, ItemNotFound
+from review.cases import CaseNotFound
+from review.queue import ClaimLost, NotYours
 from serve.batching import Overloaded
 from serve.inputs import InvalidRequest, TooLarge
 from serve.journal import Unwritable
@@ -17,9 +18,10 @@ STATUS: dict[type[Exception], int] = {
     TooLarge: 413,
     UnknownModel: 404,
     RecordNotFound: 404,
-    ItemNotFound: 404,
+    CaseNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
+    NotYours: 403,
     Unwritable: 422,
     Overloaded: 503,
     ArtifactNotFound: 503,

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
-from review import queue
+from review import cases
 from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
@@ -25,13 +25,14 @@ from serve.conversation import BeingSaid, PassedThrough, Said
 from serve.entries import entry_of
 from serve.host_config import ClassifierHost
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
-from serve.journal import Committed
+from serve.journal import Committed, Writing
+from serve.new_cases import NewCases
 from serve.proxy import Proxy
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
-from traffic.draw import Draws, limit
-from traffic.record import Entry, KeyUse, Outcome
+from traffic.draw import Draws
+from traffic.record import KeyUse, Outcome
 
 COMMIT_SIZE = 1024
 
@@ -59,10 +60,10 @@ class Handler:
         self._clock = clock
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
-        self._spot_checks = Draws(draw_key, "spot-check")
+        self._new_cases = NewCases(draw_key)
         self._proxy = Proxy()
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
-        self._commits: GreedyBatcher[Entry, Committed | Exception] = GreedyBatcher(
+        self._commits: GreedyBatcher[Writing, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
         )
 
@@ -141,7 +142,7 @@ class Handler:
             with self._database.transaction() as connection:
                 return wire.prediction_view_json(
                     log.find_one(connection, record_id),
-                    queue.find_item(connection, record_id),
+                    cases.find(connection, record_id),
                     log.outcomes_of(connection, record_id),
                 )
 
@@ -221,10 +222,10 @@ class Handler:
                 ]
                 rows = await self._roads[model].batcher.submit(asked)
                 rows = await follow(model, self._roads, asked, rows, read=partial(self._read_again, requests, members))
-                entries = [
-                    self._entry(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)
+                writings = [
+                    self._writing(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)
                 ]
-                committed = await self._commits.submit(entries)
+                committed = await self._commits.submit(writings)
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
             for at, result in zip(members, committed, strict=True):
@@ -250,8 +251,8 @@ class Handler:
                     if item:
                         yield item
                     item = await anext(items)
-                entry = self._entry(record_id, request, _last_word(item), use)
-                committed = (await self._commits.submit([entry]))[0]
+                writing = self._writing(record_id, request, _last_word(item), use)
+                committed = (await self._commits.submit([writing]))[0]
                 if isinstance(committed, Exception):
                     raise committed
                 yield committed
@@ -264,9 +265,9 @@ class Handler:
         """The input of one of the members, as another model takes it."""
         return read_input(requests[members[at]].input, await road.spec(), self._limits)
 
-    async def _commit(self, entries: list[Entry]) -> list[Committed | Exception]:
+    async def _commit(self, writings: list[Writing]) -> list[Committed | Exception]:
         return await asyncio.get_running_loop().run_in_executor(
-            self._committer, journal.commit, self._database, entries
+            self._committer, journal.commit, self._database, writings
         )
 
     def _road(self, model: str) -> Road:
@@ -278,18 +279,12 @@ class Handler:
         """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
         return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
-    def _entry(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Entry:
+    def _writing(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Writing:
         model = self._config.models[request.model]
-        return entry_of(
-            record_id,
-            request,
-            row,
-            model=model,
-            now=self._clock(),
-            use=use,
-            keep_inputs=self._keep_inputs,
-            drawn=model.spot_check > 0 and self._spot_checks.of(str(record_id)) < limit(model.spot_check),
+        entry = entry_of(
+            record_id, request, row, model=model, now=self._clock(), use=use, keep_inputs=self._keep_inputs
         )
+        return Writing(entry, self._new_cases.of(entry.record, model))
 
 
 def _last_word(row: Row) -> Row:

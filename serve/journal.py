@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import orjson
 import psycopg
 
-from policies.decision import Action
 from review import queue
-from review.item import Kind
+from review.item import NewCase
 from traffic import log
 from traffic.database import TRAFFIC_MIGRATIONS, Connection, Database, migrate, one_line
 from traffic.record import Entry, KeyUse, Record
@@ -22,6 +21,15 @@ logger = logging.getLogger("demur.journal")
 class Unwritable(ValueError):
     """This one record cannot be written as JSON, or PostgreSQL refused it. It was not acknowledged; the message says
     why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What is written for one prediction, in both rooms of the memory."""
+
+    entry: Entry
+    case: NewCase | None = None
+    """None where nobody is asked about it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,20 +52,20 @@ def open_database(dsn: str) -> Database:
     return database
 
 
-def commit(database: Database, entries: Sequence[Entry]) -> list[Committed | Exception]:
-    """Write the entries and return, for each, what is on disk now or why nothing is.
+def commit(database: Database, writings: Sequence[Writing]) -> list[Committed | Exception]:
+    """Write the entries and their cases, and return, for each, what is on disk now or why nothing is.
 
     Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
     it.
     """
+    entries = [writing.entry for writing in writings]
     try:
         with database.transaction() as connection:
             late = log.claim_keys(connection, entries)
-            new = [entry for entry in entries if entry.record.id not in late]
-            _write(connection, new)
+            _write(connection, [writing for writing in writings if writing.entry.record.id not in late])
     except (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError) as error:
         if len(entries) > 1:
-            return [commit(database, [entry])[0] for entry in entries]
+            return [commit(database, [writing])[0] for writing in writings]
         logger.exception("a record was refused")
         return [Unwritable(f"the record could not be written: {one_line(error)}")]
     return [
@@ -73,15 +81,11 @@ def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
     return {position: Committed(record=record, replayed=True) for position, record in found.items()}
 
 
-def _write(connection: Connection, entries: Sequence[Entry]) -> None:
-    held = [entry.record for entry in entries if entry.record.action == Action.REVIEW]
-    drawn = [entry.record for entry in entries if entry.spot_check]
+def _write(connection: Connection, writings: Sequence[Writing]) -> None:
     with connection.pipeline():
-        log.append(connection, entries)
-        if held:
-            queue.enqueue(connection, held)
-        if drawn:
-            queue.enqueue(connection, drawn, Kind.SPOT_CHECK)
+        log.append(connection, [writing.entry for writing in writings])
+        if cases := [writing.case for writing in writings if writing.case]:
+            queue.enqueue(connection, cases)
 
 
 def _earlier(database: Database, entry: Entry) -> Committed | Exception:

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from review.item import ReviewItem
+from review.item import Case, Status
 from serve.inputs import InvalidRequest
 from serve.settings import complaint
 from serve.task import TaskConfig
@@ -77,7 +77,7 @@ class OutcomeRequest(Body):
 
 
 class ReviewState(BaseModel):
-    status: Literal["waiting", "claimed", "resolved"]
+    status: Status
     url: str = Field(description="Where to ask what became of it.")
 
 
@@ -266,14 +266,14 @@ def prediction_json(record: Record) -> dict[str, Any]:
     }
 
 
-def prediction_view_json(record: Record, item: ReviewItem | None, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def prediction_view_json(record: Record, case: Case | None, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """What became of a prediction: `PredictionView`."""
     told = [
         {"label": o.label, "source": o.source, "author": o.author, "at": o.created_at.isoformat()} for o in outcomes
     ]
     return {
         **prediction_json(record),
-        "review": _review(record, item.status.value) if item else None,
+        "review": _review(record, case.status.value) if case else None,
         "at": record.created_at.isoformat(),
         "outcome": told[-1] if told else None,
         "outcomes": told,

@@ -13,16 +13,19 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import settings
 from psycopg import connect, sql
 from uuid_utils.compat import uuid7
 
+from review import queue, settling
+from review.item import NewCase, Verdict
 from serve.journal import open_database
 from serve.postgres import EmbeddedPostgres
-from traffic.database import Database
-from traffic.record import Entry, Record
+from traffic.database import Connection, Database
+from traffic.record import Answer, Entry, Record
 
 settings.register_profile("quick", max_examples=20)  # `make check`; `make test` tries the usual hundred
 
@@ -79,6 +82,27 @@ def entry(**changes: Any) -> Entry:
         "timings": {"model": 1.5},
     }
     return Entry(record=Record(**{**record, **changes}), input=value, key=key)
+
+
+def new_case(of: Entry | Record, **changes: Any) -> NewCase:
+    """The case of a record, as if it was held, unless told otherwise."""
+    record = of.record if isinstance(of, Entry) else of
+    values = {
+        "record_id": record.id,
+        "model": record.model,
+        "created_at": record.created_at,
+        "group": record.group,
+        "confidence": record.confidence,
+    }
+    return NewCase(**{**values, **changes})
+
+
+def resolve(connection: Connection, case_id: UUID, reviewer: str, label: Answer) -> None:
+    """A person looks at a case and answers it, beyond recall."""
+    claim = queue.claim(connection, case_id, reviewer, lease_seconds=60)
+    verdict = Verdict(label=label, saw_prediction=True)
+    queue.answer(connection, case_id, reviewer, token=claim.token, verdict=verdict, undo_seconds=0)
+    settling.settle(connection, settling.Settlement(), case_id)
 
 
 @pytest.fixture(scope="session")

@@ -106,8 +106,6 @@ class Entry:
 
     key: KeyUse | None = None
     shadow: ShadowDecision | None = None
-    spot_check: bool = False
-    """Drawn to be looked at by a person although it is not held."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,14 +11,14 @@ from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from review import queue
+from review.cases import CaseNotFound, Filter
 from review.item import Status
-from review.queue import ClaimLost, ItemNotFound
+from review.queue import ClaimLost, NotYours
 from serve.config import Config
+from serve.console.desk import Desk
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
 from serve.task import LETTERS
-from serve.wire import checked_label
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.record import Answer, Record
@@ -26,6 +26,13 @@ from traffic.record import Answer, Record
 PER_PAGE = 50
 MANY_LABELS = 60
 """With more labels than this a case offers the likely ones, and the others by name."""
+
+SHOWN = {
+    "open": (Status.WAITING, Status.CLAIMED, Status.ANSWERED, Status.ADJUDICATION),
+    "waiting": (Status.WAITING, Status.ADJUDICATION),
+    "claimed": (Status.CLAIMED, Status.ANSWERED),
+    "resolved": (Status.RESOLVED, Status.EXPIRED, Status.WITHDRAWN),
+}
 
 BRIEF = 80
 """Characters of a text in the queue."""
@@ -39,6 +46,7 @@ class NoReviewer(RuntimeError):
 
 def console_app(config: Config, database: Database) -> FastAPI:
     """The pages as an ASGI application, under whatever prefix it is mounted."""
+    desk = Desk(config, database)
     app = FastAPI(title="demur console", docs_url=None, redoc_url=None, openapi_url=None)
     pages = Environment(
         loader=PackageLoader("serve.console"),
@@ -77,17 +85,17 @@ def console_app(config: Config, database: Database) -> FastAPI:
     async def tell(request: Request, error: Exception) -> Response:
         return page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (ClaimLost, ItemNotFound, InvalidRequest, DatabaseUnavailable):
+    for kind in (ClaimLost, NotYours, CaseNotFound, InvalidRequest, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
     @app.get("/")
     def list_cases(request: Request, show: str = "open", page_number: int = 1) -> Response:
         name = known_reviewer(request)
-        status = {"waiting": Status.WAITING, "claimed": Status.CLAIMED, "resolved": Status.RESOLVED}.get(show)
+        statuses = SHOWN.get(show, SHOWN["open"])
         page_number = max(1, page_number)
+        counts = desk.backlog(name)
+        found = desk.listed(name, Filter(statuses=statuses), limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
         with database.transaction() as connection:
-            counts = queue.backlog(connection)
-            found = queue.items(connection, status=status, limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
             records = log.find(connection, [item.record_id for item in found])
         return page(
             request,
@@ -113,18 +121,14 @@ def console_app(config: Config, database: Database) -> FastAPI:
     @app.post("/next")
     def take_next(request: Request) -> Response:
         name = known_reviewer(request)
-        with database.transaction() as connection:
-            claim = queue.claim_next(connection, name, lease_seconds=config.review.lease_seconds)
-        return to(request, f"/cases/{claim.record_id}" if claim else "/")
+        claim = desk.claim_next(name)
+        return to(request, f"/cases/{claim.case_id}" if claim else "/")
 
     @app.get("/cases/{id}")
     def show_case(request: Request, id: UUID) -> Response:
         name = known_reviewer(request)
-        with database.transaction() as connection:
-            item = queue.item(connection, id)
-            record = log.find_one(connection, id)
-            value = log.find_input(connection, id)
-            told = log.outcomes_of(connection, id)
+        sight = desk.see(name, id)
+        item, record, value, told = sight.case, sight.record, sight.value, sight.outcomes
         image = picture(value)
         model = config.models.get(record.model)
         options = options_of(value)
@@ -145,21 +149,18 @@ def console_app(config: Config, database: Database) -> FastAPI:
             exclusive=model.task.exclusive if model else True,
             tree=model is not None and model.task.tree is not None,
             offered=offered(model.task.labels, record) if model else (),
-            mine=item.status is Status.CLAIMED and item.claimed_by == name,
+            mine=sight.mine,
+            shown=sight.shown,
         )
 
     @app.post("/cases/{id}/claim")
     def claim(request: Request, id: UUID) -> Response:
-        name = known_reviewer(request)
-        with database.transaction() as connection:
-            queue.claim(connection, id, name, lease_seconds=config.review.lease_seconds)
+        desk.claim(known_reviewer(request), id)
         return to(request, f"/cases/{id}")
 
     @app.post("/cases/{id}/release")
     def release(request: Request, id: UUID, token: Annotated[int, Form()]) -> Response:
-        name = known_reviewer(request)
-        with database.transaction() as connection:
-            queue.release(connection, id, name, token=token)
+        desk.release(known_reviewer(request), id, token)
         return to(request, "/")
 
     @app.post("/cases/{id}/answer")
@@ -171,21 +172,12 @@ def console_app(config: Config, database: Database) -> FastAPI:
         then: Annotated[str, Form()] = "list",
     ) -> Response:
         name = known_reviewer(request)
-        with database.transaction() as connection:
-            record = log.find_one(connection, id)
-            model = config.models.get(record.model)
-            if model is None:
-                raise InvalidRequest(f"the model {record.model!r} is no longer served; its labels are not known")
-            told = [one for one in label or [] if one.strip()]
-            if model.task.exclusive and len(told) != 1:
-                raise InvalidRequest("choose one label")
-            queue.answer(
-                connection,
-                id,
-                name,
-                token=token,
-                label=checked_label(told[0] if model.task.exclusive else told, record.model, model.task),
-            )
+        model = config.models.get(desk.see(name, id).case.model)
+        told = [one for one in label or [] if one.strip()]
+        exclusive = model is not None and model.task.exclusive
+        if exclusive and len(told) != 1:
+            raise InvalidRequest("choose one label")
+        desk.answer(name, id, token, label=told[0] if exclusive else told)
         return take_next(request) if then == "next" else to(request, "/")
 
     return app

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration_store.store import ArtifactNotFound
-from review import queue
+from review import cases
 from serve import chat, wire
 from serve.chat_errors import problem_of
 from serve.config import Config
@@ -250,7 +250,7 @@ def test_what_is_held_is_not_in_the_response(client, database, text, action, wor
     (record,) = on_record(database)
     assert record.reply["text"] == text
     with database.transaction() as connection:
-        assert (queue.find_item(connection, record.id) is not None) == (action == "review")
+        assert (cases.find(connection, record.id) is not None) == (action == "review")
 
 
 def test_a_refusal_is_one_for_whoever_looks(client):
@@ -307,7 +307,7 @@ def test_a_tentative_stream_that_is_held_takes_its_words_back(client, database):
     assert (last.choices[0].finish_reason, last.demur["action"]) == ("content_filter", "review")
     (record,) = on_record(database)
     with database.transaction() as connection:
-        assert queue.item(connection, record.id).status == "waiting"
+        assert cases.case(connection, record.id).status == "waiting"
 
 
 @pytest.mark.parametrize(

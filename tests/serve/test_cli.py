@@ -21,7 +21,7 @@ from review import queue
 from serve.cli import main
 from serve.config import BadConfig
 from serve.terminal import moment, out
-from tests.conftest import ROOT, digit_rows, entry
+from tests.conftest import ROOT, digit_rows, entry, new_case
 from traffic import log
 from traffic.record import ShadowDecision
 from uncertainty.platt import PlattMap
@@ -112,7 +112,7 @@ def test_fit_on_the_log(folder, demur, database, digits):
             entries.append([entry(model="digits", input=row["input"], **settings) for row in rows])
             log.append(connection, entries[-1])
         for rows, logged in zip((held, checked), entries, strict=False):
-            queue.enqueue(connection, [one.record for one in logged])
+            queue.enqueue(connection, [new_case(one) for one in logged])
             for row, one in zip(rows, logged, strict=True):
                 log.add_outcome(connection, one.record.id, label=row["label"], source="review", author=None)
     printed = demur("fit", "digits", "--since", "1d")

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from starlette.testclient import TestClient
 
+from review import cases as review_cases
 from review import queue
 from review.item import Kind
 from serve.config import Config
 from serve.console.pages import age, console_app
-from tests.conftest import entry
+from tests.conftest import entry, new_case
 from traffic import log
 
 
@@ -29,8 +30,13 @@ def cases(database):
     ]
     with database.transaction() as connection:
         log.append(connection, entries)
-        queue.enqueue(connection, [e.record for e in entries])
+        queue.enqueue(connection, [new_case(e) for e in entries])
     return [str(e.record.id) for e in entries]
+
+
+def at_once(config):
+    """The same, with answers that count at once."""
+    return config.model_copy(update={"review": config.review.model_copy(update={"undo_seconds": 0})})
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def visit(quickstart, database):
     """Open the pages as somebody."""
 
     def visit(name=None):
-        client = TestClient(console_app(quickstart, database), root_path="/review")
+        client = TestClient(console_app(at_once(quickstart), database), root_path="/review")
         if name:
             client.post("/review/hello", data={"name": name})
         return client
@@ -93,7 +99,7 @@ def test_a_case_of_a_cascade_shows_who_was_asked(visit, database):
     case = entry(model="digits", steps=steps)
     with database.transaction() as connection:
         log.append(connection, [case])
-        queue.enqueue(connection, [case.record])
+        queue.enqueue(connection, [new_case(case)])
     page = visit("ada").get(f"/review/cases/{case.record.id}").text
     assert "<dt>Asked in turn</dt><dd>small 0.61, large unknown</dd>" in page
 
@@ -110,8 +116,8 @@ def test_a_spot_check_cannot_be_told_from_a_held_case_until_it_is_answered(visit
     )
     with database.transaction() as connection:
         log.append(connection, [held, drawn])
-        queue.enqueue(connection, [held.record])
-        queue.enqueue(connection, [drawn.record], Kind.SPOT_CHECK)
+        queue.enqueue(connection, [new_case(held)])
+        queue.enqueue(connection, [new_case(drawn, kind=Kind.SPOT_CHECK)])
     ada = visit("ada")
 
     def nameless(page, one):
@@ -134,7 +140,7 @@ def test_a_text_is_shown_as_text_and_a_lost_input_is_said(visit, database):
     entries = [entry(model="digits", input="five <b>bold</b> words", prediction=None, confidence=None), entry()]
     with database.transaction() as connection:
         log.append(connection, entries)
-        queue.enqueue(connection, [e.record for e in entries])
+        queue.enqueue(connection, [new_case(e) for e in entries])
         connection.execute("delete from payloads where record_id = %s", (entries[1].record.id,))
     page = visit("ada").get(f"/review/cases/{entries[0].record.id}").text
     assert "<pre>five &lt;b&gt;bold&lt;/b&gt; words</pre>" in page
@@ -147,7 +153,7 @@ def held(database, **changes):
     one = entry(**changes)
     with database.transaction() as connection:
         log.append(connection, [one])
-        queue.enqueue(connection, [one.record])
+        queue.enqueue(connection, [new_case(one)])
     return str(one.record.id)
 
 
@@ -157,7 +163,7 @@ def talk(quickstart, database):
     same = {"host": {"kind": "transformers", "checkpoint": "nowhere"}, "scores": ["improbability"]}
     same |= {"confidence": {"score": "improbability"}, "policy": {"kind": "threshold", "limit": 0.3}}
     models = {"talker": {**same, "task": {"kind": "generate"}}, "letters": {**same, "task": {"kind": "choice"}}}
-    client = TestClient(console_app(Config.model_validate({"models": models}), database), root_path="/review")
+    client = TestClient(console_app(at_once(Config.model_validate({"models": models})), database), root_path="/review")
     client.post("/review/hello", data={"name": "Ada"})
     return client
 
@@ -238,7 +244,7 @@ def test_a_form_on_another_site_does_nothing(visit, cases, database):
     refused = ada.post(f"/review/cases/{cases[0]}/claim", headers={"Sec-Fetch-Site": "cross-site"})
     assert refused.status_code == 403
     with database.transaction() as connection:
-        assert queue.item(connection, cases[0]).status == "waiting"
+        assert review_cases.case(connection, cases[0]).status == "waiting"
 
 
 def test_an_empty_queue_says_so(visit, database):

@@ -10,7 +10,7 @@ import pytest
 
 from audit.labels import quality
 from calibration_store.store import ArtifactStore
-from review import queue
+from review import cases
 from serve import wire
 from serve.config import Config
 from serve.fit import fit_model, fit_on_traffic
@@ -299,4 +299,4 @@ def test_a_tentative_stream_of_a_real_host(fitted, database):
     assert last["action"] == "review"
     assert spent(last["cost"]) == {"prompt_tokens": 10, "completion_tokens": 12, "calls": 2}
     with database.transaction() as connection:
-        assert queue.item(connection, last["id"]).status == "waiting"
+        assert cases.case(connection, last["id"]).status == "waiting"

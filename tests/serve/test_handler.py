@@ -9,13 +9,13 @@ from uuid import UUID
 import pytest
 
 from calibration_store.store import ArtifactNotFound, ArtifactStore
-from review import queue
+from review import cases
 from serve import journal, wire
 from serve.handler import UnknownModel
 from serve.host import ModelHost
 from serve.inputs import InvalidRequest
 from serve.road import ModelNotReady
-from tests.conftest import entry
+from tests.conftest import entry, resolve
 from tests.serve.conftest import DRAW_KEY, LocalHost, make_handler
 from traffic import log
 from traffic.database import DatabaseUnavailable
@@ -53,7 +53,7 @@ def test_a_clear_input_is_answered_and_on_record(handler, database, clear_digit)
     with database.transaction() as connection:
         assert log.find_one(connection, record.id) == record
         assert log.find_input(connection, record.id) == clear_digit
-        assert queue.find_item(connection, record.id) is None
+        assert cases.find(connection, record.id) is None
 
 
 def test_a_doubtful_input_is_held_and_in_the_queue(handler, database, doubtful_digit):
@@ -62,7 +62,7 @@ def test_a_doubtful_input_is_held_and_in_the_queue(handler, database, doubtful_d
     assert "is below" in done.record.reason
     assert done.record.label_probability == 1
     with database.transaction() as connection:
-        assert queue.item(connection, done.record.id).status == "waiting"
+        assert cases.case(connection, done.record.id).status == "waiting"
 
 
 def test_what_comes_together_goes_to_the_model_in_one_call(handler, local_host, clear_digit):
@@ -173,7 +173,7 @@ def test_an_input_on_which_the_model_fails_is_held_alone(broken, database, clear
     assert (held.prediction, held.confidence, held.artifact, held.scores) == (None, None, None, {})
     with database.transaction() as connection:
         assert log.find_one(connection, held.id) == held
-        assert queue.item(connection, held.id).status == "waiting"
+        assert cases.case(connection, held.id).status == "waiting"
 
 
 def test_a_model_without_reviewers_abstains_when_it_fails(quickstart, digits_host, database):
@@ -408,7 +408,7 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
 
 def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
     odd, fine = entry(reply={"text": "\ud800", "finish_reason": "stop"}), entry()
-    refused, written = journal.commit(database, [odd, fine])
+    refused, written = journal.commit(database, [journal.Writing(odd), journal.Writing(fine)])
     assert type(refused).__name__ == "Unwritable"
     assert written.record == fine.record
 
@@ -422,8 +422,7 @@ def test_what_became_of_it(handler, database, doubtful_digit):
 
     assert asyncio.run(look())["review"]["status"] == "waiting"
     with database.transaction() as connection:
-        claim = queue.claim(connection, record_id, "ada", lease_seconds=60)
-        queue.answer(connection, record_id, "ada", token=claim.token, label="8")
+        resolve(connection, record_id, "ada", "8")
     seen = asyncio.run(look())
     assert seen["review"]["status"] == "resolved"
     assert (seen["outcome"]["label"], seen["outcome"]["author"]) == ("8", "ada")

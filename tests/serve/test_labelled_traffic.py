@@ -14,7 +14,7 @@ from serve.labelled_traffic import (
     StrangeOutcomes,
     read_labelled_traffic,
 )
-from tests.conftest import entry
+from tests.conftest import entry, new_case
 from traffic import log
 
 BEGUN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ def write(database):
         with database.transaction() as connection:
             log.append(connection, entries)
             if drawn:
-                queue.enqueue(connection, [one.record for one in entries])
+                queue.enqueue(connection, [new_case(one) for one in entries])
             for one in entries if outcome else []:
                 log.add_outcome(connection, one.record.id, label=outcome, source=source, author=None)
         return entries

@@ -12,7 +12,7 @@ from review import queue
 from serve.flip import MOST_FLIPS
 from serve.shadow_report import remarks, report_shadow, tables
 from serve.terminal import out
-from tests.conftest import entry
+from tests.conftest import entry, new_case, resolve
 from traffic import log
 from traffic.record import ShadowDecision
 
@@ -25,7 +25,7 @@ SPOT_CHECK = 0.25
 def live(spot_check=SPOT_CHECK, n=N, limits=(0.7, 0.4)):
     """Records of a model that is right as often as it says; the shadow answers from a lower confidence on."""
     rng = np.random.default_rng(0)
-    entries, truth = [], []
+    entries, truth, asked = [], [], set()
     for at, confidence in enumerate(rng.uniform(size=n).tolist()):
         told, shadow = ("answer" if confidence >= limit else "review" for limit in limits)
         entries.append(
@@ -40,24 +40,24 @@ def live(spot_check=SPOT_CHECK, n=N, limits=(0.7, 0.4)):
                 shadow=ShadowDecision(
                     artifact="toy-2", prediction="7", confidence=confidence, action=shadow, reason="", prediction_set=[]
                 ),
-                spot_check=told == "answer" and rng.uniform() < spot_check,
             )
         )
+        if told == "review" or rng.uniform() < spot_check:
+            asked.add(entries[-1].record.id)
         truth.append("7" if rng.uniform() < confidence else "1")
-    return entries, truth
+    return entries, truth, asked
 
 
-def record(database, entries, truth, source="review"):
+def record(database, entries, truth, asked, source="review"):
     """Write them, and let people say what is true of those about whom they were asked."""
     with database.transaction() as connection:
         log.append(connection, entries)
         for one, label in zip(entries, truth, strict=True):
             if source != "review":
                 log.add_outcome(connection, one.record.id, label=label, source=source, author=None)
-            elif one.spot_check or one.record.action == "review":
-                queue.enqueue(connection, [one.record])
-                claim = queue.claim(connection, one.record.id, "ada", lease_seconds=60)
-                queue.answer(connection, one.record.id, "ada", token=claim.token, label=label)
+            elif one.record.id in asked:
+                queue.enqueue(connection, [new_case(one)])
+                resolve(connection, one.record.id, "ada", label)
 
 
 def said(report):
@@ -68,8 +68,8 @@ def said(report):
 
 
 def test_spot_checks_and_reviews_together_tell_the_truth(database):
-    entries, truth = live()
-    record(database, entries, truth)
+    entries, truth, asked = live()
+    record(database, entries, truth, asked)
     report = report_shadow(database, "toy", "toy-2", **SPAN)
     found = report.found
     answered = [(one.record.confidence >= 0.4, label) for one, label in zip(entries, truth, strict=True)]
@@ -79,7 +79,7 @@ def test_spot_checks_and_reviews_together_tell_the_truth(database):
     assert lines["selective_risk"].lower < lines["selective_risk"].difference < lines["selective_risk"].upper
     assert abs(lines["selective_risk"].b - wrong) < 0.05  # without weights it is not near
     known = [label == "1" for (sure, label), one in zip(answered, entries, strict=True)
-             if sure and (one.spot_check or one.record.action == "review")]  # fmt: skip
+             if sure and one.record.id in asked]  # fmt: skip
     assert np.mean(known) - wrong > 0.05
     assert found.people_shadow < found.people_told == found.numbers.flips.cells["review_answer"].n + found.people_shadow
     assert len(report.flips) == MOST_FLIPS
@@ -106,8 +106,8 @@ def test_without_spot_checks_it_says_what_nobody_knows(database):
 
 
 def test_outcomes_from_elsewhere_count_where_they_cover_everything(database):
-    entries, truth = live(spot_check=0.0, n=60)
-    record(database, entries, truth, source="ticket")
+    entries, truth, asked = live(spot_check=0.0, n=60)
+    record(database, entries, truth, asked, source="ticket")
     report = report_shadow(database, "toy", "toy-2", **SPAN)
     assert report.found.numbers.n_labelled == 60
     assert "McNemar's exact p-value" in said(report)
@@ -119,9 +119,9 @@ def test_outcomes_from_elsewhere_count_where_they_cover_everything(database):
 
 
 def test_a_cascade_is_shown_as_far_as_its_first_model(database):
-    entries, truth = live(n=40)
+    entries, truth, asked = live(n=40)
     onward = [replace(one, shadow=replace(one.shadow, action="escalate")) for one in entries[:15]]
-    record(database, [*onward, *entries[15:]], truth)
+    record(database, [*onward, *entries[15:]], truth, asked)
     report = report_shadow(database, "toy", "toy-2", **SPAN)
     assert (report.found.n, report.found.escalated) == (25, 15)
     assert "Left out: 15 records that the first model of the shadow" in said(report)

@@ -1,0 +1,190 @@
+"""Reading the queue: cases in the order in which they are worked, how many there are, what was said and done."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row, kwargs_row
+
+from review.item import EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
+from traffic.database import Connection
+
+LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
+
+CASE = (
+    'select id, record_id, kind, model, "group", confidence, created_at, priority, due_at, overdue_at,'
+    " opinions_wanted, blind, adjudicating, token, settles_at, ended_at, label, resolution,"
+    f" case when {LAPSED} then case when adjudicating then 'adjudication' else 'waiting' end else status end as status,"
+    f" case when {LAPSED} then null else claimed_by end as claimed_by,"
+    f" case when {LAPSED} then null else lease_until end as lease_until from review_items i"
+)
+
+IN_ORDER = {
+    Order.AGE: "priority desc, due_at, created_at, id",
+    Order.UNCERTAINTY: "priority desc, due_at, confidence nulls first, id",
+}
+
+IN_SCOPE = (
+    "(%(models)s::text[] is null or model = any(%(models)s::text[]))"
+    ' and (%(groups)s::text[] is null or "group" = any(%(groups)s::text[]))'
+)
+
+NOT_YET_BY = (
+    "not exists (select from review_opinions o where o.undone_at is null and o.reviewer = %(reviewer)s"
+    " and (o.case_id = i.id or o.case_id = i.record_id))"
+)
+"""Nobody counts twice: not on one case, and not on the case whose answer is being checked."""
+
+
+class CaseNotFound(LookupError):
+    """There is no such case: nobody was ever to look at this prediction."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """How many cases are in each state."""
+
+    waiting: int
+    claimed: int
+    answered: int
+    adjudication: int
+    overdue: int
+    """Of the four above, those whose due time has passed."""
+
+    oldest: datetime | None
+    """Since when the oldest of those that wait has been waiting."""
+
+    @property
+    def open(self) -> int:
+        return self.waiting + self.claimed + self.answered + self.adjudication
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """Which cases are meant. None: whatever it is."""
+
+    statuses: tuple[Status, ...] | None = None
+    model: str | None = None
+    group: str | None = None
+    overdue: bool = False
+    """Only those whose due time has passed."""
+
+    claimed_by: str | None = None
+    """Only those that this person holds, or spoke about last."""
+
+
+def find(connection: Connection, case_id: UUID) -> Case | None:
+    return next(iter(_cases(connection, "where id = %(id)s", {"id": case_id})), None)
+
+
+def case(connection: Connection, case_id: UUID) -> Case:
+    found = find(connection, case_id)
+    if found is None:
+        raise CaseNotFound(f"there is no case with the id {case_id}")
+    return found
+
+
+def backlog(connection: Connection, scope: Scope = EVERYTHING) -> Backlog:
+    """Of the cases that have not ended and lie in the scope."""
+    counts = {
+        status: (n, overdue, oldest)
+        for status, n, overdue, oldest in connection.execute(
+            "select status, count(*), count(*) filter (where due_at < clock_timestamp()), min(created_at)"
+            " from review_items where status in ('waiting', 'claimed', 'answered', 'adjudication')"
+            f" and {IN_SCOPE} group by status",
+            _scope(scope),
+        ).fetchall()
+    }
+    n = {status.value: counts.get(status.value, (0, 0, None))[0] for status in Status}
+    return Backlog(
+        waiting=n["waiting"],
+        claimed=n["claimed"],
+        answered=n["answered"],
+        adjudication=n["adjudication"],
+        overdue=sum(overdue for _, overdue, _ in counts.values()),
+        oldest=counts.get("waiting", (0, 0, None))[2],
+    )
+
+
+def listed(
+    connection: Connection,
+    which: Filter,
+    *,
+    scope: Scope = EVERYTHING,
+    order: Order = Order.AGE,
+    limit: int,
+    offset: int = 0,
+) -> list[Case]:
+    """Cases in the order in which they are worked; those that have ended follow, or stand alone, newest first."""
+    wheres, values = [IN_SCOPE], _scope(scope)
+    if which.statuses is not None:
+        wheres.append("status = any(%(statuses)s)")
+        values["statuses"] = [status.value for status in which.statuses]
+    for column in ("model", "group", "claimed_by"):
+        if (value := getattr(which, column)) is not None:
+            wheres.append(f'"{column}" = %({column})s')
+            values[column] = value
+    if which.overdue:
+        wheres.append("due_at < clock_timestamp() and ended_at is null")
+    values |= {"limit": limit, "offset": offset}
+    order_by = f"ended_at desc nulls first, {IN_ORDER[order]}"
+    if which.statuses == (Status.WAITING,):
+        order_by = IN_ORDER[order]  # as the index has it
+    return _cases(
+        connection, f"where {' and '.join(wheres)} order by {order_by} limit %(limit)s offset %(offset)s", values
+    )
+
+
+def opinions_of(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, list[Opinion]]:
+    """Every opinion on these cases, oldest first, those that were taken back as well."""
+    found: dict[UUID, list[Opinion]] = {case_id: [] for case_id in case_ids}
+    with connection.cursor(row_factory=class_row(Opinion)) as cursor:
+        cursor.execute(
+            "select case_id, token, at, reviewer, adjudicates, label, reason, comment, saw_prediction, seconds,"
+            " undone_at from review_opinions where case_id = any(%s) order by case_id, token",
+            (list(case_ids),),
+        )
+        for opinion in cursor:
+            found[opinion.case_id].append(opinion)
+    return found
+
+
+def events_of(connection: Connection, case_id: UUID) -> list[Event]:
+    """Every move of a case, in turn."""
+    with connection.cursor(row_factory=kwargs_row(_event)) as cursor:
+        cursor.execute(
+            "select at, actor, from_status, to_status, token, detail from review_events where case_id = %s order by id",
+            (case_id,),
+        )
+        return cursor.fetchall()
+
+
+def draft_of(connection: Connection, case_id: UUID, reviewer: str) -> dict[str, Any] | None:
+    """What somebody typed about a case and did not send, or sent too late."""
+    row = connection.execute(
+        "select content from review_drafts where case_id = %s and reviewer = %s", (case_id, reviewer)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    return {
+        "models": None if scope.models is None else list(scope.models),
+        "groups": None if scope.groups is None else list(scope.groups),
+    }
+
+
+def _cases(connection: Connection, rest: str, values: dict[str, Any]) -> list[Case]:
+    with connection.cursor(row_factory=kwargs_row(_case)) as cursor:
+        cursor.execute(f"{CASE} {rest}", values)
+        return cursor.fetchall()
+
+
+def _case(*, status: str, kind: str, **columns: Any) -> Case:
+    return Case(status=Status(status), kind=Kind(kind), **columns)
+
+
+def _event(*, from_status: str | None, to_status: str, **columns: Any) -> Event:
+    return Event(from_status=Status(from_status) if from_status else None, to_status=Status(to_status), **columns)

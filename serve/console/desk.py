@@ -1,0 +1,206 @@
+"""What a person can see and do with cases, whether through the pages or through the API."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from review import cases, queue, settling
+from review.cases import Backlog, Filter
+from review.item import ENDED, Case, Claim, Event, Opinion, Scope, Status, Verdict
+from review.queue import ClaimLost, NotYours
+from review.settling import Prone, Settlement
+from serve.config import Config, ModelConfig
+from serve.inputs import InvalidRequest
+from serve.wire import checked_label
+from traffic import log
+from traffic.database import Connection, Database
+from traffic.draw import Draws
+from traffic.record import Answer, Outcome, Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """A case as one person may see it."""
+
+    case: Case
+    mine: bool
+    """This person holds it."""
+
+    value: Any
+    """The input; None when it is no longer kept."""
+
+    record: Record
+    shown: bool
+    """Whether what the model said about it may be shown: while a person is to answer blindly it may not."""
+
+    draft: dict[str, Any] | None
+    """What this person typed before and did not send, or sent too late."""
+
+    opinions: list[Opinion]
+    """What others said: for whoever decides between them, and for all once the case has ended. Empty before."""
+
+    events: list[Event]
+    outcomes: list[Outcome]
+
+
+class Desk:
+    """The queue, as far as the configuration lets each person at it."""
+
+    def __init__(self, config: Config, database: Database) -> None:
+        self.config = config
+        self._review = config.review
+        self._database = database
+        with database.transaction() as connection:
+            key = log.draw_key(connection)
+        prone = config.review.prone
+        self._settlement = Settlement(
+            unanimous=config.review.agreement == "unanimous",
+            re_review=config.review.re_review,
+            draws=Draws(key, "re-review"),
+            prone=Prone(**prone.model_dump()) if prone else None,
+            at_due=config.review.at_due,
+        )
+
+    def sweep(self) -> int:
+        """Do what the clock says; return how many cases have moved."""
+        with self._database.transaction() as connection:
+            return settling.sweep(connection, self._settlement)
+
+    def backlog(self, name: str) -> Backlog:
+        with self._database.transaction() as connection:
+            return cases.backlog(connection, self._scope(name))
+
+    def listed(self, name: str, which: Filter, *, limit: int, offset: int = 0) -> list[Case]:
+        """Cases that this person may see, in the order in which they are worked."""
+        with self._database.transaction() as connection:
+            return cases.listed(
+                connection, which, scope=self._scope(name), order=self._review.order, limit=limit, offset=offset
+            )
+
+    def see(self, name: str, case_id: UUID) -> Sight:
+        with self._database.transaction() as connection:
+            case = self._case(connection, name, case_id)
+            opinions = cases.opinions_of(connection, [case_id])[case_id]
+            ended = case.status in ENDED
+            mine = case.status is Status.CLAIMED and case.claimed_by == name
+            return Sight(
+                case=case,
+                mine=mine,
+                value=log.find_input(connection, case.record_id),
+                record=log.find_one(connection, case.record_id),
+                shown=ended or self._sees_prediction(case, name, opinions),
+                draft=cases.draft_of(connection, case_id, name),
+                opinions=opinions if ended or (mine and case.adjudicating) else [],
+                events=cases.events_of(connection, case_id) if ended or self._review.leads(name) else [],
+                outcomes=log.outcomes_of(connection, case.record_id) if ended else [],
+            )
+
+    def claim(self, name: str, case_id: UUID) -> Claim:
+        with self._database.transaction() as connection:
+            return queue.claim(
+                connection, case_id, name, lease_seconds=self._review.lease_seconds, scope=self._scope(name)
+            )
+
+    def claim_next(self, name: str, *, model: str | None = None) -> Claim | None:
+        with self._database.transaction() as connection:
+            return queue.claim_next(
+                connection,
+                name,
+                lease_seconds=self._review.lease_seconds,
+                scope=self._scope(name),
+                order=self._review.order,
+                model=model,
+            )
+
+    def heartbeat(self, name: str, case_id: UUID, token: int, draft: dict[str, Any] | None) -> Claim:
+        """Prolong a claim. What was typed is kept even where the claim is lost."""
+        try:
+            with self._database.transaction() as connection:
+                return queue.heartbeat(
+                    connection, case_id, name, token=token, lease_seconds=self._review.lease_seconds, draft=draft
+                )
+        except ClaimLost:
+            if draft is not None:
+                self._keep_draft(name, case_id, draft)
+            raise
+
+    def answer(
+        self,
+        name: str,
+        case_id: UUID,
+        token: int,
+        *,
+        label: Answer | None,
+        reason: str | None = None,
+        comment: str | None = None,
+    ) -> Case:
+        """Say what a claimed case is, or why nobody could tell from what is there (`label` None, with a reason)."""
+        with self._database.transaction() as connection:
+            case = self._case(connection, name, case_id)
+            if label is not None:
+                label = checked_label(label, case.model, self._model(case.model).task)
+            elif not reason:
+                raise InvalidRequest("reason: say why it cannot be told")
+            said = cases.opinions_of(connection, [case_id])[case_id]
+            verdict = Verdict(
+                label=label,
+                reason=None if label is not None else reason,
+                comment=comment or None,
+                saw_prediction=self._sees_prediction(case, name, said),
+            )
+        try:
+            with self._database.transaction() as connection:
+                undo = self._review.undo_seconds
+                case = queue.answer(connection, case_id, name, token=token, verdict=verdict, undo_seconds=undo)
+                if undo == 0:
+                    settling.settle(connection, self._settlement, case_id)
+                    case = cases.case(connection, case_id)
+                return case
+        except ClaimLost:
+            self._keep_draft(name, case_id, {"label": label, "reason": reason, "comment": comment})
+            raise
+
+    def undo(self, name: str, case_id: UUID, token: int) -> Claim:
+        with self._database.transaction() as connection:
+            return queue.undo(connection, case_id, name, token=token, lease_seconds=self._review.lease_seconds)
+
+    def release(self, name: str, case_id: UUID, token: int) -> None:
+        with self._database.transaction() as connection:
+            queue.release(connection, case_id, name, token=token)
+
+    def withdraw(self, name: str, case_id: UUID, why: str) -> Case:
+        self.check_leads(name)
+        with self._database.transaction() as connection:
+            return queue.withdraw(connection, case_id, name, why=why)
+
+    def check_leads(self, name: str) -> None:
+        """Raise `NotYours` for whoever may not see the overview, nor withdraw cases."""
+        if not self._review.leads(name):
+            raise NotYours(f"{name} does not lead reviews; those who do have `leads: true` in review.people")
+
+    def _case(self, connection: Connection, name: str, case_id: UUID) -> Case:
+        case = cases.case(connection, case_id)
+        queue.check_covers(self._scope(name), case)
+        return case
+
+    def _scope(self, name: str) -> Scope:
+        scope = self._review.scope_of(name)
+        if scope is None:
+            raise NotYours(f"{name} is not among the reviewers; whoever is stands in review.people")
+        return scope
+
+    def _model(self, name: str) -> ModelConfig:
+        model = self.config.models.get(name)
+        if model is None:
+            raise InvalidRequest(f"the model {name!r} is no longer served; its labels are not known")
+        return model
+
+    def _keep_draft(self, name: str, case_id: UUID, draft: dict[str, Any]) -> None:
+        with self._database.transaction() as connection:
+            queue.keep_draft(connection, case_id, name, draft)
+
+    @staticmethod
+    def _sees_prediction(case: Case, name: str, opinions: Sequence[Opinion]) -> bool:
+        """Whoever has answered has seen it, also if they took it back."""
+        return not case.blind or any(opinion.reviewer == name for opinion in opinions)

@@ -1,0 +1,119 @@
+"""How held predictions are brought before people: `review` in the configuration."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from review.item import Order, Scope
+from serve.settings import Section
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]
+
+HIGHEST_PRIORITY = 9
+"""That a caller or a rule may give."""
+
+
+class Band(Section):
+    """A range of a score."""
+
+    above: float | None = None
+    below: float | None = None
+
+    @model_validator(mode="after")
+    def has_an_end(self) -> "Band":
+        if self.above is None and self.below is None:
+            raise ValueError("write `above`, `below` or both")
+        return self
+
+
+class When(Section):
+    """Which cases a rule is about; all that is written must hold."""
+
+    models: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
+    confidence: Band | None = None
+    """Where it is unknown, `below` holds and `above` does not."""
+
+    scores: dict[str, Band] = Field(default={})
+    """Where a score is missing, `above` holds and `below` does not."""
+
+    share: float = Field(default=1.0, gt=0, le=1)
+    """Of the cases for which all else holds, the share that is drawn."""
+
+
+class ReviewRule(Section):
+    """What holds for some cases. Of several rules that apply, the highest priority, the earliest due time and the
+    most opinions count."""
+
+    when: When = When()
+    priority: int | None = Field(default=None, ge=0, le=HIGHEST_PRIORITY)
+    due_minutes: float | None = Field(default=None, gt=0)
+    opinions: int | None = Field(default=None, ge=1, le=9)
+
+
+class ProneConfig(Section):
+    """Groups about whose cases people often disagree get more opinions."""
+
+    disagreement_above: float = Field(ge=0, lt=1)
+    """Share of the cases with several opinions on which these were not all the same."""
+
+    at_least: int = Field(default=20, ge=1)
+    """So many cases with several opinions must be known first."""
+
+    opinions: int = Field(default=2, ge=2, le=9)
+
+
+class Person(Section):
+    """What somebody may see and do."""
+
+    models: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
+    adjudicates: bool = False
+    """Decides where others disagree or cannot tell."""
+
+    leads: bool = False
+    """Sees the overview, and may withdraw cases."""
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(models=self.models, groups=self.groups, adjudicates=self.adjudicates)
+
+
+class ReviewConfig(Section):
+    lease_seconds: float = Field(default=600, gt=0)
+    """How long a claimed case is kept for the person who claimed it. An open page prolongs it by itself."""
+
+    undo_seconds: float = Field(default=10, ge=0)
+    """How long an answer can be taken back, before it counts."""
+
+    order: Order = Order.AGE
+    """What comes first, among cases of one priority and due time: `age` or `uncertainty`."""
+
+    rules: tuple[ReviewRule, ...] = ()
+    prone: ProneConfig | None = None
+    agreement: Literal["majority", "unanimous"] = "majority"
+    """What several opinions must come to; otherwise somebody decides who has not spoken yet."""
+
+    at_due: Literal["escalate", "notify", "unanswered"] = "escalate"
+    """What happens at the due time: the case comes before all others; only those who asked to be told are told; or it
+    ends unanswered."""
+
+    re_review: float = Field(default=0.0, ge=0, le=1)
+    """Share of the resolved cases that a second person looks at, without being told what the first one said."""
+
+    most_waiting: int | None = Field(default=None, ge=1)
+    """When so many cases are open, what the policy would hold is neither answered nor reviewed: `abstain`."""
+
+    people: dict[Name, Person] = Field(default={})
+    """Who may review what. When nobody is named, everybody may do everything."""
+
+    def scope_of(self, name: str) -> Scope | None:
+        """What this person may see and do; None where others are named and this one is not."""
+        if not self.people:
+            return Scope()
+        person = self.people.get(name)
+        return None if person is None else person.scope
+
+    def leads(self, name: str) -> bool:
+        person = self.people.get(name)
+        return not self.people or (person is not None and person.leads)
