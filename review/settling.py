@@ -4,12 +4,14 @@
 again and again by whoever serves the pages. Any number may sweep at once: what one has locked, the others leave out.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid4
 
 import orjson
+import psycopg
 
 from review import cases, queue
 from review.adjudication import Agreement, adjudicate
@@ -18,6 +20,8 @@ from traffic import log
 from traffic.database import Connection
 from traffic.draw import Draws, limit
 from traffic.record import Answer
+
+logger = logging.getLogger("demur.settling")
 
 AT_ONCE = 500
 """Cases settled in one transaction."""
@@ -77,9 +81,15 @@ def settle(connection: Connection, rules: Settlement, case_id: UUID | None = Non
     if not ids:
         return 0
     said = cases.opinions_of(connection, ids)
+    settled = 0
     for one in ids:
-        _settle(connection, cases.case(connection, one), said[one], rules)
-    return len(ids)
+        try:
+            with connection.transaction():  # a case that cannot be settled keeps no other waiting
+                _settle(connection, cases.case(connection, one), said[one], rules)
+            settled += 1
+        except (psycopg.DataError, psycopg.IntegrityError, ValueError):
+            logger.exception("case %s cannot be settled", one)
+    return settled
 
 
 def _settle(connection: Connection, case: Case, opinions: Sequence[Opinion], rules: Settlement) -> None:

@@ -107,6 +107,14 @@ class ReviewConfig(Section):
     people: dict[Name, Person] = Field(default={})
     """Who may review what. When nobody is named, everybody may do everything."""
 
+    @model_validator(mode="after")
+    def somebody_decides(self) -> "ReviewConfig":
+        if self.people and not any(person.adjudicates for person in self.people.values()):
+            raise ValueError(
+                "people: nobody decides where others disagree or cannot tell; write `adjudicates: true` for somebody"
+            )
+        return self
+
     def scope_of(self, name: str) -> Scope | None:
         """What this person may see and do; None where others are named and this one is not."""
         if not self.people:

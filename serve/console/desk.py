@@ -103,7 +103,11 @@ class Desk:
             )
 
     def claim_next(self, name: str, *, model: str | None = None) -> Claim | None:
+        """The case that this person holds already, if there is one; else the next that is free. None: there is none."""
         with self._database.transaction() as connection:
+            held = cases.listed(connection, Filter(statuses=(Status.CLAIMED,), model=model, claimed_by=name), limit=1)
+            if held and held[0].claimed_by == name:  # and the lease has not run out
+                return queue.claim(connection, held[0].id, name, lease_seconds=self._review.lease_seconds)
             return queue.claim_next(
                 connection,
                 name,

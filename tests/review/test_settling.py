@@ -198,6 +198,19 @@ def test_what_happens_at_the_due_time(database, at_due, statuses, priority):
     assert told(database, free) == []
 
 
+def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog):
+    odd, fine = put(database, 2)
+    with database.transaction() as connection:
+        for case_id in (odd, fine):
+            claim = queue.claim(connection, case_id, "ada", lease_seconds=60)
+            verdict = Verdict(label="7", saw_prediction=False)
+            queue.answer(connection, case_id, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
+        connection.execute("update review_opinions set label = '{}' where case_id = %s", (odd,))
+        assert settling.settle(connection, PLAIN) == 1
+        assert [cases.case(connection, one).status for one in (odd, fine)] == ["answered", "resolved"]
+    assert f"case {odd} cannot be settled" in caplog.text
+
+
 def test_two_sweeps_at_once_settle_each_answer_once(database):
     ids = put(database, 30)
     with database.transaction() as connection:
