@@ -1,16 +1,18 @@
-"""Audits from partial labels and monitors, METHODS 9.1 to 9.4, in the shape that the golden vectors expect."""
+"""Audits from partial labels, monitors and reviewers, METHODS 9.1 to 9.4 and 9.6, as the golden vectors expect them."""
 
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from audit import (
+    agreement,
     assisted_mean,
     evidence,
     exchangeability,
     intervals,
     label_shift,
     resampling,
+    reviewers,
     risk_monitor,
     risk_sequence,
     sampling,
@@ -18,6 +20,7 @@ from audit import (
     weighted_rows,
 )
 from policies import risk_bound
+from review import adjudication
 from traffic import draw
 
 
@@ -48,4 +51,10 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "audit.conformal_p_values": exchangeability.conformal_p_values,
     "audit.exchangeability_martingale": as_dict(exchangeability.exchangeability_martingale),
     "audit.label_shift": as_dict(label_shift.label_shift),
+    "audit.reviewer_rates": as_dict(reviewers.reviewer_rates),
+    "audit.rogan_gladen": as_dict(reviewers.rogan_gladen),
+    "audit.cohen_kappa": agreement.cohen_kappa,
+    "audit.fleiss_kappa": agreement.fleiss_kappa,
+    "audit.krippendorff_alpha": agreement.krippendorff_alpha,
+    "audit.adjudicate": as_dict(adjudication.adjudicate),
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from review.adjudication import InvalidOpinions
 from tests.golden.registry_audit import ENTRIES
 from tests.golden.test_refusals import NEVER
 from traffic.draw import InvalidDraw
@@ -51,9 +52,29 @@ GOOD: dict[str, dict[str, Any]] = {
     "audit.conformal_p_values": {"reference": [1, 2, 3], "stream": [1, 2], "uniforms": [0.5, 0.1]},
     "audit.exchangeability_martingale": {"p_values": [0.5, 0.1], "jump": 0.01, "delta": 0.05},
     "audit.label_shift": {"confusion": [[0.5, 0.1], [0.1, 0.3]], "predicted": [1, 2]},
+    "audit.reviewer_rates": {"verdict": [1, None, 0], "truth": [1, None, 1], "weights": [2, 0, 1]},
+    "audit.rogan_gladen": {
+        "rate": 0.06,
+        "n": 400,
+        "sensitivity": 0.9,
+        "n_sensitivity": 60,
+        "specificity": 0.97,
+        "n_specificity": 200,
+        "delta": 0.05,
+    },
+    "audit.cohen_kappa": {"a": ["y", "n"], "b": ["y", "y"]},
+    "audit.fleiss_kappa": {"counts": [[2, 0], [1, 1]]},
+    "audit.krippendorff_alpha": {"ratings": [[1, 2], [None, 1]], "level": "nominal"},
+    "audit.adjudicate": {"verdicts": ["a", None], "minimum": 1, "adjudicator": None},
 }
 OPTIONAL = {("audit.bootstrap", "clusters"), ("audit.risk_monitor", "stakes")}
 TEXTS = {("audit.spot_check", name) for name in ("key", "record_id", "purpose")}
+OPINIONS = [["a"], ["0.5"], []]
+MEANT: dict[tuple[str, str], list[Any]] = {
+    ("audit.krippendorff_alpha", "ratings"): [[["a"]], [[1j]], [[None]]],  # nobody to agree with
+    ("audit.adjudicate", "verdicts"): [*OPINIONS, [["a"]], [None], [[]]],  # the last: that no label holds
+    ("audit.adjudicate", "adjudicator"): ["x", *OPINIONS, None],
+}
 
 
 def test_every_function_is_here() -> None:
@@ -67,5 +88,7 @@ def test_nothing_else_than_our_own_error(fn: str) -> None:
         for bad in NEVER:
             if (bad is None and (fn, name) in OPTIONAL) or (bad == "x" and (fn, name) in TEXTS):
                 continue
-            with pytest.raises((InvalidInput, InvalidDraw)):
+            if any(type(bad) is type(meant) and bad == meant for meant in MEANT.get((fn, name), [])):
+                continue
+            with pytest.raises((InvalidInput, InvalidDraw, InvalidOpinions)):
                 ENTRIES[fn](**{**GOOD[fn], name: bad})
