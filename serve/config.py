@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
 from serve.host_config import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
@@ -15,6 +15,7 @@ from serve.language.task_settings import check_task_settings
 from serve.recipe import check_follows, recipe_of
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
+from traffic.outcomes import LATEST, Precedence
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 
@@ -47,6 +48,21 @@ class CalibrationConfig(Section):
     seed: int = 0
 
 
+class OutcomesConfig(Section):
+    """Which outcome of a record counts, where there are several."""
+
+    precedence: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = LATEST
+    """Sources, such as `lab`, `review` and `api`: one named earlier counts before one named later, and one that is not
+    named comes last. Among equals the latest counts."""
+
+    @field_validator("precedence")
+    @classmethod
+    def names_each_once(cls, precedence: Precedence) -> Precedence:
+        if twice := sorted({source for source in precedence if precedence.count(source) > 1}):
+            raise ValueError(f"{twice[0]!r} is named more than once; a source has one place")
+        return precedence
+
+
 class ModelConfig(Section):
     """One served model."""
 
@@ -71,6 +87,7 @@ class ModelConfig(Section):
     them it can be told how often answers are wrong."""
 
     calibration: CalibrationConfig = CalibrationConfig()
+    outcomes: OutcomesConfig = OutcomesConfig()
 
     prompt: PromptConfig = PromptConfig()
     """Language models: how they are asked."""
@@ -180,6 +197,10 @@ class Config(Section):
         if name not in self.models:
             raise BadConfig(f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}")
         return self.models[name]
+
+    def precedence(self, name: str) -> Precedence:
+        """Which outcomes of this model's records count; the latest ones where it is no longer served."""
+        return self.models[name].outcomes.precedence if name in self.models else LATEST
 
 
 def load_config(path: Path) -> Config:
