@@ -20,6 +20,7 @@ from audit.labels import Stratum, answered, labelled, missing_labels, quality, s
 from audit.score_choice import ScoreChoice, choose
 from audit.selective import rc_curve, thinned
 from traffic.dataset import Traffic
+from traffic.outcomes import LATEST, Precedence, rule_in_words
 from uncertainty.checks import Array, Mask
 
 CURVE_POINTS = 500
@@ -50,6 +51,9 @@ class Audit:
 
     strata: list[Stratum]
     missing: str
+    counts_by: str
+    """Which of several outcomes of a record counts, in words."""
+
     n_undefined: int
     """Labelled records without a confidence; they count as held, and enter no score."""
 
@@ -68,6 +72,7 @@ class Audit:
             "until": self.until.isoformat(),
             "artifacts": dict(self.artifacts),
             "labels": self.missing,
+            "outcomes_count_by": self.counts_by,
             "undefined": self.n_undefined,
             "findings": [asdict(line) for line in self.findings],
             "scores": self.choice.as_json(),
@@ -111,8 +116,9 @@ def audit(
     since: datetime | None = None,
     until: datetime | None = None,
     fitted: FittedLabels | None = None,
+    precedence: Precedence = LATEST,
 ) -> Audit:
-    """Measure the labelled part of the traffic, and say what part that is."""
+    """Measure the labelled part of the traffic, and say what part that is, and by which rule its outcomes count."""
     if len(traffic) == 0:
         raise NothingToAudit(f"there are no records of {model!r} in this range; widen it, or send traffic first")
     known = labelled(traffic)
@@ -135,6 +141,7 @@ def audit(
         artifacts=Counter(name or "none" for name in traffic.artifacts),
         strata=strata(traffic),
         missing=missing_labels(traffic),
+        counts_by=rule_in_words(precedence),
         n_undefined=int((known & ~defined).sum()),
         findings=[*lines, *(line for own in some.values() for line in own)],
         of_some={name: own[0].n for name, own in some.items()},

@@ -278,6 +278,7 @@ def _report_shadow(
             model,
             artifact,
             right=settings.model(model).right,
+            precedence=settings.precedence(model),
             since=start,
             until=end,
         )

@@ -124,7 +124,13 @@ class CanaryWatch:
 
     def _wrong(self, connection: Connection, model: str, canary: Canary, max_risk: float) -> str:
         """The error alarm: labels may be corrected, so they are read anew at every look; there are few of them."""
-        known = checked(connection, model, canary.artifact, since=datetime.fromisoformat(canary.since))
+        known = checked(
+            connection,
+            model,
+            canary.artifact,
+            precedence=self._config.precedence(model),
+            since=datetime.fromisoformat(canary.since),
+        )
         if not known:
             return ""
         # what a prediction lacks in likeness to the truth: of single labels, whether it was wrong

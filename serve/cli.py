@@ -55,6 +55,7 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
     """Validate a configuration and the checkpoints that it names, and say what would be served."""
     from serve.checkpoint import check_model
     from serve.score_cost import costs
+    from traffic.outcomes import rule_in_words
 
     path = config_path(config)
     settings = load_config(path)
@@ -66,6 +67,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
         out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
         for score, cost in costs(model).items():
             out.print(f"    {score}: {cost.words}")
+        if precedence := model.outcomes.precedence:
+            out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
 
 
 @app.command()
@@ -277,13 +280,15 @@ def audit(
     with ExitStack() as opened:
         database = opened_database(settings, opened)
         with out.status("reading records"), database.transaction() as connection:
-            traffic = read_traffic(connection, name, since=start, until=end)
+            traffic = read_traffic(connection, name, precedence=settings.precedence(name), since=start, until=end)
     fitted = FittedLabels()
     with suppress(ArtifactNotFound, ArtifactRefused):  # an audit needs no artifact; one tells which labels are rare
         data = ArtifactStore(settings.artifacts).in_force(name).manifest["data"]
         fitted = FittedLabels(counts=data.get("label_counts", {}), n=data["n"])
     with out.status("measuring"):
-        report = measure(traffic, model=name, since=start, until=end, fitted=fitted)
+        report = measure(
+            traffic, model=name, since=start, until=end, fitted=fitted, precedence=settings.precedence(name)
+        )
         to.mkdir(parents=True, exist_ok=True)
         (to / f"{name}.json").write_text(report.as_json(), encoding="utf-8")
         (to / f"{name}.html").write_text(report.as_html(), encoding="utf-8")

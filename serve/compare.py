@@ -126,7 +126,15 @@ def compare_on_traffic(
 
     def batches() -> Iterator[Batch]:
         done = 0
-        for page in logged_pages(database, model, since=since, until=until, labelled=True, size=ROWS_AT_A_TIME):
+        for page in logged_pages(
+            database,
+            model,
+            precedence=config.precedence(model),
+            since=since,
+            until=until,
+            labelled=True,
+            size=ROWS_AT_A_TIME,
+        ):
             kept = [(record, record.outcome) for record in page if record.has_input and record.outcome is not None]
             read = [
                 (record, rerun.read_if_possible(record.input), truth(outcome, record.input)) for record, outcome in kept

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
 from serve.host_config import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
@@ -16,6 +16,7 @@ from serve.recipe import check_follows, recipe_of
 from serve.review_config import ReviewConfig
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
+from traffic.outcomes import LATEST, Precedence
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 
@@ -48,6 +49,21 @@ class CalibrationConfig(Section):
     seed: int = 0
 
 
+class OutcomesConfig(Section):
+    """Which outcome of a record counts, where there are several."""
+
+    precedence: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = LATEST
+    """Sources, such as `lab`, `review` and `api`: one named earlier counts before one named later, and one that is not
+    named comes last. Among equals the latest counts."""
+
+    @field_validator("precedence")
+    @classmethod
+    def names_each_once(cls, precedence: Precedence) -> Precedence:
+        if twice := sorted({source for source in precedence if precedence.count(source) > 1}):
+            raise ValueError(f"{twice[0]!r} is named more than once; a source has one place")
+        return precedence
+
+
 class ModelConfig(Section):
     """One served model."""
 
@@ -76,6 +92,7 @@ class ModelConfig(Section):
     are drawn: what is checked shall not look different from what is held, and nobody shall be led."""
 
     calibration: CalibrationConfig = CalibrationConfig()
+    outcomes: OutcomesConfig = OutcomesConfig()
 
     prompt: PromptConfig = PromptConfig()
     """Language models: how they are asked."""
@@ -184,6 +201,10 @@ class Config(Section):
         if name not in self.models:
             raise BadConfig(f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}")
         return self.models[name]
+
+    def precedence(self, name: str) -> Precedence:
+        """Which outcomes of this model's records count; the latest ones where it is no longer served."""
+        return self.models[name].outcomes.precedence if name in self.models else LATEST
 
 
 def load_config(path: Path) -> Config:

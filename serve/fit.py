@@ -101,6 +101,7 @@ def fit_on_traffic(
     found = read_labelled_traffic(
         database,
         name,
+        precedence=config.precedence(name),
         since=since,
         until=until,
         takes=takes,

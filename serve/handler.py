@@ -140,10 +140,12 @@ class Handler:
 
         def read() -> dict[str, Any]:
             with self._database.transaction() as connection:
+                record = log.find_one(connection, record_id)
                 return wire.prediction_view_json(
-                    log.find_one(connection, record_id),
+                    record,
                     cases.find(connection, record_id),
                     log.outcomes_of(connection, record_id),
+                    self._config.precedence(record.model),
                 )
 
         return await asyncio.to_thread(read)

@@ -97,15 +97,7 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
     )
     async def add_outcome(id: UUID, request: Request) -> Response:
         told = await handler.add_outcome(id, await _body(request, max_body_bytes))
-        return _json(
-            {
-                "label": told.label,
-                "source": told.source,
-                "author": told.author,
-                "at": told.created_at.isoformat(),
-            },
-            status=201,
-        )
+        return _json(wire.outcome_json(told), status=201)
 
     @app.get(
         "/healthz",

@@ -14,6 +14,7 @@ from audit.sampling import completion_weights
 from review.drawn import DrawnShare, drawn_shares, reviewed_among
 from traffic.database import Database
 from traffic.dataset import LabelledFile, Logged, count_logged, logged_pages
+from traffic.outcomes import Precedence, rule_in_words
 from traffic.record import Answer
 from uncertainty.checks import Array
 
@@ -58,6 +59,7 @@ def read_labelled_traffic(
     database: Database,
     model: str,
     *,
+    precedence: Precedence,
     since: datetime | None,
     until: datetime | None,
     takes: Callable[[Any], bool],
@@ -84,7 +86,9 @@ def read_labelled_traffic(
         _check_drawn(model, shares)
     kept: list[Logged] = []
     forgotten, unusable, strange, not_drawn, done = 0, 0, 0, 0, 0
-    for page in logged_pages(database, model, since=since, until=until, labelled=True, size=PAGE):
+    for page in logged_pages(
+        database, model, precedence=precedence, since=since, until=until, labelled=True, size=PAGE
+    ):
         done += len(page)
         progress(done, total)
         meant = page
@@ -139,6 +143,7 @@ def read_labelled_traffic(
             "since": kept[0].created_at.isoformat(),
             "until": kept[-1].created_at.isoformat(),
             "every_outcome_known": every_outcome_known,
+            "outcomes_count_by": rule_in_words(precedence),
             "left_out": {
                 "forgotten": forgotten,
                 "unusable": unusable,

@@ -72,7 +72,9 @@ def replay_traffic(
     quality_then: list[float | None] = []
     quality_now: list[float | None] = []
     done, forgotten, unusable, rewritten = 0, 0, 0, 0
-    for page in logged_pages(database, model, since=since, until=until, size=ROWS_AT_A_TIME):
+    for page in logged_pages(
+        database, model, precedence=config.precedence(model), since=since, until=until, size=ROWS_AT_A_TIME
+    ):
         kept = [record for record in page if record.has_input]
         pairs = [(record, rerun.read_if_possible(record.input)) for record in kept]
         usable = [(record, value) for record, value in pairs if value is not None]

@@ -21,6 +21,6 @@ def reviewed_of(config: Config, model: str) -> Reviewed:
             database = open_database(dsn)
             opened.callback(database.close)
             with database.transaction() as connection:
-                return reviewed_inputs(connection, model)
+                return reviewed_inputs(connection, model, precedence=config.precedence(model))
 
     return read

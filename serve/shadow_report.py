@@ -12,6 +12,7 @@ from audit.shadowing import NothingShadowed, Shadowing, shadowing
 from serve.flip import MOST_FLIPS, Flip
 from serve.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
 from traffic.database import Database
+from traffic.outcomes import Precedence
 from traffic.shadowed import ShadowedTraffic, Side, read_shadowed
 
 
@@ -40,12 +41,19 @@ class ShadowReport:
 
 
 def report_shadow(
-    database: Database, model: str, artifact: str, *, right: str, since: datetime | None, until: datetime | None
+    database: Database,
+    model: str,
+    artifact: str,
+    *,
+    right: str,
+    precedence: Precedence,
+    since: datetime | None,
+    until: datetime | None,
 ) -> ShadowReport:
     """Report on the records in [since, until) that the artifact decided in the shadow; `right` says of label sets how
     right they are, one of `QUALITIES`."""
     with database.transaction() as connection:
-        seen = read_shadowed(connection, model, artifact, since=since, until=until)
+        seen = read_shadowed(connection, model, artifact, precedence=precedence, since=since, until=until)
     if not len(seen):
         raise NothingShadowed(
             f"nothing was decided by {artifact!r} in the shadow of model {model!r} in this range; widen it, or start"

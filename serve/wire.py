@@ -13,6 +13,7 @@ from review.item import Case, Status
 from serve.inputs import InvalidRequest
 from serve.settings import complaint
 from serve.task import TaskConfig
+from traffic.outcomes import Precedence, position_that_counts, rule_in_words
 from traffic.record import Answer, Cost, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -149,13 +150,18 @@ class OutcomeView(BaseModel):
     at: datetime
 
 
+class CountedOutcome(OutcomeView):
+    counts: bool = Field(description="Whether it is the one that counts.")
+
+
 class PredictionView(Prediction):
     """A prediction, and what became of it."""
 
     review: ReviewState | None = Field(description="Null if it was neither held for review nor drawn for a check.")
     at: datetime
-    outcome: OutcomeView | None = Field(description="The latest outcome, which is the one that counts.")
-    outcomes: list[OutcomeView] = Field(description="Every outcome, oldest first.")
+    outcome: OutcomeView | None = Field(description="The outcome that counts.")
+    outcomes: list[CountedOutcome] = Field(description="Every outcome, oldest first.")
+    counts_by: str = Field(description="Which of several outcomes counts, in words: `outcomes.precedence`.")
 
 
 class Problem(BaseModel):
@@ -266,17 +272,29 @@ def prediction_json(record: Record) -> dict[str, Any]:
     }
 
 
-def prediction_view_json(record: Record, case: Case | None, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """`OutcomeView`."""
+    return {
+        "label": outcome.label,
+        "source": outcome.source,
+        "author": outcome.author,
+        "at": outcome.created_at.isoformat(),
+    }
+
+
+def prediction_view_json(
+    record: Record, case: Case | None, outcomes: Sequence[Outcome], precedence: Precedence
+) -> dict[str, Any]:
     """What became of a prediction: `PredictionView`."""
-    told = [
-        {"label": o.label, "source": o.source, "author": o.author, "at": o.created_at.isoformat()} for o in outcomes
-    ]
+    told = [outcome_json(outcome) for outcome in outcomes]
+    counts = position_that_counts(outcomes, precedence)
     return {
         **prediction_json(record),
         "review": _review(record, case.status.value) if case else None,
         "at": record.created_at.isoformat(),
-        "outcome": told[-1] if told else None,
-        "outcomes": told,
+        "outcome": None if counts is None else told[counts],
+        "outcomes": [{**one, "counts": at == counts} for at, one in enumerate(told)],
+        "counts_by": rule_in_words(precedence),
     }
 
 

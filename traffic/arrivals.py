@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from traffic.database import Connection
+from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
 from traffic.record import Answer
 
 
@@ -57,17 +58,18 @@ def arrived(
     return [Arrived(id=row[0], created_at=row[1], action=row[2]) for row in rows]
 
 
-def checked(connection: Connection, model: str, artifact: str, *, since: datetime) -> Sequence[Checked]:
+def checked(
+    connection: Connection, model: str, artifact: str, *, precedence: Precedence, since: datetime
+) -> Sequence[Checked]:
     """The answers of an artifact since then that were drawn for a label and have one, in the order in which their first
-    labels came."""
+    labels came, each with the outcome that counts: it may have been corrected from elsewhere."""
     rows = connection.execute(
         "select r.prediction, o.label, r.label_probability from records r join lateral ("
-        "   select (array_agg(label order by id desc))[1] as label, min(id) as first from outcomes"
-        "   where record_id = r.id and source = 'review'"
-        " ) o on o.first is not null"
-        " where r.model = %s and r.artifact = %s and r.created_at >= %s and r.action = 'answer'"
-        "   and r.label_probability > 0"
-        " order by o.first",
-        (model, artifact, since),
+        "   select min(id) as first from outcomes where record_id = r.id and source = 'review'"
+        f" ) reviewed on reviewed.first is not null join lateral {THE_ONE_OF_R} o on true"
+        " where r.model = %(model)s and r.artifact = %(artifact)s and r.created_at >= %(since)s"
+        "   and r.action = 'answer' and r.label_probability > 0"
+        " order by reviewed.first",
+        {"model": model, "artifact": artifact, "since": since, "precedence": listed(precedence)},
     ).fetchall()
     return [Checked(prediction=row[0], outcome=row[1], label_probability=row[2]) for row in rows]

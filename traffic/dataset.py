@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from traffic.database import Connection, Database
+from traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
 from traffic.record import Answer
 
 
@@ -110,7 +111,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Records of one model in order of time, with the latest outcome of each, as columns of length n."""
+    """Records of one model in order of time, with the outcome that counts of each, as columns of length n."""
 
     ids: list[str]
     times: list[datetime]
@@ -145,23 +146,26 @@ class Traffic:
 
 
 def read_traffic(
-    connection: Connection, model: str, *, since: datetime | None = None, until: datetime | None = None
+    connection: Connection,
+    model: str,
+    *,
+    precedence: Precedence,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> Traffic:
-    """Return the records decided in [since, until), each with the outcome that counts: the latest."""
+    """Return the records decided in [since, until), each with the outcome that counts."""
     rows = connection.execute(
         'select r.id, r.created_at, r.artifact, r."group", r.prediction, r.action, r.confidence,'
         "       r.top_probabilities[1], r.scores, o.label, o.source, cardinality(r.prediction_set),"
         "       case when json_typeof(o.label) = 'string' then (o.label #>> '{}') = any(r.prediction_set) end,"
         "       case when r.label_confidence is not null then r.top_labels end,"
         "       case when r.label_confidence is not null then r.top_probabilities end, r.label_confidence"
-        " from records r left join lateral ("
-        "   select label, source from outcomes where record_id = r.id order by id desc limit 1"
-        " ) o on true"
+        f" from records r left join lateral {THE_ONE_OF_R} o on true"
         " where r.model = %(model)s"
         "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
         "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
         " order by r.created_at, r.id",
-        {"model": model, "since": since, "until": until},
+        {"model": model, "since": since, "until": until, "precedence": listed(precedence)},
     ).fetchall()
     columns = list(zip(*rows, strict=True)) if rows else [()] * 16
     names = dict.fromkeys(name for scores in columns[8] for name in scores)
@@ -185,7 +189,8 @@ def read_traffic(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Logged:
-    """A record as far as it takes to decide it again: with its input, if that is still kept, and its latest outcome."""
+    """A record as far as it takes to decide it again: with its input, if that is still kept, and the outcome that
+    counts."""
 
     id: UUID
     created_at: datetime
@@ -210,9 +215,7 @@ class Logged:
 
 
 LOGGED = (
-    " from records r left join payloads p on p.record_id = r.id left join lateral ("
-    "   select label from outcomes where record_id = r.id order by id desc limit 1"
-    " ) o on true"
+    f" from records r left join payloads p on p.record_id = r.id left join lateral {THE_ONE_OF_R} o on true"
     " where r.model = %(model)s"
     "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
     "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
@@ -225,7 +228,8 @@ def count_logged(
 ) -> int:
     """How many records `logged_pages` will come to; with `labelled`, only those with an outcome."""
     row = connection.execute(
-        f"select count(*){LOGGED}", {"model": model, "since": since, "until": until, "labelled": labelled}
+        f"select count(*){LOGGED}",
+        {"model": model, "since": since, "until": until, "labelled": labelled, "precedence": listed(LATEST)},
     ).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -234,6 +238,7 @@ def logged_pages(
     database: Database,
     model: str,
     *,
+    precedence: Precedence,
     since: datetime | None,
     until: datetime | None,
     labelled: bool = False,
@@ -257,6 +262,7 @@ def logged_pages(
                     "since": since if last is None else last.created_at,  # lets the index skip what was read
                     "until": until,
                     "labelled": labelled,
+                    "precedence": listed(precedence),
                     "last_at": None if last is None else last.created_at,
                     "last_id": None if last is None else last.id,
                     "size": size,

@@ -136,7 +136,7 @@ def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | Non
 
 
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
-    """Append the truth about an existing record. The latest outcome counts; earlier ones stay."""
+    """Append the truth about an existing record. Earlier ones stay; `traffic.outcomes` says which one counts."""
     with connection.cursor(row_factory=class_row(Outcome)) as cursor:
         cursor.execute(
             "insert into outcomes (record_id, label, source, author) values (%s, %s, %s, %s)"

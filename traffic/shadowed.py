@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traffic.database import Connection
+from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
 from traffic.record import Answer
 
 
@@ -22,7 +23,8 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowedTraffic:
-    """Records of one model that one artifact decided in the shadow, in order of time, with their latest outcomes."""
+    """Records of one model that one artifact decided in the shadow, in order of time, with the outcomes that
+    count."""
 
     ids: list[str]
     artifacts: list[str | None]
@@ -53,6 +55,7 @@ def read_shadowed(
     model: str,
     shadow: str,
     *,
+    precedence: Precedence,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> ShadowedTraffic:
@@ -62,14 +65,12 @@ def read_shadowed(
         "       r.prediction, r.action, r.confidence, s.prediction, s.action, s.confidence,"
         "       exists (select from outcomes where record_id = r.id and source = 'review'),"
         "       (r.timings ->> 'model')::float8, (r.timings ->> 'shadow')::float8"
-        " from records r join shadow_decisions s on s.record_id = r.id left join lateral ("
-        "   select label from outcomes where record_id = r.id order by id desc limit 1"
-        " ) o on true"
+        f" from records r join shadow_decisions s on s.record_id = r.id left join lateral {THE_ONE_OF_R} o on true"
         " where r.model = %(model)s and s.artifact = %(shadow)s"
         "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
         "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
         " order by r.created_at, r.id",
-        {"model": model, "shadow": shadow, "since": since, "until": until},
+        {"model": model, "shadow": shadow, "since": since, "until": until, "precedence": listed(precedence)},
     ).fetchall()
     columns = list(zip(*rows, strict=True)) if rows else [()] * 13
     return ShadowedTraffic(

@@ -21,6 +21,7 @@ from serve.inputs import InvalidRequest, picture
 from serve.task import LETTERS
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
+from traffic.outcomes import the_one_that_counts
 from traffic.record import Answer, Record
 
 PER_PAGE = 50
@@ -144,7 +145,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
             options=options,
             writes=model is not None and model.task.writes,
             gone=value is None,
-            outcome=told[-1] if told else None,
+            outcome=the_one_that_counts(told, config.precedence(record.model)),
             labels=model.task.labels[: len(options) or None] if model else (),
             exclusive=model.task.exclusive if model else True,
             tree=model is not None and model.task.tree is not None,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from review.reviewed import reviewed_inputs
 from tests.conftest import entry
 from traffic import log
+from traffic.outcomes import LATEST
 
 
 def test_only_inputs_whose_latest_outcome_is_a_review_are_examples(database):
@@ -22,7 +23,7 @@ def test_only_inputs_whose_latest_outcome_is_a_review_are_examples(database):
         connection.execute("delete from payloads where record_id = %s", (ids[4],))
         log.add_outcome(connection, ids[4], label="9", source="review", author="ada")  # the input is forgotten
         model, inputs = entries[0].record.model, [one.input for one in entries]
-        found = reviewed_inputs(connection, model)
+        found = reviewed_inputs(connection, model, precedence=LATEST)
         assert found == [(inputs[0], "3"), (inputs[3], "8")]
-        assert reviewed_inputs(connection, model, most=1) == [(inputs[3], "8")]
-        assert reviewed_inputs(connection, "another") == []
+        assert reviewed_inputs(connection, model, precedence=LATEST, most=1) == [(inputs[3], "8")]
+        assert reviewed_inputs(connection, "another", precedence=LATEST) == []

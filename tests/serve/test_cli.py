@@ -482,3 +482,30 @@ def test_check_tells_what_a_label_tree_makes_of_the_labels(folder, demur):
     assert "digits: 10 labels, /" in printed
     tree = "codes: 4 labels in a tree of 2 roots and depth 2 (1 without an output of the model: B02), "
     assert tree in printed
+
+
+def test_check_and_audit_tell_which_outcome_counts_and_the_audit_goes_by_it(folder, demur, database):
+    assert "of several outcomes counts" not in demur("check")
+    change(folder, lambda content: content.update(database=database.dsn))
+    entries = [entry(model="digits", action="answer", prediction="7") for _ in range(40)]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        for at, one in enumerate(entries):
+            log.add_outcome(connection, one.record.id, label="7" if at < 30 else "1", source="lab", author=None)
+            log.add_outcome(connection, one.record.id, label="7", source="api", author=None)
+
+    def audited():
+        demur("audit", "--out", folder / "report")
+        document = json.loads((folder / "report/digits.json").read_text())
+        [risk] = [line for line in document["findings"] if line["name"] == "selective_risk"]
+        return risk["value"], document["outcomes_count_by"], (folder / "report/digits.html").read_text()
+
+    risk, rule, page = audited()
+    assert (risk, rule) == (0, "the latest")
+    assert "several outcomes" not in page
+    change(folder, lambda content: content["models"]["digits"].update(outcomes={"precedence": ["lab", "review"]}))
+    words = "lab, then review, then any other source; among equals the latest"
+    assert f"of several outcomes counts: {words}" in demur("check")
+    risk, rule, page = audited()
+    assert (risk, rule) == (0.25, words)
+    assert f"several outcomes, {words} counts." in page

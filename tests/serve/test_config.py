@@ -69,6 +69,9 @@ def gated(*gates):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        (digits(outcomes={"precedence": ["lab", "lab"]}), "outcomes.precedence: 'lab' is named more than once"),
+        (digits(outcomes={"precedence": [""]}), "outcomes.precedence.0: string should have at least 1 character"),
+        (digits(outcomes={"order": []}), "outcomes.order: this key is not known"),
         (lambda c: c.update(databse="embedded"), "databse: this key is not known"),
         (digits(confidnce={}), "models.digits.confidnce: this key is not known"),
         (lambda c: c.update(database="mysql://x"), "database: string should match"),

@@ -24,6 +24,7 @@ from tests.serve.conftest import make_handler
 from tests.serve.scripted import ScriptedEngine, generation
 from traffic import log
 from traffic.dataset import read_traffic
+from traffic.outcomes import LATEST
 
 LIMIT = 0.2
 
@@ -191,7 +192,7 @@ def test_a_text_is_right_when_people_say_so(fitted, database):
 
     served(fitted, database, use)
     with database.transaction() as connection:
-        traffic = read_traffic(connection, "alone")
+        traffic = read_traffic(connection, "alone", precedence=LATEST)
     assert quality(traffic).tolist() == [1, 1, 0, 0]
     assert traffic.outcomes == ["right", "right", "wrong", None]
     assert traffic.predictions == ["right"] * 4

@@ -11,6 +11,7 @@ import pytest
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import cases
 from serve import journal, wire
+from serve.config import OutcomesConfig
 from serve.handler import UnknownModel
 from serve.host import ModelHost
 from serve.inputs import InvalidRequest
@@ -429,7 +430,32 @@ def test_what_became_of_it(handler, database, doubtful_digit):
     asyncio.run(handler.add_outcome(record_id, b'{"label": "3", "source": "the archive"}'))
     seen = asyncio.run(look())
     assert seen["outcome"]["label"] == "3"
-    assert [told["source"] for told in seen["outcomes"]] == ["review", "the archive"]
+    assert [(told["source"], told["counts"]) for told in seen["outcomes"]] == [("review", False), ("the archive", True)]
+    assert seen["counts_by"] == "the latest"
+
+
+def test_the_configured_outcome_counts(quickstart, local_host, database, doubtful_digit):
+    config = quickstart.model_copy(
+        update={
+            "models": {
+                "digits": quickstart.models["digits"].model_copy(
+                    update={"outcomes": OutcomesConfig(precedence=("lab", "review"))}
+                )
+            }
+        }
+    )
+    handler = make_handler(config, {"digits": local_host}, database)
+    (done,) = serve(handler, body(doubtful_digit))
+
+    async def tell_and_look():
+        for label, source in [("1", "lab"), ("2", "crm"), ("3", "lab"), ("4", "api")]:
+            await handler.add_outcome(done.record.id, json.dumps({"label": label, "source": source}).encode())
+        return await handler.prediction(done.record.id)
+
+    seen = asyncio.run(tell_and_look())
+    assert seen["outcome"]["label"] == "3"
+    assert [told["counts"] for told in seen["outcomes"]] == [False, False, True, False]
+    assert seen["counts_by"] == "lab, then review, then any other source; among equals the latest"
 
 
 def test_ids_are_the_servers(handler, clear_digit):

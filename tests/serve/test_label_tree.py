@@ -21,6 +21,7 @@ from serve.http import gateway_app
 from serve.labelled_rows import truth_of
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_labelled_file, read_traffic
+from traffic.outcomes import LATEST
 
 OUTPUTS = ["A0101", "A0102", "B01", "A01", "B0203"]
 LABELS = (*OUTPUTS, "A", "B", "B02")  # behind the outputs, what else lies above them
@@ -117,7 +118,7 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
         assert again["label"] == ["A01", "A", "B", "B02"]
 
     with database.transaction() as connection:
-        traffic = read_traffic(connection, "codes")
+        traffic = read_traffic(connection, "codes", precedence=LATEST)
         probabilities = connection.execute("select top_labels, top_probabilities from records").fetchall()
     for labels, p in probabilities:
         known = dict(zip(labels, p, strict=True))

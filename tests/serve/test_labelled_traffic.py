@@ -16,6 +16,7 @@ from serve.labelled_traffic import (
 )
 from tests.conftest import entry, new_case
 from traffic import log
+from traffic.outcomes import LATEST
 
 BEGUN = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -50,6 +51,7 @@ def write(database):
 def read(database):
     def found(**changes):
         settings = {
+            "precedence": LATEST,
             "since": None,
             "until": None,
             "takes": lambda value: value != "no digit",
@@ -188,3 +190,18 @@ def test_what_was_drawn(write, database):
         DrawnShare(action="answer", n=9, never=0, last_never=None, drawn=4),
         DrawnShare(action="review", n=2, never=0, last_never=None, drawn=2),
     ]
+
+
+def test_the_fit_takes_the_outcome_that_counts(database, write, read):
+    held = write(20, action="review", outcome="7")
+    with database.transaction() as connection:
+        for one in held[:5]:
+            log.add_outcome(connection, one.record.id, label="1", source="lab", author=None)
+            log.add_outcome(connection, one.record.id, label="7", source="api", author=None)
+    by_lab = read(precedence=("lab", "review"))
+    assert by_lab.rows.labels == ["1"] * 5 + ["7"] * 15
+    assert by_lab.facts["outcomes_count_by"].startswith("lab, then review")
+    latest = read()
+    assert latest.rows.labels == ["7"] * 20
+    assert latest.facts["outcomes_count_by"] == "the latest"
+    assert latest.rows.sha256 != by_lab.rows.sha256  # other labels are other rows

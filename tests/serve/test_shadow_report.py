@@ -14,10 +14,11 @@ from serve.shadow_report import remarks, report_shadow, tables
 from serve.terminal import out
 from tests.conftest import entry, new_case, resolve
 from traffic import log
+from traffic.outcomes import LATEST
 from traffic.record import ShadowDecision
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-SPAN = {"right": "exact", "since": None, "until": None}
+SPAN = {"right": "exact", "precedence": LATEST, "since": None, "until": None}
 N = 400
 SPOT_CHECK = 0.25
 
@@ -132,4 +133,4 @@ def test_nothing_recorded_says_what_to_do(database):
     with pytest.raises(NothingShadowed, match="demur artifacts shadow toy toy-3` and send traffic"):
         report_shadow(database, "toy", "toy-3", **SPAN)
     with pytest.raises(NothingShadowed, match="in this range; widen it"):
-        report_shadow(database, "toy", "toy-2", right="exact", since=START + timedelta(days=1), until=None)
+        report_shadow(database, "toy", "toy-2", **{**SPAN, "since": START + timedelta(days=1)})

@@ -25,6 +25,7 @@ from serve.http import gateway_app
 from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_traffic
+from traffic.outcomes import LATEST
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
 from uncertainty.label_confidence import LABEL_CALIBRATORS
 from uncertainty.output import LabelledOutput, Output
@@ -382,7 +383,7 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
     assert view["outcome"]["author"] == "ada"
 
     with database.transaction() as connection:
-        traffic = read_traffic(connection, "words")
+        traffic = read_traffic(connection, "words", precedence=LATEST)
     data = store.in_force("words").manifest["data"]
     report = audit(traffic, model="words", fitted=FittedLabels(counts=data["label_counts"], n=data["n"]))
     names = {line["name"] for line in json.loads(report.as_json())["findings"]}

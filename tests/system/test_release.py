@@ -19,6 +19,7 @@ from tests.conftest import digit_rows
 from traffic import log
 from traffic.database import Database
 from traffic.dataset import read_traffic
+from traffic.outcomes import LATEST
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +156,7 @@ def assert_on_record(service, answers, began, shadow, shadowed):
         by_id = {answer.body["id"]: answer.body for answer in answers}
         assert len(by_id) == len(answers)
         with database.transaction() as connection:
-            ids = read_traffic(connection, "digits", since=began).ids
+            ids = read_traffic(connection, "digits", precedence=LATEST, since=began).ids
             assert set(ids) == set(by_id)
             for start in range(0, len(ids), 1000):
                 for record in log.find(connection, ids[start : start + 1000]).values():

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import entry
 from traffic import log
 from traffic.dataset import BadDataFile, count_logged, logged_pages, read_labelled_file, read_traffic
+from traffic.outcomes import LATEST
 
 ROWS = [
     {"input": [[0.0, 0.5]], "label": "1", "group": "left"},
@@ -82,9 +83,11 @@ def test_traffic_has_the_latest_outcome_and_nan_for_the_unknown(database):
         log.append(connection, entries)
         for label in ("1", "7"):
             log.add_outcome(connection, entries[0].record.id, label=label, source="api", author=None)
-        traffic = read_traffic(connection, "toy")
-        later = read_traffic(connection, "toy", since=start + timedelta(hours=1), until=start + timedelta(hours=2))
-        none = read_traffic(connection, "nobody")
+        traffic = read_traffic(connection, "toy", precedence=LATEST)
+        later = read_traffic(
+            connection, "toy", precedence=LATEST, since=start + timedelta(hours=1), until=start + timedelta(hours=2)
+        )
+        none = read_traffic(connection, "nobody", precedence=LATEST)
     assert traffic.outcomes == ["7", None, None]
     np.testing.assert_array_equal(traffic.confidence, [0.9, np.nan, 0.5])
     np.testing.assert_array_equal(traffic.scores["entropy"], [0.1, np.nan, 0.6])
@@ -108,25 +111,25 @@ def test_pages_hold_every_record_of_the_range_once_and_in_order(database):
     until = start + timedelta(hours=3)
     wanted = [e.record.id for e in sorted(entries[:9], key=lambda e: (e.record.created_at, e.record.id))]
     for size in (1, 2, 3, 9, 100):
-        pages = list(logged_pages(database, "toy", since=start, until=until, size=size))
+        pages = list(logged_pages(database, "toy", precedence=LATEST, since=start, until=until, size=size))
         assert [record.id for page in pages for record in page] == wanted
         assert {len(page) for page in pages[:-1]} <= {size}
     records = {record.id: record for page in pages for record in page}
     forgotten, told = records[entries[5].record.id], records[entries[4].record.id]
     assert (forgotten.has_input, forgotten.input) == (False, None)
     assert (told.has_input, told.input, told.outcome) == (True, {"at": 4}, [])
-    labelled = list(logged_pages(database, "toy", since=None, until=None, labelled=True, size=5))
+    labelled = list(logged_pages(database, "toy", precedence=LATEST, since=None, until=None, labelled=True, size=5))
     assert [[record.id for record in page] for page in labelled] == [[entries[4].record.id]]
     with database.transaction() as connection:
         assert count_logged(connection, "toy", since=start, until=until) == 9
         assert count_logged(connection, "toy", since=None, until=None) == 11
         assert count_logged(connection, "toy", since=None, until=None, labelled=True) == 1
-    assert list(logged_pages(database, "nobody", since=None, until=None, size=5)) == []
+    assert list(logged_pages(database, "nobody", precedence=LATEST, since=None, until=None, size=5)) == []
 
 
 def test_a_text_may_hold_any_character(database):
     text = "a\x00b \\u0000 é"
     with database.transaction() as connection:
         log.append(connection, [entry(prediction="right", reply={"text": text, "finish_reason": "stop"}), entry()])
-    [page] = logged_pages(database, "toy", since=None, until=None, size=5)
+    [page] = logged_pages(database, "toy", precedence=LATEST, since=None, until=None, size=5)
     assert [record.said for record in page] == [text, "7"]

@@ -5,6 +5,7 @@ import numpy as np
 
 from tests.conftest import entry
 from traffic import log
+from traffic.outcomes import LATEST
 from traffic.record import ShadowDecision
 from traffic.shadowed import read_shadowed
 
@@ -43,9 +44,9 @@ def test_both_sides_of_the_records_that_the_shadow_saw(database):
             log.add_outcome(connection, entries[1].record.id, label=label, source="api", author=None)
         log.add_outcome(connection, entries[0].record.id, label="1", source="review", author="ada")
         log.add_outcome(connection, entries[0].record.id, label="7", source="api", author=None)
-        seen = read_shadowed(connection, "toy", "toy-2", until=START + timedelta(hours=9))
-        assert len(read_shadowed(connection, "toy", "toy-2", since=START + timedelta(hours=2))) == 2
-        nothing = read_shadowed(connection, "toy", "toy-9")
+        seen = read_shadowed(connection, "toy", "toy-2", precedence=LATEST, until=START + timedelta(hours=9))
+        assert len(read_shadowed(connection, "toy", "toy-2", precedence=LATEST, since=START + timedelta(hours=2))) == 2
+        nothing = read_shadowed(connection, "toy", "toy-9", precedence=LATEST)
     assert seen.ids == [str(entries[1].record.id), str(entries[0].record.id)]
     assert seen.artifacts == ["toy-1", "toy-1"]
     assert seen.outcomes == ["7", "7"]

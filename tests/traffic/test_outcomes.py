@@ -1,0 +1,99 @@
+"""Which of several outcomes counts: rows in memory and every query follow one rule."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from review.reviewed import reviewed_inputs
+from tests.conftest import entry
+from traffic import log
+from traffic.arrivals import checked
+from traffic.dataset import count_logged, logged_pages, read_traffic
+from traffic.outcomes import LATEST, position_that_counts, rule_in_words, the_one_that_counts
+from traffic.record import Outcome, ShadowDecision
+from traffic.shadowed import read_shadowed
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def told(*sources):
+    """Outcomes in the order in which they came; each label is its place."""
+    return [
+        Outcome(label=str(at), source=source, author=None, created_at=START + timedelta(hours=at))
+        for at, source in enumerate(sources)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precedence", "sources", "counts"),
+    [
+        (LATEST, [], None),
+        (LATEST, ["review", "api"], 1),
+        (("lab", "review"), ["lab", "review", "api"], 0),
+        (("lab", "review"), ["review", "api"], 0),
+        (("lab", "review"), ["api", "crm"], 1),  # neither is named: the latest
+        (("lab", "review"), ["lab", "review", "lab"], 2),  # among equals the latest
+        (("review",), ["review", "api", "lab"], 0),
+        (("Lab",), ["lab", "review"], 1),  # a source is spelled as it was told
+    ],
+)
+def test_the_rule(precedence, sources, counts):
+    outcomes = told(*sources)
+    assert position_that_counts(outcomes, precedence) == counts
+    assert the_one_that_counts(outcomes, precedence) == (None if counts is None else outcomes[counts])
+
+
+def test_the_rule_in_words():
+    assert rule_in_words(LATEST) == "the latest"
+    assert rule_in_words(("lab", "review")) == "lab, then review, then any other source; among equals the latest"
+
+
+def answered():
+    """A checked answer, decided by another artifact in the shadow as well."""
+    shadow = ShadowDecision(
+        artifact="toy-2", prediction="1", confidence=0.9, action="answer", reason="", prediction_set=[]
+    )
+    return replace(entry(created_at=START, action="answer", label_probability=0.5), shadow=shadow)
+
+
+def counting_by_every_reader(database, precedence):
+    """The label that counts of the only record, as each query sees it."""
+    [page] = logged_pages(database, "toy", precedence=precedence, since=None, until=None, size=9)
+    with database.transaction() as connection:
+        return {
+            "traffic": read_traffic(connection, "toy", precedence=precedence).outcomes[0],
+            "logged": page[0].outcome,
+            "shadow": read_shadowed(connection, "toy", "toy-2", precedence=precedence).outcomes[0],
+            "canary": [one.outcome for one in checked(connection, "toy", "toy-1", precedence=precedence, since=START)],
+            "examples": [label for _, label in reviewed_inputs(connection, "toy", precedence=precedence)],
+        }
+
+
+SOURCES = ("lab", "review", "api", 'it\'s "odd", {really}')
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sources=st.lists(st.sampled_from(SOURCES), max_size=6), precedence=st.permutations(SOURCES), named=st.integers(0, 4)
+)
+def test_every_query_agrees_with_the_rule_in_memory(database, sources, precedence, named):
+    rule = tuple(precedence[:named])
+    with database.transaction() as connection:
+        connection.execute("truncate records cascade")
+        log.append(connection, [one := answered()])
+        for at, source in enumerate(sources):
+            log.add_outcome(connection, one.record.id, label=str(at), source=source, author=None)
+        outcomes = log.outcomes_of(connection, one.record.id)
+        assert count_logged(connection, "toy", since=None, until=None, labelled=True) == bool(sources)
+    counts = the_one_that_counts(outcomes, rule)
+    label = counts.label if counts else None
+    assert counting_by_every_reader(database, rule) == {
+        "traffic": label,
+        "logged": label,
+        "shadow": label,
+        "canary": [label] if "review" in sources else [],  # of answers that were checked; what counts may be another's
+        "examples": [label] if counts and counts.source == "review" else [],
+    }

@@ -1,0 +1,42 @@
+"""Which of several outcomes of one record counts: the rule, for SQL and for rows in memory."""
+
+from collections.abc import Sequence
+
+from traffic.record import Outcome
+
+Precedence = tuple[str, ...]
+"""Sources of outcomes: those of one named earlier count before those of one named later, and those of sources that are
+not named come last. Among equals the latest counts."""
+
+LATEST: Precedence = ()
+"""No source comes before another."""
+
+BEST_FIRST = "array_position(%(precedence)s::text[], outcomes.source) nulls last, outcomes.id desc"
+"""Order of `outcomes` rows that puts the one that counts first; takes the parameter `precedence`, made by `listed`."""
+
+THE_ONE_OF_R = f"(select label, source, id from outcomes where record_id = r.id order by {BEST_FIRST} limit 1)"
+"""The outcome that counts of the record `r`, to be joined laterally; takes the parameter `precedence`."""
+
+
+def listed(precedence: Precedence) -> list[str]:
+    """The parameter `precedence` of the SQL above."""
+    return list(precedence)
+
+
+def position_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) -> int | None:
+    """Where the one that counts stands among all outcomes of a record, oldest first; None where there is none."""
+    ranks = {source: rank for rank, source in reversed(list(enumerate(precedence)))}
+    positions = range(len(outcomes))
+    return min(positions, key=lambda at: (ranks.get(outcomes[at].source, len(precedence)), -at), default=None)
+
+
+def the_one_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) -> Outcome | None:
+    """Of all outcomes of a record, oldest first, the one that counts."""
+    at = position_that_counts(outcomes, precedence)
+    return None if at is None else outcomes[at]
+
+
+def rule_in_words(precedence: Precedence) -> str:
+    if not precedence:
+        return "the latest"
+    return f"{', then '.join(precedence)}, then any other source; among equals the latest"
