@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -32,7 +33,7 @@ RETRY_SECONDS = 0.5
 TURN_SECONDS = 0.5
 """So long after the last one has stopped waiting the connection is closed."""
 
-CONNECTION = {
+CONNECTION: dict[str, Any] = {
     "application_name": "demur-outcomes",
     "connect_timeout": 5,
     # an other end that is gone without a word is given up after 25 seconds at most
