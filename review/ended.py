@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from review.item import ENDED
 from traffic.database import Connection
-
-ENDED = ("resolved", "expired", "withdrawn")
-"""States from which a case does not come back."""
 
 
 def ended_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:
     """Return those of the records that have an outcome, or whose review is over."""
     rows = connection.execute(
         "select record_id from outcomes where record_id = any(%(ids)s) union"
-        " select record_id from review_items where record_id = any(%(ids)s) and status = any(%(ended)s)",
-        {"ids": list(ids), "ended": list(ENDED)},
+        " select id from review_items where id = any(%(ids)s) and status = any(%(ended)s)",
+        {"ids": list(ids), "ended": [status.value for status in ENDED]},
     )
     return {row[0] for row in rows.fetchall()}
