@@ -13,11 +13,11 @@ import pytest
 import uvicorn
 from uuid_utils.compat import uuid7
 
-from review import queue
+from review import queue, settling
 from serve.batching import Overloaded
 from serve.http import gateway_app
 from serve.outcome_watch import OutcomeWatch
-from tests.conftest import entry
+from tests.conftest import entry, new_case, resolve
 from tests.serve.conftest import make_handler
 from traffic import log
 from traffic.log import RecordNotFound
@@ -35,7 +35,7 @@ def held(database):
     entries = [entry() for _ in range(3)]
     with database.transaction() as connection:
         log.append(connection, entries)
-        queue.enqueue(connection, [one.record for one in entries])
+        queue.enqueue(connection, [new_case(one) for one in entries])
     return [one.record.id for one in entries]
 
 
@@ -121,15 +121,37 @@ def test_an_outcome_of_a_transaction_that_is_not_committed_is_no_news(waiter, da
     asyncio.run(main())
 
 
-def test_a_review_that_ends_is_news_as_well(waiter, database, held):
+def answered(database, case_id):
+    with database.transaction() as connection:
+        resolve(connection, case_id, "ada", "8")
+
+
+def withdrawn(database, case_id):
+    with database.transaction() as connection:
+        queue.withdraw(connection, case_id, "ada", why="a test")
+
+
+def expired(database, case_id):
+    with database.transaction() as connection:
+        connection.execute("update review_items set due_at = clock_timestamp() where id = %s", (case_id,))
+    with database.transaction() as connection:
+        settling.sweep(connection, settling.Settlement(at_due="unanswered"))
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "label"),
+    [(answered, "resolved", "8"), (withdrawn, "withdrawn", None), (expired, "expired", None)],
+)
+def test_a_review_that_ends_is_news_as_well(waiter, database, held, end, status, label):
     handler, _ = waiter()
 
     async def main():
         waits = asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER))
         await listening(database)
-        with database.transaction() as connection:  # as the queue tells when a case expires or is withdrawn
-            log.tell_waiting(connection, held[0])
-        assert (await asyncio.wait_for(waits, PATIENCE))["outcome"] is None
+        end(database, held[0])
+        seen = await asyncio.wait_for(waits, PATIENCE)
+        assert (seen["review"]["status"], seen["outcome"] and seen["outcome"]["label"]) == (status, label)
+        assert await asyncio.wait_for(handler.prediction(held[0], wait_seconds=NEVER), PATIENCE) == seen  # at once
 
     asyncio.run(main())
 
@@ -138,8 +160,7 @@ def test_what_is_known_already_is_told_at_once(waiter, database, held):
     handler, watch = waiter()
     tell(database, held[0])
     with database.transaction() as connection:
-        claim = queue.claim(connection, held[1], "ada", lease_seconds=60)
-        queue.answer(connection, held[1], "ada", token=claim.token, label="8")
+        resolve(connection, held[1], "ada", "8")
 
     async def main():
         for one in held[:2]:
