@@ -14,6 +14,7 @@ import orjson
 from review import cases
 from review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
 from review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
+from review.outbox import Told, announce
 from traffic.database import Connection, migrations_in
 from traffic.record import Answer
 
@@ -222,6 +223,8 @@ def withdraw(connection: Connection, case_id: UUID, actor: str, *, why: str) -> 
         " where id = %(id)s and status <> all(%(ended)s)",
         {"id": case_id, "actor": actor, "detail": _json({"why": why}), "ended": [status.value for status in ENDED]},
     ).rowcount
+    if changed:
+        announce(connection, case_id, Told.WITHDRAWN)
     now = cases.case(connection, case_id)
     if changed == 0 and now.status is not Status.WITHDRAWN:
         raise ClaimLost(f"this case has ended: it is {now.status.value}")

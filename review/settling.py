@@ -16,6 +16,7 @@ import psycopg
 from review import cases, queue
 from review.adjudication import Agreement, adjudicate
 from review.item import Case, Kind, Opinion, Status
+from review.outbox import Told, announce
 from traffic import log
 from traffic.database import Connection
 from traffic.draw import Draws, limit
@@ -127,6 +128,7 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
     )
     if label is not None and not (case.kind is Kind.RE_REVIEW and resolution == "agreed"):  # that says nothing new
         log.add_outcome(connection, case.record_id, label=label, source="review", author=case.claimed_by)
+    announce(connection, case.id, Told.RESOLVED)
     if case.kind is not Kind.RE_REVIEW and label is not None:
         _draw_re_review(connection, case, rules)
 
@@ -175,11 +177,13 @@ def pass_due(connection: Connection, at_due: AtDue) -> int:
                 " where id = %s",
                 (case_id,),
             )
+            announce(connection, case_id, Told.EXPIRED)
         else:
             raised = f", priority = greatest(priority, {ESCALATED})" if at_due == "escalate" else ""
             connection.execute(
                 f"update review_items set overdue_at = clock_timestamp(){raised} where id = %s", (case_id,)
             )
+            announce(connection, case_id, Told.OVERDUE)
         ended += 1
     return ended
 

@@ -28,6 +28,7 @@ from serve.terminal import (
     put_in_force,
     write_json,
 )
+from serve.webhook_config import check_secrets
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,7 +48,9 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
     from serve.up import up as serve_until_stopped
 
     path = config_path(config)
-    serve_until_stopped(load_config(path), path, out.print)
+    settings = load_config(path)
+    check_secrets(settings.review.webhooks)
+    serve_until_stopped(settings, path, out.print)
 
 
 @app.command()
@@ -59,6 +62,7 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
 
     path = config_path(config)
     settings = load_config(path)
+    check_secrets(settings.review.webhooks)
     store = ArtifactStore(settings.artifacts)
     out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
     for name, model in settings.models.items():
@@ -69,6 +73,9 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
             out.print(f"    {score}: {cost.words}")
         if precedence := model.outcomes.precedence:
             out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
+    for webhook in settings.review.webhooks:
+        which = ", ".join(webhook.models or ("all models",))
+        out.print(f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}")
 
 
 @app.command()

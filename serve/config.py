@@ -16,6 +16,7 @@ from serve.recipe import check_follows, recipe_of
 from serve.review_config import ReviewConfig
 from serve.settings import Section, complaint
 from serve.task import TaskConfig
+from serve.webhook_config import check_webhooks
 from traffic.outcomes import LATEST, Precedence
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
@@ -175,6 +176,11 @@ class Config(Section):
     def cascades_end(self) -> "Config":
         for name in self.models:
             self.cascade(name)
+        return self
+
+    @model_validator(mode="after")
+    def webhooks_fit(self) -> "Config":
+        check_webhooks(self.review.webhooks, list(self.models))
         return self
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI
 from ray import serve as ray_serve
 from ray.exceptions import RayError
@@ -22,7 +23,7 @@ from uuid_utils.compat import uuid7
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
-from review import queue
+from review import outbox, queue
 from serve.batching import Overloaded
 from serve.canary_watch import CanaryWatch
 from serve.config import Config
@@ -33,6 +34,7 @@ from serve.inputs import ModelInput
 from serve.journal import open_database
 from serve.language.engine import Asking, EngineFailed, Message, Piece
 from serve.road import HostState, ModelNotReady, Step
+from serve.webhooks import webhook_senders
 from traffic.log import draw_key
 from uncertainty.generation import Generation
 
@@ -47,8 +49,11 @@ WATCH_SECONDS = 5.0
 SWEEP_SECONDS = 1.0
 """How often it is looked whether leases ran out, answers settle and due times have passed."""
 
+SEND_SECONDS = 1.0
+"""How often it is looked what is due for a webhook."""
+
 FORGET_SECONDS = 3600.0
-"""How often inputs are looked for whose time is up."""
+"""How often inputs are looked for whose time is up, and deliveries that arrived long ago."""
 
 
 @dataclass(frozen=True)
@@ -275,12 +280,17 @@ class Console:
         _every(FORGET_SECONDS, self._forget, name="forgetting")
         _every(WATCH_SECONDS, watch.look, name="canaries")
         _every(SWEEP_SECONDS, Desk(config, self._database).sweep, name="settling")
+        senders = webhook_senders(config, self._database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
+        for sender in senders:
+            _every(SEND_SECONDS, sender.send, name=f"webhook {sender.url}")
 
     def _forget(self) -> None:
         with self._database.transaction() as connection:
             forgotten = queue.forget_inputs(connection)
         if forgotten:
             log.info("%d inputs whose time was up are deleted", forgotten)
+        with self._database.transaction() as connection:
+            outbox.forget_delivered(connection)
 
     def __serve_build_asgi_app__(self) -> Any:
         from serve.console.pages import console_app

@@ -2,6 +2,7 @@
 
 from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
+from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
 from serve.batching import Overloaded
 from serve.inputs import InvalidRequest, TooLarge
@@ -19,6 +20,7 @@ STATUS: dict[type[Exception], int] = {
     UnknownModel: 404,
     RecordNotFound: 404,
     CaseNotFound: 404,
+    DeliveryNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
     NotYours: 403,

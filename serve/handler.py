@@ -16,6 +16,7 @@ from uuid import UUID
 from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
 from review import cases
+from review.ended import ended_among
 from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
@@ -27,6 +28,7 @@ from serve.host_config import ClassifierHost
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
 from serve.journal import Committed, Writing
 from serve.new_cases import NewCases
+from serve.outcome_watch import OutcomeWatch
 from serve.proxy import Proxy
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from traffic import log
@@ -62,6 +64,7 @@ class Handler:
         self._canary_draws = Draws(draw_key, "canary")
         self._new_cases = NewCases(draw_key)
         self._proxy = Proxy()
+        self._outcome_watch = OutcomeWatch(database.dsn)
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
         self._commits: GreedyBatcher[Writing, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
@@ -103,6 +106,7 @@ class Handler:
 
     async def close(self) -> None:
         """Let go of what requests have left open."""
+        self._outcome_watch.close()
         await self._proxy.close()
 
     def talking_models(self) -> list[str]:
@@ -135,18 +139,31 @@ class Handler:
             results[position] = result
         return [result for result in results if result is not None]
 
-    async def prediction(self, record_id: UUID) -> dict[str, Any]:
-        """What became of a prediction."""
+    async def prediction(self, record_id: UUID, *, wait_seconds: float = 0.0) -> dict[str, Any]:
+        """What became of a prediction: where nothing is known yet and nobody has stopped asking, as soon as that
+        changes, or what there is after `wait_seconds`."""
+        if wait_seconds <= 0:
+            return (await self._became(record_id))[0]
+        with self._outcome_watch.waiting(record_id) as news:  # before it is looked, so that nothing is missed
+            seen, ended = await self._became(record_id)
+            if ended:
+                return seen
+            await news(wait_seconds)
+        return (await self._became(record_id))[0]
 
-        def read() -> dict[str, Any]:
+    async def _became(self, record_id: UUID) -> tuple[dict[str, Any], bool]:
+        """What became of a prediction, and whether there is nothing to wait for any more."""
+
+        def read() -> tuple[dict[str, Any], bool]:
             with self._database.transaction() as connection:
                 record = log.find_one(connection, record_id)
-                return wire.prediction_view_json(
+                view = wire.prediction_view_json(
                     record,
                     cases.find(connection, record_id),
                     log.outcomes_of(connection, record_id),
                     self._config.precedence(record.model),
                 )
+                return view, bool(ended_among(connection, [record_id]))
 
         return await asyncio.to_thread(read)
 

@@ -1,12 +1,13 @@
 """The gateway's HTTP: routes, status codes, the OpenAPI document. Everything else is the handler's."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Header, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
@@ -37,6 +38,22 @@ IdempotencyKey = Annotated[
         json_schema_extra={"pattern": wire.IDEMPOTENCY_KEY},
     ),
 ]
+
+
+Wait = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="For how many seconds to wait for an outcome, or for the review to end without one. The response"
+        " comes as soon as there is one, at once where there is one already, and after that time with what is known"
+        " then. Let the time limit of your HTTP client be longer.",
+    ),
+]
+
+CLIENT_CLOSED_REQUEST = 499
+"""What nobody receives any more; it is seen in logs."""
 
 
 def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
@@ -84,8 +101,10 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         responses=_problems(404, 422, 503),
         summary="What became of a prediction",
     )
-    async def prediction(id: UUID) -> Response:
-        return _json(await handler.prediction(id))
+    async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
+        if wait == 0:
+            return _json(await handler.prediction(id))
+        return await _unless_gone(request, handler.prediction(id, wait_seconds=wait))
 
     @app.post(
         "/v1/predictions/{id}/outcome",
@@ -118,6 +137,23 @@ def problem_response(error: Exception) -> Response:
     status = status_of(error)
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else None
     return Response(wire.dump({"error": problem_json(error)}), status, headers, "application/json")
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+    """The result of some work that takes its time; it is given up when the caller goes away."""
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return _json(working.result()) if working.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Come back when the caller has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request, limit: int) -> bytes:

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from review.item import Order, Scope
 from serve.settings import Section
+from serve.webhook_config import WebhookConfig
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]
 
@@ -103,6 +104,9 @@ class ReviewConfig(Section):
 
     most_waiting: int | None = Field(default=None, ge=1)
     """When so many cases are open, what the policy would hold is neither answered nor reviewed: `abstain`."""
+
+    webhooks: tuple[WebhookConfig, ...] = ()
+    """Other systems that are told what becomes of cases."""
 
     people: dict[Name, Person] = Field(default={})
     """Who may review what. When nobody is named, everybody may do everything."""

@@ -34,6 +34,10 @@ CLAIM_KEY = (
 )
 
 
+OUTCOMES_CHANNEL = "demur_outcomes"
+"""Where the id of a record is told when there is news about it, to whoever waits for them."""
+
+
 class KeyReused(ValueError):
     """The Idempotency-Key was used before, with another input. Use a new key for a new input."""
 
@@ -136,7 +140,10 @@ def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | Non
 
 
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
-    """Append the truth about an existing record. Earlier ones stay; `traffic.outcomes` says which one counts."""
+    """Append the truth about an existing record. Earlier ones stay; `traffic.outcomes` says which one counts.
+
+    Whoever waits for the record is told when the transaction has committed.
+    """
     with connection.cursor(row_factory=class_row(Outcome)) as cursor:
         cursor.execute(
             "insert into outcomes (record_id, label, source, author) values (%s, %s, %s, %s)"
@@ -145,7 +152,13 @@ def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, sourc
         )
         written = cursor.fetchone()
     assert written is not None
+    tell_waiting(connection, record_id)
     return written
+
+
+def tell_waiting(connection: Connection, record_id: UUID) -> None:
+    """Tell whoever waits for news about a record, when the transaction has committed, that there is some."""
+    connection.execute("select pg_notify(%s, %s)", (OUTCOMES_CHANNEL, str(record_id)))
 
 
 def outcomes_of(connection: Connection, record_id: UUID) -> list[Outcome]:

@@ -13,9 +13,11 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from review.cases import CaseNotFound, Filter
 from review.item import Status
+from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
 from serve.config import Config
 from serve.console.desk import Desk
+from serve.console.webhook_pages import add_webhook_routes
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
 from serve.task import LETTERS
@@ -86,7 +88,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     async def tell(request: Request, error: Exception) -> Response:
         return page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (ClaimLost, NotYours, CaseNotFound, InvalidRequest, DatabaseUnavailable):
+    for kind in (ClaimLost, NotYours, CaseNotFound, DeliveryNotFound, InvalidRequest, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
     @app.get("/")
@@ -181,6 +183,11 @@ def console_app(config: Config, database: Database) -> FastAPI:
         desk.answer(name, id, token, label=told[0] if exclusive else told)
         return take_next(request) if then == "next" else to(request, "/")
 
+    def lead_of(request: Request) -> str:
+        desk.check_leads(name := known_reviewer(request))
+        return name
+
+    add_webhook_routes(app, database, lead_of=lead_of, page=page)
     return app
 
 
