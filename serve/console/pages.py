@@ -16,6 +16,8 @@ from review.item import Status
 from review.queue import ClaimLost, NotYours
 from serve.config import Config
 from serve.console.desk import Desk
+from serve.console.gauges import add_metrics_route
+from serve.console.overview import add_overview_routes
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
 from serve.task import LETTERS
@@ -181,6 +183,8 @@ def console_app(config: Config, database: Database) -> FastAPI:
         desk.answer(name, id, token, label=told[0] if exclusive else told)
         return take_next(request) if then == "next" else to(request, "/")
 
+    add_overview_routes(app, desk, database, page=page, reviewer=known_reviewer)
+    add_metrics_route(app, database, list(config.models))
     return app
 
 
