@@ -30,9 +30,9 @@ def test_a_new_step_is_applied_to_an_old_database_once(database):
 
 
 def test_a_record_of_last_month_is_still_read(dsn):
-    new = {("traffic", 3), ("traffic", 4), ("review", 2), ("review", 3)}
+    old = {("traffic", 1), ("traffic", 2), ("review", 1)}
     database = Database(dsn)
-    migrate(database, [step for step in MIGRATIONS if (step.room, step.version) not in new])
+    migrate(database, [step for step in MIGRATIONS if (step.room, step.version) in old])
     held = entry()
     columns = log.RECORD_COLUMNS.removesuffix(", steps, cost")
     marks = ", ".join(["%s"] * len(columns.split(", ")))
