@@ -109,6 +109,20 @@ class Standing:
     disagreed: int
     """Of these, those on which they did not all say the same."""
 
+    @classmethod
+    def empty(cls, model: str) -> "Standing":
+        return cls(
+            model=model,
+            waiting=0,
+            claimed=0,
+            adjudication=0,
+            overdue=0,
+            oldest_seconds=0.0,
+            resolved_last_hour=0,
+            compared=0,
+            disagreed=0,
+        )
+
 
 OPEN_WITHIN = f"created_at < %(until)s and (ended_at is null or ended_at >= %(since)s) and {IN_SCOPE}"
 

@@ -1,0 +1,81 @@
+"""Gauges of the queue for Prometheus, read from the database whenever they are asked for."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from review.statistics import Standing, standings
+from serve.errors import status_of
+from traffic.database import Connection, Database, DatabaseUnavailable
+
+Further = Callable[[Connection], Iterable[Metric]]
+"""Reads other metrics in the same transaction."""
+
+GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
+    "demur_review_waiting": ("Cases that nobody has taken.", lambda now: now.waiting),
+    "demur_review_claimed": ("Cases that somebody is looking at.", lambda now: now.claimed),
+    "demur_review_adjudication": ("Cases on which people disagree or could not tell.", lambda now: now.adjudication),
+    "demur_review_oldest_waiting_seconds": (
+        "Age of the oldest case that waits for somebody; 0 where none does.",
+        lambda now: now.oldest_seconds,
+    ),
+    "demur_review_overdue": ("Open cases whose due time has passed.", lambda now: now.overdue),
+    "demur_review_resolved_per_hour": ("Cases resolved in the last hour.", lambda now: now.resolved_last_hour),
+    "demur_review_disagreement_ratio": (
+        "Share of the cases of the last 7 days that several people looked at on which they did not agree.",
+        lambda now: now.disagreed / now.compared if now.compared else float("nan"),
+    ),
+}
+
+
+class QueueCollector(Collector):
+    """The standing of each configured model's queue, and of any other that has cases, at the moment of asking."""
+
+    def __init__(self, database: Database, models: Sequence[str], further: Sequence[Further] = ()) -> None:
+        self._database, self._models, self._further = database, models, further
+
+    def describe(self) -> Iterator[Metric]:
+        """Without asking the database, which may be away when the service starts."""
+        for name, (words, _) in GAUGES.items():
+            yield GaugeMetricFamily(name, words, labels=["model"])
+
+    def collect(self) -> Iterator[Metric]:
+        with self._database.transaction() as connection:
+            found = {standing.model: standing for standing in standings(connection)}
+            others = [metric for read in self._further for metric in read(connection)]
+        for model in self._models:
+            found.setdefault(model, Standing.empty(model))
+        for name, (words, value) in GAUGES.items():
+            family = GaugeMetricFamily(name, words, labels=["model"])
+            for model, standing in sorted(found.items()):
+                family.add_metric([model], value(standing))
+            yield family
+        yield from others
+
+
+def dead_webhooks(connection: Connection) -> Iterable[Metric]:
+    """Deliveries that were given up; nothing where there is no table of them."""
+    row = connection.execute("select to_regclass('webhook_deliveries') is not null").fetchone()
+    if row and row[0]:
+        count = connection.execute("select count(*) from webhook_deliveries where status = 'dead'").fetchone()
+        assert count is not None
+        yield GaugeMetricFamily("demur_review_webhooks_dead", "Webhook deliveries that were given up.", value=count[0])
+
+
+def add_metrics_route(app: FastAPI, database: Database, models: Sequence[str]) -> None:
+    """Serve the gauges at /metrics of the application, in a registry of their own."""
+    registry = CollectorRegistry()
+    registry.register(QueueCollector(database, models, further=[dead_webhooks]))
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            return Response(encode(registry), media_type=content_type)
+        except DatabaseUnavailable as error:
+            return PlainTextResponse(f"{error}\n", status_of(error))
