@@ -17,6 +17,8 @@ from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
 from serve.config import Config
 from serve.console.desk import Desk
+from serve.console.gauges import add_metrics_route
+from serve.console.overview import add_overview_routes
 from serve.console.webhook_pages import add_webhook_routes
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
@@ -188,6 +190,8 @@ def console_app(config: Config, database: Database) -> FastAPI:
         return name
 
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
+    add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
+    add_metrics_route(app, database, list(config.models))
     return app
 
 

@@ -1,0 +1,33 @@
+"""Quantities in words, as the pages show them. What is not known is a dash."""
+
+from datetime import datetime
+from math import isinf, isnan
+
+UNKNOWN = "–"
+
+
+def duration(seconds: float) -> str:
+    """In the largest unit that says something, with a digit after the point where there is one before it alone."""
+    if isnan(seconds):
+        return UNKNOWN
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{_brief(seconds / size)} {unit}"
+    return f"{_brief(seconds) if seconds < 1 else round(seconds)} s"
+
+
+def hours(number: float) -> str:
+    """A time in hours, in the unit that says something; a dash where it has no end."""
+    return UNKNOWN if isinf(number) else duration(number * 3600)
+
+
+def percent(share: float, digits: int = 0) -> str:
+    return UNKNOWN if isnan(share) else f"{share:.{digits}%}"
+
+
+def date(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M")
+
+
+def _brief(number: float) -> str:
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}".removesuffix(".0")
