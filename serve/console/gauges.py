@@ -1,6 +1,6 @@
 """Gauges of the queue for Prometheus, read from the database whenever they are asked for."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -9,12 +9,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from review.outbox import Pending, pending
 from review.statistics import Standing, standings
 from serve.errors import status_of
-from traffic.database import Connection, Database, DatabaseUnavailable
-
-Further = Callable[[Connection], Iterable[Metric]]
-"""Reads other metrics in the same transaction."""
+from traffic.database import Database, DatabaseUnavailable
 
 GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
     "demur_review_waiting": ("Cases that nobody has taken.", lambda now: now.waiting),
@@ -33,21 +31,28 @@ GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
 }
 
 
+WEBHOOKS: dict[str, tuple[str, Callable[[Pending], float]]] = {
+    "demur_review_webhooks_waiting": ("Messages to other systems that have not arrived yet.", lambda of: of.waiting),
+    "demur_review_webhooks_dead": ("Messages to other systems that were given up.", lambda of: of.dead),
+}
+"""Over all addresses: these are for those who lead reviews alone."""
+
+
 class QueueCollector(Collector):
     """The standing of each configured model's queue, and of any other that has cases, at the moment of asking."""
 
-    def __init__(self, database: Database, models: Sequence[str], further: Sequence[Further] = ()) -> None:
-        self._database, self._models, self._further = database, models, further
+    def __init__(self, database: Database, models: Sequence[str]) -> None:
+        self._database, self._models = database, models
 
     def describe(self) -> Iterator[Metric]:
         """Without asking the database, which may be away when the service starts."""
-        for name, (words, _) in GAUGES.items():
-            yield GaugeMetricFamily(name, words, labels=["model"])
+        yield from (GaugeMetricFamily(name, words) for name, (words, _) in GAUGES.items())
+        yield from (GaugeMetricFamily(name, words) for name, (words, _) in WEBHOOKS.items())
 
     def collect(self) -> Iterator[Metric]:
         with self._database.transaction() as connection:
             found = {standing.model: standing for standing in standings(connection)}
-            others = [metric for read in self._further for metric in read(connection)]
+            webhooks = pending(connection)
         for model in self._models:
             found.setdefault(model, Standing.empty(model))
         for name, (words, value) in GAUGES.items():
@@ -55,23 +60,14 @@ class QueueCollector(Collector):
             for model, standing in sorted(found.items()):
                 family.add_metric([model], value(standing))
             yield family
-        yield from others
-
-
-def webhooks(connection: Connection) -> Iterable[Metric]:
-    """What has not arrived at the webhooks, and what was given up."""
-    waiting = GaugeMetricFamily("demur_webhook_waiting", "Deliveries that have not arrived yet.", labels=["webhook"])
-    dead = GaugeMetricFamily("demur_webhook_dead", "Deliveries that were given up.", labels=["webhook"])
-    for pending in outbox.pending(connection):
-        waiting.add_metric([pending.webhook], pending.waiting)
-        dead.add_metric([pending.webhook], pending.dead)
-    return [waiting, dead]
+        for name, (words, count) in WEBHOOKS.items():
+            yield GaugeMetricFamily(name, words, value=sum(count(webhook) for webhook in webhooks))
 
 
 def add_metrics_route(app: FastAPI, database: Database, models: Sequence[str]) -> None:
     """Serve the gauges at /metrics of the application, in a registry of their own."""
     registry = CollectorRegistry()
-    registry.register(QueueCollector(database, models, further=[webhooks]))
+    registry.register(QueueCollector(database, models))
 
     @app.get("/metrics", include_in_schema=False)
     def metrics(request: Request) -> Response:

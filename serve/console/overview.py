@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -25,9 +25,9 @@ from review.cases import Backlog
 from review.disagreement import PersonsWork
 from review.item import Scope
 from review.statistics import BacklogCurve, Flow, Window
-from serve.console.desk import Desk
 from serve.console.overview_plots import plots_of
 from serve.console.quantities import date, duration, hours, percent
+from serve.review_config import ReviewConfig
 from traffic.database import Connection, Database
 
 Span = Literal["24h", "7d", "30d"]
@@ -83,10 +83,6 @@ class Overview:
     people: list[PersonsWork]
 
 
-class Page(Protocol):
-    def __call__(self, request: Request, template: str, status: int = 200, **values: object) -> Response: ...
-
-
 def overview_of(connection: Connection, scope: Scope, span: Span, model: str | None = None) -> Overview:
     """Return what there is to know of the window that ends now, of one model or of all in the scope."""
     until = statistics.now(connection)
@@ -139,13 +135,18 @@ def narrowed(scope: Scope, model: str | None) -> Scope:
 
 
 def add_overview_routes(
-    app: FastAPI, desk: Desk, database: Database, *, page: Page, reviewer: Callable[[Request], str]
+    app: FastAPI,
+    review: ReviewConfig,
+    database: Database,
+    *,
+    lead_of: Callable[[Request], str],
+    page: Callable[..., Response],
 ) -> None:
-    """Add the page and its numbers. `reviewer` names who asks; `page` fills a template."""
+    """Add `/overview` and `/v1/overview` to the console. `lead_of` raises for whoever does not lead reviews; `page`
+    renders a template."""
 
     def seen_by(name: str, span: Span, model: str | None) -> Overview:
-        desk.check_leads(name)
-        scope = desk.config.review.scope_of(name)
+        scope = review.scope_of(name)
         assert scope is not None, "whoever leads is among the people"
         with database.transaction() as connection:
             return overview_of(connection, scope, span, model)
@@ -153,7 +154,7 @@ def add_overview_routes(
     @app.get("/overview", include_in_schema=False)
     def show(request: Request, window: str = "24h", model: str = "") -> Response:
         span: Span = next((span for span in SPANS if span == window), "24h")
-        found = seen_by(reviewer(request), span, model or None)
+        found = seen_by(lead_of(request), span, model or None)
         return page(
             request,
             "overview.html",
@@ -177,7 +178,7 @@ def add_overview_routes(
     def numbers(request: Request, window: Span = "24h", model: str | None = None) -> Response:
         """For those who lead reviews: the backlog over time, waits, throughput, how often people overturn the model
         at each confidence, how far they agree. `null` is what is not known, or will never be."""
-        body = orjson.dumps(seen_by(reviewer(request), window, model))  # writes NaN and infinity as null
+        body = orjson.dumps(seen_by(lead_of(request), window, model))  # writes NaN and infinity as null
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 

@@ -190,7 +190,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         return name
 
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
-    add_overview_routes(app, desk, database, page=page, reviewer=known_reviewer)
+    add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
     add_metrics_route(app, database, list(config.models))
     return app
 

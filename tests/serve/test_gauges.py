@@ -8,12 +8,9 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from review import outbox, queue
-from serve.console.gauges import GAUGES
+from serve.console.gauges import GAUGES, WEBHOOKS
 from serve.console.pages import console_app
-from tests.conftest import entry, new_case
 from tests.review.history import History
-from traffic import log
 
 
 def ago(hours: float) -> datetime:
@@ -37,9 +34,8 @@ def told(console):
 
 def test_every_model_is_told_of_from_the_start(console):
     found = told(console)
-    assert {name for name, _ in found} >= set(GAUGES)
-    for (name, model), value in found.items():
-        assert model == "digits"
+    assert set(found) == {(name, "digits") for name in GAUGES} | {(name, None) for name in WEBHOOKS}
+    for (name, _), value in found.items():
         assert math.isnan(value) if name == "demur_review_disagreement_ratio" else value == 0
 
 
@@ -77,22 +73,22 @@ def test_openmetrics_where_it_is_asked_for(console):
     accept = "application/openmetrics-text; version=1.0.0"
     reply = console.get("/review/metrics", headers={"Accept": accept})
     assert reply.headers["content-type"].startswith(accept)
-    assert {family.name for family in openmetrics.text_string_to_metric_families(reply.text)} >= set(GAUGES)
+    assert {family.name for family in openmetrics.text_string_to_metric_families(reply.text)} == {*GAUGES, *WEBHOOKS}
 
 
-def test_webhooks_and_what_was_given_up(console, database):
-    here = "https://here.example"
+def test_messages_that_have_not_arrived(console, database):
+    case = History(database).case(created=ago(3))
     with database.transaction() as connection:
-        one, other = (entry() for _ in range(2))
-        log.append(connection, [one, other])
-        queue.enqueue(connection, [new_case(one), new_case(other)])
-        outbox.subscribe(connection, [outbox.Subscription(webhook=here, events=("withdrawn",))])
-        for each in (one, other):
-            queue.withdraw(connection, each.record.id, "lead", why="a double")
-        connection.execute("update webhook_deliveries set dead_at = now() where case_id = %s", (other.record.id,))
-    reply = console.get("/review/metrics").text
-    assert f'demur_webhook_waiting{{webhook="{here}"}} 1.0' in reply
-    assert f'demur_webhook_dead{{webhook="{here}"}} 1.0' in reply
+        for address in ("https://a.example/hook", "https://b.example/hook"):
+            for event, dead in (("resolved", True), ("overdue", True), ("expired", False)):
+                connection.execute(
+                    "insert into webhook_deliveries (webhook, event, case_id, dead_at) values (%s, %s, %s, %s)",
+                    (address, event, case, ago(1) if dead else None),
+                )
+    found = told(console)
+    assert found["demur_review_webhooks_dead", None] == 4
+    assert found["demur_review_webhooks_waiting", None] == 2
+    assert "example" not in console.get("/review/metrics").text  # who is told is for those who lead
 
 
 def test_without_the_database_there_is_an_error_and_no_old_value(quickstart, database):
