@@ -509,3 +509,15 @@ def test_check_and_audit_tell_which_outcome_counts_and_the_audit_goes_by_it(fold
     risk, rule, page = audited()
     assert (risk, rule) == (0.25, words)
     assert f"several outcomes, {words} counts." in page
+
+
+def test_a_webhook_without_its_secret_is_refused_before_anything_starts(folder, demur, monkeypatch):
+    hook = {"url": "https://example.org/demur", "secret_env": "HOOK_SECRET", "events": ["resolved", "expired"]}
+    change(folder, lambda content: content.update(review={"webhooks": [hook]}))
+    monkeypatch.delenv("HOOK_SECRET", raising=False)
+    for command in ("check", "up"):
+        said = demur(command)
+        assert said.startswith("demur: review.webhooks: the environment variable HOOK_SECRET is not set")
+        assert "openssl rand -base64 32" in said
+    monkeypatch.setenv("HOOK_SECRET", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    assert "told of what is resolved, expired, of all models: https://example.org/demur" in demur("check")
