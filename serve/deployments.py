@@ -293,7 +293,7 @@ class Console:
             outbox.forget_delivered(connection)
 
     def __serve_build_asgi_app__(self) -> Any:
-        from serve.console.pages import console_app
+        from serve.console.app import console_app
 
         return console_app(self._config, self._database)
 

@@ -5,6 +5,7 @@ from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
 from serve.batching import Overloaded
+from serve.console.visitor import FromElsewhere, NoReviewer
 from serve.inputs import InvalidRequest, TooLarge
 from serve.journal import Unwritable
 from serve.language.engine import EngineFailed
@@ -23,7 +24,9 @@ STATUS: dict[type[Exception], int] = {
     DeliveryNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
+    NoReviewer: 401,
     NotYours: 403,
+    FromElsewhere: 403,
     Unwritable: 422,
     Overloaded: 503,
     ArtifactNotFound: 503,

@@ -77,22 +77,22 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         "/v1/predict",
         response_model=wire.Prediction,
         responses=_problems(400, 404, 409, 413, 422, 503),
-        openapi_extra=_takes(wire.PredictRequest),
+        openapi_extra=takes(wire.PredictRequest),
         summary="Predict, or say that a person should look",
     )
     async def predict(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-        result = await handler.predict(await _body(request, max_body_bytes), idempotency_key)
+        result = await handler.predict(await whole_body(request, max_body_bytes), idempotency_key)
         return _json(wire.prediction_json(result.record), replayed=result.replayed)
 
     @app.post(
         "/v1/predict/batch",
         response_model=wire.BatchResponse,
         responses=_problems(400, 409, 413, 422, 503),
-        openapi_extra=_takes(wire.BatchRequest),
+        openapi_extra=takes(wire.BatchRequest),
         summary="Predict up to 1,024 inputs, each by itself",
     )
     async def predict_batch(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-        results = await handler.predict_batch(await _body(request, max_body_bytes), idempotency_key)
+        results = await handler.predict_batch(await whole_body(request, max_body_bytes), idempotency_key)
         return _json({"results": [_batch_result(result) for result in results]})
 
     @app.get(
@@ -111,11 +111,11 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         status_code=201,
         response_model=wire.OutcomeView,
         responses=_problems(400, 404, 413, 422, 503),
-        openapi_extra=_takes(wire.OutcomeRequest),
+        openapi_extra=takes(wire.OutcomeRequest),
         summary="Tell the truth about a prediction",
     )
     async def add_outcome(id: UUID, request: Request) -> Response:
-        told = await handler.add_outcome(id, await _body(request, max_body_bytes))
+        told = await handler.add_outcome(id, await whole_body(request, max_body_bytes))
         return _json(wire.outcome_json(told), status=201)
 
     @app.get(
@@ -128,7 +128,7 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         health = await handler.health()
         return _json(health, status=200 if health["status"] == "ok" else 503)
 
-    add_chat_routes(app, handler, lambda request: _body(request, max_body_bytes), IdempotencyKey)
+    add_chat_routes(app, handler, lambda request: whole_body(request, max_body_bytes), IdempotencyKey)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -156,7 +156,7 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def _body(request: Request, limit: int) -> bytes:
+async def whole_body(request: Request, limit: int) -> bytes:
     """The whole body, read no further than the limit."""
     size = 0
     parts = []
@@ -187,14 +187,21 @@ async def _as_problem(request: Request, error: Exception) -> Response:
 
 async def _as_invalid_request(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem_response(
-        InvalidRequest("; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg'].lower()}" for e in error.errors()))
-    )
+    return problem_response(in_words(error))
+
+
+def in_words(error: RequestValidationError) -> InvalidRequest:
+    """What does not fit in an address or its parameters."""
+    return InvalidRequest("; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg'].lower()}" for e in error.errors()))
 
 
 async def _as_plain_problem(request: Request, error: Exception) -> Response:
-    """Unknown paths and wrong methods, in the same form as every other problem."""
     assert isinstance(error, HTTPException)
+    return plain_problem(request, error)
+
+
+def plain_problem(request: Request, error: HTTPException) -> Response:
+    """Unknown paths and wrong methods, in the same form as every other problem."""
     told = {
         404: ("NotFound", f"there is nothing at {request.url.path}; see /docs"),
         405: ("MethodNotAllowed", f"{request.method} is not possible at {request.url.path}; see /docs"),
@@ -222,21 +229,26 @@ def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": wire.ProblemResponse, "description": MEANINGS[status]} for status in statuses}
 
 
-def _takes(body: type[wire.Body]) -> dict[str, Any]:
-    """The body is parsed by the handler, once, so the document is told by hand what it is."""
+def takes(body: type[wire.Body], *, required: bool = True) -> dict[str, Any]:
+    """The body is parsed by hand, once, so the document is told by hand what it is."""
     reference = {"$ref": f"#/components/schemas/{body.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": reference}}}}
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
-        for body in (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest):
-            described = body.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(described.pop("$defs", {}))
-            schemas[body.__name__] = described
+        describe(schemas, wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def describe(schemas: dict[str, Any], *bodies: type[wire.Body]) -> None:
+    """Add bodies that are parsed by hand to the schemas of a document."""
+    for body in bodies:
+        described = body.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(described.pop("$defs", {}))
+        schemas[body.__name__] = described

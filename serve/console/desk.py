@@ -67,6 +67,10 @@ class Desk:
         with self._database.transaction() as connection:
             return settling.sweep(connection, self._settlement)
 
+    def rights(self, name: str) -> tuple[Scope, bool]:
+        """What this person may see and do, and whether they lead reviews."""
+        return self._scope(name), self._review.leads(name)
+
     def backlog(self, name: str) -> Backlog:
         with self._database.transaction() as connection:
             return cases.backlog(connection, self._scope(name))
@@ -119,6 +123,8 @@ class Desk:
 
     def heartbeat(self, name: str, case_id: UUID, token: int, draft: dict[str, Any] | None) -> Claim:
         """Prolong a claim. What was typed is kept even where the claim is lost."""
+        with self._database.transaction() as connection:
+            self._case(connection, name, case_id)
         try:
             with self._database.transaction() as connection:
                 return queue.heartbeat(
@@ -164,6 +170,11 @@ class Desk:
         except ClaimLost:
             self._keep_draft(name, case_id, {"label": label, "reason": reason, "comment": comment})
             raise
+
+    def draft(self, name: str, case_id: UUID) -> dict[str, Any] | None:
+        """What this person typed about a case before and did not send, or sent too late."""
+        with self._database.transaction() as connection:
+            return cases.draft_of(connection, case_id, name)
 
     def undo(self, name: str, case_id: UUID, token: int) -> Claim:
         with self._database.transaction() as connection:

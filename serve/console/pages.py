@@ -1,7 +1,7 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -15,10 +15,10 @@ from review.cases import CaseNotFound, Filter
 from review.item import Status
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
-from serve.config import Config
 from serve.console.desk import Desk
 from serve.console.gauges import add_metrics_route
 from serve.console.overview import add_overview_routes
+from serve.console.visitor import COOKIE, NoReviewer
 from serve.console.webhook_pages import add_webhook_routes
 from serve.errors import status_of
 from serve.inputs import InvalidRequest, picture
@@ -42,17 +42,10 @@ SHOWN = {
 BRIEF = 80
 """Characters of a text in the queue."""
 
-COOKIE = "demur-reviewer"
 
-
-class NoReviewer(RuntimeError):
-    """The visitor has not said who they are."""
-
-
-def console_app(config: Config, database: Database) -> FastAPI:
-    """The pages as an ASGI application, under whatever prefix it is mounted."""
-    desk = Desk(config, database)
-    app = FastAPI(title="demur console", docs_url=None, redoc_url=None, openapi_url=None)
+def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
+    """Add the pages, under whatever prefix the application is mounted."""
+    config = desk.config
     pages = Environment(
         loader=PackageLoader("serve.console"),
         autoescape=select_autoescape(),
@@ -75,13 +68,6 @@ def console_app(config: Config, database: Database) -> FastAPI:
 
     def to(request: Request, path: str) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", status_code=303)
-
-    @app.middleware("http")
-    async def only_from_these_pages(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        """A form on somebody else's page must not act for the person who is signed in here."""
-        if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return page(request, "trouble.html", 403, message="This form was sent from another site.")
-        return await call_next(request)
 
     @app.exception_handler(NoReviewer)
     async def ask_for_name(request: Request, _error: Exception) -> Response:
@@ -192,7 +178,6 @@ def console_app(config: Config, database: Database) -> FastAPI:
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
     add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
     add_metrics_route(app, database, list(config.models))
-    return app
 
 
 def known_reviewer(request: Request) -> str:

@@ -10,7 +10,8 @@ from review import cases as review_cases
 from review import queue
 from review.item import Kind
 from serve.config import Config
-from serve.console.pages import age, console_app
+from serve.console.app import console_app
+from serve.console.pages import age
 from tests.conftest import entry, new_case
 from traffic import log
 

@@ -8,8 +8,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from serve.console.app import console_app
 from serve.console.gauges import GAUGES, WEBHOOKS
-from serve.console.pages import console_app
 from tests.review.history import History
 
 

@@ -14,7 +14,7 @@ from calibration_store.store import ArtifactStore
 from policies.hierarchy import up_propagate_labels
 from serve.compare import compare_on_file
 from serve.config import Config
-from serve.console.pages import console_app
+from serve.console.app import console_app
 from serve.fit import fit_model
 from serve.host import ModelHost
 from serve.http import gateway_app

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 from audit.opinions import LabelDisagreement, OverturnRate
 from review.item import Scope
 from review.statistics import BacklogCurve, Flow, Waits
+from serve.console.app import console_app
 from serve.console.overview import narrowed, overview_of, work_left
 from serve.console.overview_plots import plots_of
-from serve.console.pages import console_app
 from serve.console.quantities import duration, hours, percent
 from serve.review_config import Person
 from tests.review.history import History

@@ -18,7 +18,7 @@ from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
 from calibration_store.store import ArtifactStore
 from serve.config import Config
-from serve.console.pages import console_app
+from serve.console.app import console_app
 from serve.fit import fit_model
 from serve.host import ModelHost
 from serve.http import gateway_app

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from review import outbox, queue
 from serve.config import Config
-from serve.console.pages import console_app
+from serve.console.app import console_app
 from serve.review_config import Person
 from serve.webhook_config import NoSecret, WebhookConfig, check_secrets, check_webhooks
 from serve.webhooks import AT_ONCE, WebhookSender, webhook_senders

@@ -1,0 +1,34 @@
+"""Who it is that asks: a name that a person gave once, or that a machine sends with each request."""
+
+from urllib.parse import unquote
+
+from fastapi import Request
+
+COOKIE = "demur-reviewer"
+HEADER = "X-Demur-Reviewer"
+LONGEST_NAME = 100
+
+
+class NoReviewer(RuntimeError):
+    """Nobody knows who is asking. Say it in the header `X-Demur-Reviewer`, or visit the pages and give a name."""
+
+
+class FromElsewhere(PermissionError):
+    """A page of another site must not act for the person who is known here. Use the pages of this service."""
+
+
+def visitor_of(request: Request) -> str:
+    """The name in the header or else in the cookie, where bytes beyond ASCII are percent-encoded; else `NoReviewer`."""
+    told = request.headers.get(HEADER) or request.cookies.get(COOKIE, "")
+    name = " ".join(unquote(told).split())
+    if not name:
+        raise NoReviewer(f"say who you are: put your name into the header {HEADER}")
+    if not name.isprintable() or len(name) > LONGEST_NAME:
+        raise NoReviewer(f"{HEADER}: a name has 1 to {LONGEST_NAME} characters, all of them printable")
+    return name
+
+
+async def only_from_here(request: Request) -> None:
+    """Raise `FromElsewhere` for what a page of another site sent. Browsers say where a request comes from."""
+    if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise FromElsewhere("this was sent from a page of another site")
