@@ -126,6 +126,11 @@ class ModelConfig(Section):
         return recipe_of(self)
 
     @property
+    def recorded_scores(self) -> tuple[str, ...]:
+        """Names of the scores on the record."""
+        return (*self.recipe.scores, *self.recipe.combinations)
+
+    @property
     def blind(self) -> bool:
         return self.spot_check > 0 if self.blind_review is None else self.blind_review
 
@@ -181,6 +186,22 @@ class Config(Section):
     @model_validator(mode="after")
     def webhooks_fit(self) -> "Config":
         check_webhooks(self.review.webhooks, list(self.models))
+        return self
+
+    @model_validator(mode="after")
+    def rules_can_apply(self) -> "Config":
+        """A score in a rule is one of every model that the rule is about, or of one that is asked after it."""
+        for n, rule in enumerate(self.review.rules):
+            place = f"review.rules.{n}.when"
+            for name in rule.when.models or self.models:
+                if name not in self.models:
+                    raise ValueError(f"{place}.models: there is no model {name!r}; there are: {', '.join(self.models)}")
+                known = [score for model in self.cascade(name).values() for score in model.recorded_scores]
+                if unknown := [score for score in rule.when.scores if score not in known]:
+                    raise ValueError(
+                        f"{place}.scores: model {name!r} has no score {unknown[0]!r}; it has:"
+                        f" {', '.join(dict.fromkeys(known))}; or name other models with `models`"
+                    )
         return self
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:

@@ -62,7 +62,7 @@ class Handler:
         self._clock = clock
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
-        self._new_cases = NewCases(draw_key)
+        self._new_cases = NewCases(draw_key, config.review.rules)
         self._proxy = Proxy()
         self._outcome_watch = OutcomeWatch(database.dsn)
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
@@ -73,7 +73,7 @@ class Handler:
     async def predict(self, body: bytes, key: str | None) -> Committed:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
         request = wire.parse(wire.PredictRequest, body)
-        use = _key_use(key, lambda: ["predict", request.model_dump()])
+        use = _key_use(key, lambda: ["predict", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return stored[0]
         result = (await self._serve([request], [use]))[0]
@@ -93,8 +93,8 @@ class Handler:
         asked = chat.read_request(content)
         asked.check_limits(host.max_tokens)
         held = Held.of(config)
-        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group)
-        use = _key_use(key, lambda: ["chat", request.model_dump()])
+        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group, review=asked.review)
+        use = _key_use(key, lambda: ["chat", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
         if asked.stream and config.chat.stream == "tentative":
@@ -303,7 +303,7 @@ class Handler:
         entry = entry_of(
             record_id, request, row, model=model, now=self._clock(), use=use, keep_inputs=self._keep_inputs
         )
-        return Writing(entry, self._new_cases.of(entry.record, model))
+        return Writing(entry, self._new_cases.of(entry.record, model, request.review))
 
 
 def _last_word(row: Row) -> Row:

@@ -66,6 +66,10 @@ def gated(*gates):
     return digits(policy={"kind": "all_of", "gates": list(gates), "rule": {"kind": "threshold", "limit": 0.5}})
 
 
+def rule(**told):
+    return lambda content: content.setdefault("review", {}).update(rules=[told])
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -105,6 +109,19 @@ def gated(*gates):
         (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
+        (rule(), "review.rules.0: write what holds for these cases: `priority`, `due_minutes` or `opinions`"),
+        (rule(priority=10), "review.rules.0.priority: input should be less than or equal to 9"),
+        (rule(due_minutes=1e300), "review.rules.0.due_minutes: input should be less than or equal to"),
+        (
+            rule(opinions=2, when={"models": ["digit"]}),
+            "rules.0.when.models: there is no model 'digit'; there are: dig",
+        ),
+        (rule(opinions=2, when={"models": []}), "review.rules.0.when.models: tuple should have at least 1 item"),
+        (rule(opinions=2, when={"scores": {"margin": {"above": 1}}}), "when.scores: model 'digits' has no score 'marg"),
+        (rule(opinions=2, when={"scores": {"entropy": {}}}), "scores.entropy: write `above`, `below` or both"),
+        (rule(opinions=2, when={"confidence": {"above": 0.5, "below": 0.5}}), "nothing is above 0.5 and below 0.5"),
+        (rule(opinions=2, when={"confidence": {"above": float("nan")}}), "confidence.above: input should be a finite"),
+        (rule(opinions=2, when={"share": 0}), "review.rules.0.when.share: input should be greater than 0"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
     ],
 )
