@@ -15,6 +15,7 @@ from serve.language.task_settings import check_task_settings
 from serve.recipe import check_follows, recipe_of
 from serve.review_config import ReviewConfig
 from serve.settings import Section, complaint
+from serve.spot_check_config import SpotCheckConfig, read_spot_check
 from serve.task import TaskConfig
 from serve.webhook_config import check_webhooks
 from traffic.outcomes import LATEST, Precedence
@@ -84,7 +85,7 @@ class ModelConfig(Section):
     label_confidence: str | dict[str, dict[str, Any]] | None = None
     """How the probabilities of the most probable labels of a multilabel task are calibrated."""
 
-    spot_check: float = Field(default=0.0, ge=0, le=1)
+    spot_check: float | SpotCheckConfig = 0.0
     """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
     them it can be told how often answers are wrong."""
 
@@ -107,6 +108,11 @@ class ModelConfig(Section):
     escalate_to: str | None = None
     """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
     artifact of this model then decides for both."""
+
+    @field_validator("spot_check", mode="before")
+    @classmethod
+    def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
+        return read_spot_check(value)
 
     @model_validator(mode="after")
     def one_model_streams(self) -> "ModelConfig":
@@ -131,8 +137,16 @@ class ModelConfig(Section):
         return (*self.recipe.scores, *self.recipe.combinations)
 
     @property
+    def spot_checks(self) -> SpotCheckConfig | None:
+        """None where nothing is checked."""
+        told = self.spot_check
+        if isinstance(told, SpotCheckConfig):
+            return told
+        return SpotCheckConfig(rate=told) if told > 0 else None
+
+    @property
     def blind(self) -> bool:
-        return self.spot_check > 0 if self.blind_review is None else self.blind_review
+        return self.spot_check != 0 if self.blind_review is None else self.blind_review
 
     @property
     def right(self) -> str:

@@ -31,6 +31,7 @@ from serve.new_cases import NewCases
 from serve.outcome_watch import OutcomeWatch
 from serve.proxy import Proxy
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
+from serve.spot_checks import SpotChecks
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws
@@ -62,6 +63,7 @@ class Handler:
         self._clock = clock
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
+        self._spot_checks = SpotChecks(config.models)
         self._new_cases = NewCases(draw_key, config.review.rules)
         self._proxy = Proxy()
         self._outcome_watch = OutcomeWatch(database.dsn)
@@ -103,6 +105,10 @@ class Handler:
         if isinstance(committed, Exception):
             raise committed
         return Said(request=asked, held=held, committed=_still_kept(committed))
+
+    def look_at_traffic(self) -> None:
+        """Learn what recent traffic was like; called at the start, and again and again."""
+        self._spot_checks.look(self._database)
 
     async def close(self) -> None:
         """Let go of what requests have left open."""
@@ -301,7 +307,14 @@ class Handler:
     def _writing(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Writing:
         model = self._config.models[request.model]
         entry = entry_of(
-            record_id, request, row, model=model, now=self._clock(), use=use, keep_inputs=self._keep_inputs
+            record_id,
+            request,
+            row,
+            model=model,
+            spot_checks=self._spot_checks,
+            now=self._clock(),
+            use=use,
+            keep_inputs=self._keep_inputs,
         )
         return Writing(entry, self._new_cases.of(entry.record, model, request.review))
 

@@ -28,7 +28,7 @@ class NewCases:
         """
         if record.action == Action.REVIEW:
             kind = Kind.HELD
-        elif model.spot_check > 0 and self._spot_checks.of(str(record.id)) < limit(model.spot_check):
+        elif record.label_probability > 0 and self._spot_checks.of(str(record.id)) < limit(record.label_probability):
             kind = Kind.SPOT_CHECK
         else:
             return None

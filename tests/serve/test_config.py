@@ -32,6 +32,16 @@ def test_the_quickstart_is_valid(tmp_path, monkeypatch):
     assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
 
 
+@pytest.mark.parametrize("told", [0, 0.1, {"rate": 0.1, "groups": {"east": 0.2}, "allocate": "uncertainty"}])
+def test_spot_checks_survive_the_way_to_another_process(tmp_path, told):
+    content = quickstart()
+    digits(spot_check=told)(content)
+    config = load(tmp_path, content)
+    again = type(config).model_validate(config.model_dump())
+    assert again.models["digits"].spot_checks == config.models["digits"].spot_checks
+    assert (again.models["digits"].spot_checks is None) == (told == 0) == (not again.models["digits"].blind)
+
+
 @pytest.mark.parametrize(
     ("prediction_set", "sets"),
     [
@@ -107,6 +117,21 @@ def rule(**told):
         (gated({"in_distribution": 5}), "policy.gates: write a name, or one name with its settings"),
         (digits(prediction_set={"kind": ["split"]}), "prediction_set: ['split'] is not one of: split"),
         (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
+        (digits(spot_check={"floor": 0.1}), "models.digits.spot_check.rate: field required"),
+        (
+            digits(spot_check={"rate": 0}),
+            "models.digits.spot_check.rate: input should be greater than or equal to 0.000001",
+        ),
+        (digits(spot_check=1e-9), "models.digits.spot_check.rate: input should be greater than or equal to 0.000001"),
+        (digits(spot_check={"rate": 0.1, "floor": 0.2}), "spot_check: rate: 0.1 is below the floor of 0.2"),
+        (digits(spot_check={"rate": 0.1, "floor": 0.1, "groups": {"e": 0.05}}), "groups.e: 0.05 is below the floor"),
+        (digits(spot_check={"rate": 0.1, "groups": {"e": 0}}), "spot_check.groups.e: input should be greater than"),
+        (
+            digits(spot_check={"rate": 0.1, "allocate": "random"}),
+            "allocate: input should be 'uniform' or 'uncertainty'",
+        ),
+        (digits(spot_check="often"), "models.digits.spot_check: input should be a valid number"),
+        (digits(spot_check=[0.1]), "models.digits.spot_check: input should be a valid number"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
         (rule(), "review.rules.0: write what holds for these cases: `priority`, `due_minutes` or `opinions`"),
