@@ -190,7 +190,7 @@ def canary_artifact(
             "a canary needs bounds: give --share, such as 0.1, and --held-between with the lowest and the highest"
             " share of predictions that it may hold, such as 0.05 0.4"
         )
-    elif max_risk is not None and settings.model(model).spot_check == 0:
+    elif max_risk is not None and settings.model(model).spot_checks is None:
         raise BadConfig(
             f"--max-risk watches answers that people check, and none of model {model!r} are; set its `spot_check`, such"
             " as 0.02, and start the service with it, or leave --max-risk out"

@@ -138,9 +138,9 @@ class CanaryWatch:
             [1 - likeness(one.prediction, one.outcome) if one.prediction is not None else 1.0 for one in known]
         )
         probability = np.array([one.label_probability for one in known])
-        alarm = risk_monitor(
-            errors, np.ones(len(known)), probability, max_risk, float(probability.min()), delta=FALSE_ALARM / BOUNDS
-        )
+        checks = self._config.models[model].spot_checks
+        floor = min(probability.min(), checks.least if checks else 1.0)  # told before anything was drawn
+        alarm = risk_monitor(errors, np.ones(len(known)), probability, max_risk, floor, delta=FALSE_ALARM / BOUNDS)
         if alarm.alarm_at is None:
             return ""
         return f"of {len(known):,} checked answers {errors.sum():g} were wrong, and at most {max_risk:.1%} may be"

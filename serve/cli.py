@@ -76,6 +76,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
     for webhook in settings.review.webhooks:
         which = ", ".join(webhook.models or ("all models",))
         out.print(f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}")
+    for n, rule in enumerate(settings.review.rules, start=1):
+        out.print(f"  review rule {n}: {rule.words}")
 
 
 @app.command()

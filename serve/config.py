@@ -15,6 +15,7 @@ from serve.language.task_settings import check_task_settings
 from serve.recipe import check_follows, recipe_of
 from serve.review_config import ReviewConfig
 from serve.settings import Section, complaint
+from serve.spot_check_config import SpotCheckConfig, read_spot_check
 from serve.task import TaskConfig
 from serve.webhook_config import check_webhooks
 from traffic.outcomes import LATEST, Precedence
@@ -84,7 +85,7 @@ class ModelConfig(Section):
     label_confidence: str | dict[str, dict[str, Any]] | None = None
     """How the probabilities of the most probable labels of a multilabel task are calibrated."""
 
-    spot_check: float = Field(default=0.0, ge=0, le=1)
+    spot_check: float | SpotCheckConfig = 0.0
     """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
     them it can be told how often answers are wrong."""
 
@@ -108,6 +109,11 @@ class ModelConfig(Section):
     """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
     artifact of this model then decides for both."""
 
+    @field_validator("spot_check", mode="before")
+    @classmethod
+    def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
+        return read_spot_check(value)
+
     @model_validator(mode="after")
     def one_model_streams(self) -> "ModelConfig":
         if self.chat.stream == "tentative" and self.escalate_to:
@@ -126,8 +132,21 @@ class ModelConfig(Section):
         return recipe_of(self)
 
     @property
+    def recorded_scores(self) -> tuple[str, ...]:
+        """Names of the scores on the record."""
+        return (*self.recipe.scores, *self.recipe.combinations)
+
+    @property
+    def spot_checks(self) -> SpotCheckConfig | None:
+        """None where nothing is checked."""
+        told = self.spot_check
+        if isinstance(told, SpotCheckConfig):
+            return told
+        return SpotCheckConfig(rate=told) if told > 0 else None
+
+    @property
     def blind(self) -> bool:
-        return self.spot_check > 0 if self.blind_review is None else self.blind_review
+        return self.spot_check != 0 if self.blind_review is None else self.blind_review
 
     @property
     def right(self) -> str:
@@ -181,6 +200,22 @@ class Config(Section):
     @model_validator(mode="after")
     def webhooks_fit(self) -> "Config":
         check_webhooks(self.review.webhooks, list(self.models))
+        return self
+
+    @model_validator(mode="after")
+    def rules_can_apply(self) -> "Config":
+        """A score in a rule is one of every model that the rule is about, or of one that is asked after it."""
+        for n, rule in enumerate(self.review.rules):
+            place = f"review.rules.{n}.when"
+            for name in rule.when.models or self.models:
+                if name not in self.models:
+                    raise ValueError(f"{place}.models: there is no model {name!r}; there are: {', '.join(self.models)}")
+                known = [score for model in self.cascade(name).values() for score in model.recorded_scores]
+                if unknown := [score for score in rule.when.scores if score not in known]:
+                    raise ValueError(
+                        f"{place}.scores: model {name!r} has no score {unknown[0]!r}; it has:"
+                        f" {', '.join(dict.fromkeys(known))}; or name other models with `models`"
+                    )
         return self
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:

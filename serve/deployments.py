@@ -52,6 +52,9 @@ SWEEP_SECONDS = 1.0
 SEND_SECONDS = 1.0
 """How often it is looked what is due for a webhook."""
 
+TRAFFIC_SECONDS = 60.0
+"""How often a gateway looks at what recent traffic was like."""
+
 FORGET_SECONDS = 3600.0
 """How often inputs are looked for whose time is up, and deliveries that arrived long ago."""
 
@@ -261,6 +264,8 @@ class Gateway:
             new_id=uuid7,
             draw_key=key,
         )
+        self._handler.look_at_traffic()
+        _every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         from serve.http import gateway_app

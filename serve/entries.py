@@ -9,6 +9,7 @@ from policies.decision import Action
 from serve import wire
 from serve.config import ModelConfig
 from serve.road import Row
+from serve.spot_checks import SpotChecks
 from traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
 
 
@@ -18,11 +19,12 @@ def entry_of(
     row: Row,
     *,
     model: ModelConfig,
+    spot_checks: SpotChecks,
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
 ) -> Entry:
-    record = _record(record_id, request, row, model, now)
+    record = _record(record_id, request, row, model, spot_checks, now)
     return Entry(
         record=record,
         input=request.input,
@@ -32,10 +34,19 @@ def entry_of(
     )
 
 
-def _record(record_id: UUID, request: wire.PredictRequest, row: Row, model: ModelConfig, now: datetime) -> Record:
+def _record(
+    record_id: UUID,
+    request: wire.PredictRequest,
+    row: Row,
+    model: ModelConfig,
+    spot_checks: SpotChecks,
+    now: datetime,
+) -> Record:
     decided, i = row.share.decided if row.share else None, row.index
     otherwise = model.recipe.policy.otherwise
     action = decided.actions[i] if decided and not row.why_none else otherwise
+    confidence = decided.confidence[i] if decided else None
+    held = action == Action.REVIEW
     first = row.before[0] if row.before else row
     timings = {"queued": round(first.queued_milliseconds, 3)}
     asked = [(one, one.share) for one in (*row.before, row) if one.share]
@@ -55,10 +66,10 @@ def _record(record_id: UUID, request: wire.PredictRequest, row: Row, model: Mode
         label_confidence=decided.label_confidences[i] if decided else None,
         prediction_set=decided.prediction_sets[i] if decided else [],
         scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
-        confidence=decided.confidence[i] if decided else None,
+        confidence=confidence,
         action=action,
         reason=decided.reasons[i] if decided and not row.why_none else row.why_none,
-        label_probability=1.0 if action == Action.REVIEW else model.spot_check,
+        label_probability=1.0 if held else spot_checks.probability(request.model, request.group, confidence),
         timings=timings,
         steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,
         cost=_cost_of_all([share.decided.costs[one.index] for one, share in asked]),

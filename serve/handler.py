@@ -31,6 +31,7 @@ from serve.new_cases import NewCases
 from serve.outcome_watch import OutcomeWatch
 from serve.proxy import Proxy
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
+from serve.spot_checks import SpotChecks
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws
@@ -62,7 +63,8 @@ class Handler:
         self._clock = clock
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
-        self._new_cases = NewCases(draw_key)
+        self._spot_checks = SpotChecks(config.models)
+        self._new_cases = NewCases(draw_key, config.review.rules)
         self._proxy = Proxy()
         self._outcome_watch = OutcomeWatch(database.dsn)
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
@@ -73,7 +75,7 @@ class Handler:
     async def predict(self, body: bytes, key: str | None) -> Committed:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
         request = wire.parse(wire.PredictRequest, body)
-        use = _key_use(key, lambda: ["predict", request.model_dump()])
+        use = _key_use(key, lambda: ["predict", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return stored[0]
         result = (await self._serve([request], [use]))[0]
@@ -93,8 +95,8 @@ class Handler:
         asked = chat.read_request(content)
         asked.check_limits(host.max_tokens)
         held = Held.of(config)
-        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group)
-        use = _key_use(key, lambda: ["chat", request.model_dump()])
+        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group, review=asked.review)
+        use = _key_use(key, lambda: ["chat", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
         if asked.stream and config.chat.stream == "tentative":
@@ -103,6 +105,10 @@ class Handler:
         if isinstance(committed, Exception):
             raise committed
         return Said(request=asked, held=held, committed=_still_kept(committed))
+
+    def look_at_traffic(self) -> None:
+        """Learn what recent traffic was like; called at the start, and again and again."""
+        self._spot_checks.look(self._database)
 
     async def close(self) -> None:
         """Let go of what requests have left open."""
@@ -301,9 +307,16 @@ class Handler:
     def _writing(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Writing:
         model = self._config.models[request.model]
         entry = entry_of(
-            record_id, request, row, model=model, now=self._clock(), use=use, keep_inputs=self._keep_inputs
+            record_id,
+            request,
+            row,
+            model=model,
+            spot_checks=self._spot_checks,
+            now=self._clock(),
+            use=use,
+            keep_inputs=self._keep_inputs,
         )
-        return Writing(entry, self._new_cases.of(entry.record, model))
+        return Writing(entry, self._new_cases.of(entry.record, model, request.review))
 
 
 def _last_word(row: Row) -> Row:

@@ -1,5 +1,7 @@
 """How held predictions are brought before people: `review` in the configuration."""
 
+from datetime import timedelta
+from math import inf, isnan
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -7,31 +9,50 @@ from pydantic import Field, model_validator
 from review.item import Order, Scope
 from serve.settings import Section
 from serve.webhook_config import WebhookConfig
+from traffic.record import Record
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]
 
 HIGHEST_PRIORITY = 9
 """That a caller or a rule may give."""
 
+LATEST_DUE = timedelta(days=3650)
+"""That a caller or a rule may give, from the decision on."""
+
+End = Annotated[float, Field(allow_inf_nan=False)]
+Words = Annotated[tuple[str, ...], Field(min_length=1)]
+
 
 class Band(Section):
-    """A range of a score."""
+    """A range of a score, without its ends."""
 
-    above: float | None = None
-    below: float | None = None
+    above: End | None = None
+    below: End | None = None
 
     @model_validator(mode="after")
     def has_an_end(self) -> "Band":
         if self.above is None and self.below is None:
             raise ValueError("write `above`, `below` or both")
+        if self.above is not None and self.below is not None and self.above >= self.below:
+            raise ValueError(f"nothing is above {self.above:g} and below {self.below:g}")
         return self
+
+    def holds(self, value: float | None, *, unknown: float) -> bool:
+        """Whether a value lies in it; what is unknown counts as `unknown`."""
+        known = unknown if value is None or isnan(value) else value
+        return (self.above is None or known > self.above) and (self.below is None or known < self.below)
+
+    @property
+    def words(self) -> str:
+        ends = (("above", self.above), ("below", self.below))
+        return " and ".join(f"{name} {end:g}" for name, end in ends if end is not None)
 
 
 class When(Section):
     """Which cases a rule is about; all that is written must hold."""
 
-    models: tuple[str, ...] | None = None
-    groups: tuple[str, ...] | None = None
+    models: Words | None = None
+    groups: Words | None = None
     confidence: Band | None = None
     """Where it is unknown, `below` holds and `above` does not."""
 
@@ -41,6 +62,25 @@ class When(Section):
     share: float = Field(default=1.0, gt=0, le=1)
     """Of the cases for which all else holds, the share that is drawn."""
 
+    def holds(self, record: Record) -> bool:
+        """Whether all holds for a record that is written here, but for the draw. Doubt is taken for the worst."""
+        return (
+            (self.models is None or record.model in self.models)
+            and (self.groups is None or record.group in self.groups)
+            and (self.confidence is None or self.confidence.holds(record.confidence, unknown=-inf))
+            and all(band.holds(record.scores.get(name), unknown=inf) for name, band in self.scores.items())
+        )
+
+    @property
+    def words(self) -> str:
+        said = [] if self.share == 1 else [f"{self.share:.3g} of"]
+        said.append(f"cases of {' or '.join(self.models)}" if self.models else "cases of every model")
+        if self.groups:
+            said.append(f"in group {' or '.join(self.groups)}")
+        bands = {"confidence": self.confidence} if self.confidence else {}
+        said += [f"with {name} {band.words}" for name, band in {**bands, **self.scores}.items()]
+        return " ".join(said)
+
 
 class ReviewRule(Section):
     """What holds for some cases. Of several rules that apply, the highest priority, the earliest due time and the
@@ -48,8 +88,27 @@ class ReviewRule(Section):
 
     when: When = When()
     priority: int | None = Field(default=None, ge=0, le=HIGHEST_PRIORITY)
-    due_minutes: float | None = Field(default=None, gt=0)
+    due_minutes: float | None = Field(default=None, gt=0, le=LATEST_DUE / timedelta(minutes=1))
     opinions: int | None = Field(default=None, ge=1, le=9)
+
+    @model_validator(mode="after")
+    def says_something(self) -> "ReviewRule":
+        if self.priority is None and self.due_minutes is None and self.opinions is None:
+            raise ValueError("write what holds for these cases: `priority`, `due_minutes` or `opinions`")
+        return self
+
+    @property
+    def due_after(self) -> timedelta | None:
+        """From the decision on."""
+        return None if self.due_minutes is None else timedelta(minutes=self.due_minutes)
+
+    @property
+    def words(self) -> str:
+        """The rule as one sentence."""
+        said = [] if self.priority is None else [f"priority {self.priority}"]
+        said += [] if self.due_minutes is None else [f"due within {self.due_minutes:g} minutes"]
+        said += [] if self.opinions is None else [f"{self.opinions} opinion{'s' if self.opinions > 1 else ''}"]
+        return f"{self.when.words}: {', '.join(said)}"
 
 
 class ProneConfig(Section):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from review.item import Case, Status
 from serve.inputs import InvalidRequest
+from serve.review_config import HIGHEST_PRIORITY, LATEST_DUE
 from serve.settings import complaint
 from serve.task import TaskConfig
 from traffic.outcomes import Precedence, position_that_counts, rule_in_words
@@ -37,6 +38,23 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class ReviewWishes(Body):
+    """How soon a person is to look, should one be asked. Of this and the rules of the configuration the highest
+    priority and the earliest due time count."""
+
+    priority: int | None = Field(default=None, ge=0, le=HIGHEST_PRIORITY, description="Higher comes first; else 0.")
+    due_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        le=LATEST_DUE.total_seconds(),
+        description="From the decision on, until somebody should have looked.",
+    )
+
+    @property
+    def due_after(self) -> timedelta | None:
+        return None if self.due_seconds is None else timedelta(seconds=self.due_seconds)
+
+
 class PredictRequest(Body):
     """One input for one model."""
 
@@ -49,6 +67,12 @@ class PredictRequest(Body):
     group: Word | None = Field(
         default=None, description="Your word for where the input comes from. Audits are broken down by it."
     )
+    review: ReviewWishes | None = None
+
+    def as_asked(self) -> dict[str, Any]:
+        """What makes two requests the same. Wishes that are left out leave no trace: keys of earlier times still
+        hold."""
+        return self.model_dump(exclude=None if self.review else {"review"})
 
 
 class BatchRequest(Body):

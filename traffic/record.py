@@ -56,8 +56,8 @@ class Record:
     action: str
     reason: str
     label_probability: float
-    """The chance, at decision time, that a person will be asked: 1 if held for review, else the rate at which the
-    model's other predictions are checked."""
+    """The chance, at decision time, that a person will be asked: 1 if held for review, else that of a
+    spot check of predictions like this one."""
 
     timings: Mapping[str, float]
     """Milliseconds by stage."""

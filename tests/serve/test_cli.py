@@ -71,7 +71,11 @@ def change(folder, edit):
 
 
 def test_fit_report_promote_list_show_and_history(folder, demur):
-    assert "artifact in force: none yet" in demur("check")
+    rule = {"when": {"confidence": {"below": 0.6}}, "due_minutes": 30}
+    change(folder, lambda content: content.update(review={"rules": [rule]}))
+    checked = demur("check")
+    assert "artifact in force: none yet" in checked
+    assert "review rule 1: cases of every model with confidence below 0.6: due within 30 minutes" in checked
     printed = demur("fit", "digits")
     name = printed.split("demur artifacts promote digits ")[1].strip()
     assert "on 200 rows that the fit of 300 has not seen" in printed

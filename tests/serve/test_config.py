@@ -32,6 +32,16 @@ def test_the_quickstart_is_valid(tmp_path, monkeypatch):
     assert list(config.models["digits"].recipe.scores) == ["softmax_response", "entropy", "mahalanobis"]
 
 
+@pytest.mark.parametrize("told", [0, 0.1, {"rate": 0.1, "groups": {"east": 0.2}, "allocate": "uncertainty"}])
+def test_spot_checks_survive_the_way_to_another_process(tmp_path, told):
+    content = quickstart()
+    digits(spot_check=told)(content)
+    config = load(tmp_path, content)
+    again = type(config).model_validate(config.model_dump())
+    assert again.models["digits"].spot_checks == config.models["digits"].spot_checks
+    assert (again.models["digits"].spot_checks is None) == (told == 0) == (not again.models["digits"].blind)
+
+
 @pytest.mark.parametrize(
     ("prediction_set", "sets"),
     [
@@ -64,6 +74,10 @@ def digits(**changes):
 
 def gated(*gates):
     return digits(policy={"kind": "all_of", "gates": list(gates), "rule": {"kind": "threshold", "limit": 0.5}})
+
+
+def rule(**told):
+    return lambda content: content.setdefault("review", {}).update(rules=[told])
 
 
 @pytest.mark.parametrize(
@@ -103,8 +117,36 @@ def gated(*gates):
         (gated({"in_distribution": 5}), "policy.gates: write a name, or one name with its settings"),
         (digits(prediction_set={"kind": ["split"]}), "prediction_set: ['split'] is not one of: split"),
         (digits(spot_check=2), "models.digits.spot_check: input should be less than or equal to 1"),
+        (digits(spot_check={"floor": 0.1}), "models.digits.spot_check.rate: field required"),
+        (
+            digits(spot_check={"rate": 0}),
+            "models.digits.spot_check.rate: input should be greater than or equal to 0.000001",
+        ),
+        (digits(spot_check=1e-9), "models.digits.spot_check.rate: input should be greater than or equal to 0.000001"),
+        (digits(spot_check={"rate": 0.1, "floor": 0.2}), "spot_check: rate: 0.1 is below the floor of 0.2"),
+        (digits(spot_check={"rate": 0.1, "floor": 0.1, "groups": {"e": 0.05}}), "groups.e: 0.05 is below the floor"),
+        (digits(spot_check={"rate": 0.1, "groups": {"e": 0}}), "spot_check.groups.e: input should be greater than"),
+        (
+            digits(spot_check={"rate": 0.1, "allocate": "random"}),
+            "allocate: input should be 'uniform' or 'uncertainty'",
+        ),
+        (digits(spot_check="often"), "models.digits.spot_check: input should be a valid number"),
+        (digits(spot_check=[0.1]), "models.digits.spot_check: input should be a valid number"),
         (digits(task={"kind": "multiclass", "labels": ["a", "a"]}), "labels appear twice: a"),
         (digits(task={"kind": "multiclass", "labels": ["a"]}), "has 2 labels or more"),
+        (rule(), "review.rules.0: write what holds for these cases: `priority`, `due_minutes` or `opinions`"),
+        (rule(priority=10), "review.rules.0.priority: input should be less than or equal to 9"),
+        (rule(due_minutes=1e300), "review.rules.0.due_minutes: input should be less than or equal to"),
+        (
+            rule(opinions=2, when={"models": ["digit"]}),
+            "rules.0.when.models: there is no model 'digit'; there are: dig",
+        ),
+        (rule(opinions=2, when={"models": []}), "review.rules.0.when.models: tuple should have at least 1 item"),
+        (rule(opinions=2, when={"scores": {"margin": {"above": 1}}}), "when.scores: model 'digits' has no score 'marg"),
+        (rule(opinions=2, when={"scores": {"entropy": {}}}), "scores.entropy: write `above`, `below` or both"),
+        (rule(opinions=2, when={"confidence": {"above": 0.5, "below": 0.5}}), "nothing is above 0.5 and below 0.5"),
+        (rule(opinions=2, when={"confidence": {"above": float("nan")}}), "confidence.above: input should be a finite"),
+        (rule(opinions=2, when={"share": 0}), "review.rules.0.when.share: input should be greater than 0"),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
     ],
 )
