@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from uncertainty.answers import Answers
 from uncertainty.checks import Array, InvalidInput, Mask, same_length
 from uncertainty.label_tree import LabelTree
 
@@ -104,6 +106,14 @@ class Output:
             return found
         except KeyError:
             raise InvalidInput(f"a score needs the {part.replace('_', ' ')}, and the output has none") from None
+
+    @cached_property
+    def answers(self) -> Answers:
+        """The tokens of the answers, the same object for every score that reads them. Raises for a model that writes
+        nothing."""
+        if self.replies is None:
+            raise InvalidInput("a score reads the replies of a language model, and the output has none")
+        return Answers(self.replies.tolist())
 
     def usable(self) -> Mask:
         """Rows that could be read, and in which every number is finite."""
