@@ -127,7 +127,7 @@ class Output:
         """Rows in which the model's reply could be read; of a classifier, all."""
         if self.unreadable is None:
             return np.ones(len(self), dtype=bool)
-        return np.array([why is None for why in self.unreadable], dtype=bool)
+        return np.array([why is None for why in self.unreadable.tolist()], dtype=bool)
 
     def why_unusable(self) -> list[str | None]:
         """[n], in words for whoever waits; None where all that is known is that a number is missing."""
@@ -144,8 +144,8 @@ class Output:
                 batch if batch.unreadable is not None else replace(batch, unreadable=np.full(len(batch), None))
                 for batch in batches
             ]
-        names = batches[0].parts()
-        return cls(**{name: np.concatenate([batch.parts()[name] for batch in batches]) for name in names})
+        parts = [batch.parts() for batch in batches]
+        return cls(**{name: np.concatenate([of_batch[name] for of_batch in parts]) for name in parts[0]})
 
 
 @dataclass(frozen=True, kw_only=True)
