@@ -40,7 +40,7 @@ from serve.language.vllm_engine import VllmEngine
 from uncertainty.generation import Usage
 from uncertainty.output import Output
 
-REQUESTS = {1: 24, 16: 96, 64: 192}
+REQUESTS = {1: 24, 16: 192, 64: 384}
 """In one turn, by how many are asked at a time."""
 
 SINGLE_PASS: dict[str, tuple[tuple[str, ...], int | None]] = {
@@ -143,7 +143,7 @@ async def single_pass(engine: VllmEngine, task: str, rounds: int, bar: Progress)
             lines.append([title, str(concurrency), *_told(turns)])
             bar.console.print(" | ".join(lines[-1]), markup=False)
     columns = ["scores", "at a time", "text only, ms", "asked alike, ms", "demur, ms", "engine's share", "our share"]
-    return markdown([*columns, "quartiles", "our share of processor time"], lines)
+    return markdown([*columns, "quartiles", "our share of processor time", "quartiles"], lines)
 
 
 def _bare_way(bare: Bare, judged: Judged, logprobs: int | None) -> Ask:
@@ -158,14 +158,17 @@ def _bare_way(bare: Bare, judged: Judged, logprobs: int | None) -> Ask:
 def _told(turns: dict[str, Turns]) -> list[str]:
     alike, ours = turns["alike"], turns["judged"]
     nothing = turns.get("nothing", alike)
-    low, middle, high = map(_percent, quartiles(shares(alike.wall, ours.wall)))
     return [
         *(f"{statistics.median(one.wall):.2f}" for one in (nothing, alike, ours)),
         _percent(statistics.median(shares(nothing.wall, alike.wall))),
-        middle,
-        f"{low} to {high}",
-        _percent(statistics.median(shares(alike.processor, ours.processor))),
+        *_with_quartiles(shares(alike.wall, ours.wall)),
+        *_with_quartiles(shares(alike.processor, ours.processor)),
     ]
+
+
+def _with_quartiles(values: Sequence[float]) -> tuple[str, str]:
+    low, middle, high = map(_percent, quartiles(values))
+    return middle, f"{low} to {high}"
 
 
 async def decisions(engine: VllmEngine, rounds: int, bar: Progress) -> str:
