@@ -1,7 +1,7 @@
 """Greedy gathering: what has queued up while the last batch was away goes out as the next one.
 
 There is no waiting time. Alone, an item leaves at once; under load, batches fill by themselves. The gateway uses it
-twice, for calls to a model and for commits.
+twice, for calls to a model and for commits. A host of a language model judges together what its engine ends together.
 """
 
 import asyncio
@@ -102,3 +102,40 @@ class GreedyBatcher(Generic[Item, Result]):
         finally:
             self._free += 1
             self._pump()
+
+
+class Together(Generic[Item, Result]):
+    """Does in one go what is asked for in one turn of the loop.
+
+    `do` gets the items of all callers, and returns as many results. If it raises, each item is done by itself, so that
+    nobody sees another's error.
+    """
+
+    def __init__(self, do: Callable[[list[Item]], Sequence[Result]]) -> None:
+        self._do = do
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+
+    async def one(self, item: Item) -> Result:
+        """Return the result of one item."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._all)
+        self._waiting.append((item, future))
+        return await future
+
+    def _all(self) -> None:
+        waiting = [(item, future) for item, future in self._waiting if not future.done()]
+        self._waiting = []
+        try:
+            results = self._do([item for item, _ in waiting]) if waiting else []
+        except Exception as error:
+            if len(waiting) == 1:
+                waiting[0][1].set_exception(error)
+                return
+            for one in waiting:
+                self._waiting = [one]
+                self._all()
+            return
+        for (_, future), result in zip(waiting, results, strict=True):
+            future.set_result(result)

@@ -1,7 +1,8 @@
 """Judged rows as they travel from host to gateway: columns of plain Python values, cheap to send and to read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from traffic.record import Answer, Cost, Reply
 from uncertainty.checks import Array, Mask
 from uncertainty.output import Output
 from uncertainty.top_k import top_labels
+
+Columns = TypeVar("Columns", "Decided", "Shadowed")
 
 TOP = 5
 """How many of the most probable labels a record keeps."""
@@ -41,6 +44,9 @@ class Decided:
     asks_next: str = ""
     """In a cascade, the model that is asked about rows that are escalated."""
 
+    def rows(self, index: Sequence[int]) -> "Decided":
+        return _picked(self, index)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shadowed:
@@ -52,6 +58,9 @@ class Shadowed:
     confidence: list[float | None]
     actions: list[str]
     reasons: list[str]
+
+    def rows(self, index: Sequence[int]) -> "Shadowed":
+        return _picked(self, index)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,17 @@ class Share:
     shadow: Shadowed | None = None
     shadow_milliseconds: float = 0.0
     """Time that the shadow took for these rows."""
+
+    def between(self, start: int, stop: int, *, spent: float) -> "Share":
+        """Those of the rows [start, stop) that are in it, as the share of a batch of these alone, which took `spent`
+        milliseconds more."""
+        index = [place for place, row in enumerate(self.rows) if start <= row < stop]
+        return Share(
+            rows=[self.rows[place] - start for place in index],
+            decided=replace(self.decided.rows(index), model_milliseconds=self.decided.model_milliseconds + spent),
+            shadow=None if self.shadow is None else self.shadow.rows(index),
+            shadow_milliseconds=self.shadow_milliseconds * len(index) / len(self.rows),
+        )
 
 
 def as_columns(
@@ -170,6 +190,17 @@ def _replies(output: Output) -> list[Reply | None]:
         else Reply(text=replies.first.text, finish_reason=replies.first.finish_reason)
         for replies, why in zip(output.replies, output.why_unusable(), strict=True)
     ]
+
+
+def _picked(columns: Columns, index: Sequence[int]) -> Columns:
+    """The same of some rows: lists are columns, and the scores a column for each."""
+    changes: dict[str, Any] = {}
+    for name, value in vars(columns).items():
+        if isinstance(value, list):
+            changes[name] = [value[row] for row in index]
+        elif isinstance(value, dict):
+            changes[name] = {key: [column[row] for row in index] for key, column in value.items()}
+    return replace(columns, **changes)
 
 
 def _or_none(values: Array) -> list[float | None]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +25,18 @@ log = logging.getLogger("demur.host")
 
 Job = Callable[[], None]
 Groups = Sequence[str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What a model said about some rows, and what is to be known to judge it."""
+
+    lineup: Lineup
+    output: Output
+    groups: Groups
+    draws: Sequence[int] | None
+    spent: float
+    """Milliseconds in the model."""
 
 
 class Panel:
@@ -117,6 +130,34 @@ class Panel:
                 )
             )
         return shares
+
+    def shares_together(self, batches: Sequence[Batch]) -> list[list[Share]]:
+        """The same of several batches, for each of them: those that one lineup judges are judged in one go."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for place, batch in enumerate(batches):
+            alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())
+            groups.setdefault(alike, []).append(place)
+        found: dict[int, list[Share]] = {}
+        for places in groups.values():
+            found |= zip(places, self._shares_of([batches[place] for place in places]), strict=True)
+        return [found[place] for place in range(len(batches))]
+
+    def _shares_of(self, batches: Sequence[Batch]) -> list[list[Share]]:
+        first = batches[0]
+        if len(batches) == 1:
+            return [self.shares(first.lineup, first.output, first.groups, first.draws, spent=first.spent)]
+        shares = self.shares(
+            first.lineup,
+            Output.concatenate([batch.output for batch in batches]),
+            [group for batch in batches for group in batch.groups],
+            None if first.draws is None else [draw for batch in batches for draw in batch.draws or ()],
+            spent=0.0,
+        )
+        ends = np.cumsum([len(batch.output) for batch in batches]).tolist()
+        return [
+            [part for share in shares if (part := share.between(end - len(batch.output), end, spent=batch.spent)).rows]
+            for batch, end in zip(batches, ends, strict=True)
+        ]
 
     def artifact_of(self, step: Step) -> Artifact:
         """The artifact of another model by which rows are decided that it escalates to this one."""

@@ -1,6 +1,6 @@
 """What a language model wrote about one input, and what was read from it. Knows no engine and no prompt."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,7 +126,7 @@ class Replies:
         return None if self.first.top_logprobs is None or stop <= start else self.first.top_logprobs[start:stop]
 
 
-def as_column(rows: "list[Replies]") -> np.ndarray:
+def as_column(rows: Sequence[object]) -> np.ndarray:
     """[n], as `Output` takes them."""
     column = np.empty(len(rows), dtype=object)
     column[:] = rows

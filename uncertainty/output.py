@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from uncertainty.answers import Answers
 from uncertainty.checks import Array, InvalidInput, Mask, same_length
 from uncertainty.label_tree import LabelTree
 
@@ -105,6 +107,14 @@ class Output:
         except KeyError:
             raise InvalidInput(f"a score needs the {part.replace('_', ' ')}, and the output has none") from None
 
+    @cached_property
+    def answers(self) -> Answers:
+        """The tokens of the answers, the same object for every score that reads them. Raises for a model that writes
+        nothing."""
+        if self.replies is None:
+            raise InvalidInput("a score reads the replies of a language model, and the output has none")
+        return Answers(self.replies.tolist())
+
     def usable(self) -> Mask:
         """Rows that could be read, and in which every number is finite."""
         rows = self.readable()
@@ -117,7 +127,7 @@ class Output:
         """Rows in which the model's reply could be read; of a classifier, all."""
         if self.unreadable is None:
             return np.ones(len(self), dtype=bool)
-        return np.array([why is None for why in self.unreadable], dtype=bool)
+        return np.array([why is None for why in self.unreadable.tolist()], dtype=bool)
 
     def why_unusable(self) -> list[str | None]:
         """[n], in words for whoever waits; None where all that is known is that a number is missing."""
@@ -134,8 +144,8 @@ class Output:
                 batch if batch.unreadable is not None else replace(batch, unreadable=np.full(len(batch), None))
                 for batch in batches
             ]
-        names = batches[0].parts()
-        return cls(**{name: np.concatenate([batch.parts()[name] for batch in batches]) for name in names})
+        parts = [batch.parts() for batch in batches]
+        return cls(**{name: np.concatenate([of_batch[name] for of_batch in parts]) for name in parts[0]})
 
 
 @dataclass(frozen=True, kw_only=True)

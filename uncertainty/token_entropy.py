@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import entr, logsumexp
 
 from uncertainty.checks import Array, InvalidInput
+from uncertainty.token_spans import ROUNDING
 from uncertainty.tokens import at_most_zero
 
 Residual = Literal["outcome", "renormalize", "ignore"]
@@ -32,8 +33,7 @@ def token_entropy(top_logprobs: Any, *, residual: Residual = "outcome") -> Array
         raise InvalidInput(f"residual is {residual!r}; it is 'outcome', 'renormalize' or 'ignore'")
     if not isinstance(top_logprobs, Sequence | np.ndarray) or len(top_logprobs) == 0:
         raise InvalidInput("top_logprobs is no list with an entry for each token, or is empty")
-    # every token is checked before any is scored
-    return np.array([_entropy(row, residual) for row in [_alternatives(token) for token in top_logprobs]])
+    return entropies([_alternatives(token) for token in top_logprobs], residual)
 
 
 def token_entropy_sequence(
@@ -61,11 +61,19 @@ def _alternatives(token: Any) -> Array:
     return row
 
 
-def _entropy(row: Array, residual: Residual) -> float:
+def entropies(alternatives: Sequence[Array], residual: Residual) -> Array:
+    """[T], of the log-probabilities of each token's alternatives; NaN also where there are none, or they are none."""
+    counts = np.array([len(token) for token in alternatives])
+    rows = np.full((len(counts), max(1, counts.max())), -np.inf)  # what is masked adds nothing
+    rows[np.arange(rows.shape[1]) < counts[:, None]] = np.concatenate(alternatives)
+    known = (counts > 0) & (rows.max(axis=1) <= ROUNDING)  # False for NaN
+    rows = np.minimum(rows, 0)
+    p = np.exp(rows)
+    known &= p.sum(axis=1) <= 1 + MASS_TOLERANCE
     if residual == "renormalize":
-        if np.isneginf(row).all():
-            return np.nan
-        row = row - logsumexp(row)  # in logarithms: the sum of tiny probabilities may underflow
-    p = np.exp(row)
-    rest = max(0.0, 1 - float(p.sum())) if residual == "outcome" else 0.0
-    return float(entr(p).sum() + entr(rest)) + 0.0  # + 0.0, because entr(1) is -0.0
+        with np.errstate(invalid="ignore"):  # every alternative is masked
+            p = np.exp(rows - logsumexp(rows, axis=1, keepdims=True))  # the sum of tiny probabilities may underflow
+    found = entr(p).sum(axis=1)
+    if residual == "outcome":
+        found += entr(np.maximum(0.0, 1 - p.sum(axis=1)))
+    return np.where(known, found + 0.0, np.nan)  # + 0.0, because entr(1) is -0.0

@@ -4,16 +4,22 @@ Each is [n] float64, higher when less sure, and NaN where the engine told no log
 reasoning before an answer is left out, unless `per: reply` asks for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from uncertainty import token_entropy, tokens
+import numpy as np
+
+from uncertainty import token_entropy, token_spans
+from uncertainty.answers import Answers
 from uncertainty.checks import Array, InvalidInput, one_of
 from uncertainty.generation import Replies, Span
 from uncertainty.label_sets import mean_over_predicted_labels
 from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.readings import per_first_reply
+from uncertainty.readings import per_first_reply, replies_of
 from uncertainty.token_entropy import REDUCE, Residual
+from uncertainty.token_spans import TokenSpans, spread
+from uncertainty.tokens import alone
 
 Per = Literal["answer", "label", "reply"]
 
@@ -37,17 +43,19 @@ class SpanScore:
         return replace(self, per=self.per or ("answer" if rows.exclusive else "label"))
 
     def of(self, output: Output) -> Array:
-        return per_first_reply(output, self._of_reply)
+        if self.per == "label":
+            return per_first_reply(output, self._of_labels)
+        return self.of_answers(Answers(replies_of(output), whole=True) if self.per == "reply" else output.answers)
 
-    def of_span(self, replies: Replies, span: Span | None) -> float:
-        """The formula over some tokens, or over the answer. Raises `InvalidInput` where they lack something."""
+    def of_answers(self, answers: Answers) -> Array:
+        """The formula over all tokens of each answer, [n]."""
         raise NotImplementedError
 
-    def _of_reply(self, replies: Replies) -> float:
-        if self.per == "reply":
-            return self.of_span(replies, (0, len(replies.first.tokens)))
-        if self.per != "label":
-            return self.of_span(replies, None)
+    def of_span(self, replies: Replies, span: Span) -> float:
+        """The formula over some tokens. Raises `InvalidInput` where they lack something."""
+        raise NotImplementedError
+
+    def _of_labels(self, replies: Replies) -> float:
         of_labels = {label: self.of_span(replies, span) for label, span in replies.spans.items()}
         return mean_over_predicted_labels(of_labels, list(of_labels))
 
@@ -57,67 +65,66 @@ class LogprobScore(SpanScore):
     """A formula over the log-probabilities of the tokens that were written."""
 
     @staticmethod
-    def formula(logprobs: Any) -> float:
+    def formula(spans: TokenSpans) -> Array:
         raise NotImplementedError
 
-    def of_span(self, replies: Replies, span: Span | None) -> float:
+    def of_answers(self, answers: Answers) -> Array:
+        return answers.of_logprobs(self.formula)
+
+    def of_span(self, replies: Replies, span: Span) -> float:
         logprobs = replies.logprobs(span)
         if logprobs is None:
             raise InvalidInput("the reply has no log-probabilities")
-        return self.formula(logprobs)
+        return float(self.formula(alone(logprobs))[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class AvgNegLogprob(LogprobScore):
     """`avg_neg_logprob`, in [0, inf)."""
 
-    formula = staticmethod(tokens.avg_neg_logprob)
+    formula = staticmethod(token_spans.avg_neg_logprobs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxNegLogprob(LogprobScore):
     """`max_neg_logprob`, in [0, inf): of the least probable token."""
 
-    formula = staticmethod(tokens.max_neg_logprob)
+    formula = staticmethod(token_spans.max_neg_logprobs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity(LogprobScore):
     """`perplexity`, in [1, inf]. It ranks as `avg_neg_logprob`, except among means over several labels."""
 
-    formula = staticmethod(tokens.perplexity)
+    formula = staticmethod(token_spans.perplexities)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Improbability(LogprobScore):
     """`improbability`, in [0, 1]: 1 - probability of all of it."""
 
-    formula = staticmethod(tokens.improbability)
+    formula = staticmethod(token_spans.improbabilities)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyNegLogLikelihood(LogprobScore):
     """`g_nll`, in [0, inf): not divided by the length."""
 
-    formula = staticmethod(tokens.greedy_neg_loglikelihood)
+    formula = staticmethod(token_spans.greedy_neg_loglikelihoods)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AvgTokenProb(LogprobScore):
     """`avg_token_prob`, in [0, 1]: 1 - mean token probability."""
 
-    formula = staticmethod(tokens.avg_token_prob)
-
-
-def _sequence_improbability(logprobs: Any) -> float:
-    return 1 - tokens.sequence_confidence(logprobs)
+    formula = staticmethod(token_spans.avg_token_probs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceConfidence(LogprobScore):
     """`sequence_confidence`, in [0, 1): 1 - geometric mean of the token probabilities, which is the confidence."""
 
-    formula = staticmethod(_sequence_improbability)
+    formula = staticmethod(token_spans.sequence_improbabilities)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +143,19 @@ class TokenEntropy(SpanScore):
         one_of("residual", self.residual, ("outcome", "renormalize", "ignore"))
         one_of("reduce", self.reduce, list(REDUCE))
 
-    def of_span(self, replies: Replies, span: Span | None) -> float:
+    def of_answers(self, answers: Answers) -> Array:
+        return answers.of_alternatives(self._of_many)
+
+    def _of_many(self, answers: Sequence[Sequence[Array]]) -> Array:
+        """[m], of the alternatives of each token, answer by answer."""
+        lengths, starts = spread(answers)
+        found = token_entropy.entropies([token for answer in answers for token in answer], self.residual)
+        if self.reduce == "max":
+            return np.maximum.reduceat(found, starts)
+        sums = np.add.reduceat(found, starts)
+        return sums if self.reduce == "sum" else sums / lengths
+
+    def of_span(self, replies: Replies, span: Span) -> float:
         alternatives = replies.top_logprobs(span)
         if alternatives is None:
             raise InvalidInput("the reply has no alternatives of its tokens")

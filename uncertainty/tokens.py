@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 
 from uncertainty.checks import Array, InvalidInput, finite
-
-ROUNDING = 1e-6
-"""How far above 0 a log-probability may lie by rounding."""
+from uncertainty.token_spans import (
+    ROUNDING,
+    TokenSpans,
+    avg_neg_logprobs,
+    avg_token_probs,
+    greedy_neg_loglikelihoods,
+    improbabilities,
+    max_neg_logprobs,
+    perplexities,
+)
 
 
 def at_most_zero(name: str, values: Array) -> Array:
@@ -21,44 +28,41 @@ def at_most_zero(name: str, values: Array) -> Array:
     return np.minimum(values, 0)
 
 
+def alone(logprobs: Any) -> TokenSpans:
+    """The tokens of one answer; raises unless they are log-probabilities."""
+    return TokenSpans.of([at_most_zero("logprobs", finite("logprobs", logprobs))])
+
+
 def avg_neg_logprob(logprobs: Any) -> float:
     """-(1/L) sum of the log-probabilities, in [0, inf): MADE's "average log-probability", with its sign set right."""
-    values = _neg_logprobs(logprobs)
-    return float((values / len(values)).sum())  # divided first, so that the sum cannot overflow
+    return float(avg_neg_logprobs(alone(logprobs))[0])
 
 
 def max_neg_logprob(logprobs: Any) -> float:
     """-ln of the least probable token, in [0, inf): MADE's "maximum log-probability"."""
-    return float(_neg_logprobs(logprobs).max())
+    return float(max_neg_logprobs(alone(logprobs))[0])
 
 
 def perplexity(logprobs: Any) -> float:
     """exp of `avg_neg_logprob`, in [1, inf]; infinite where that overflows. It ranks as `avg_neg_logprob` does."""
-    with np.errstate(over="ignore"):
-        return float(np.exp(avg_neg_logprob(logprobs)))
+    return float(perplexities(alone(logprobs))[0])
 
 
 def improbability(logprobs: Any) -> float:
     """1 - probability of the whole answer, in [0, 1]."""
-    return float(-np.expm1(-greedy_neg_loglikelihood(logprobs)))
+    return float(improbabilities(alone(logprobs))[0])
 
 
 def greedy_neg_loglikelihood(logprobs: Any) -> float:
     """-ln probability of the whole answer, decoded greedily, in [0, inf); not divided by its length (G-NLL)."""
-    with np.errstate(over="ignore"):
-        return float(_neg_logprobs(logprobs).sum())
+    return float(greedy_neg_loglikelihoods(alone(logprobs))[0])
 
 
 def avg_token_prob(logprobs: Any) -> float:
     """1 - mean token probability, in [0, 1]: GAP's "average token-level probability"."""
-    return float((-np.expm1(-_neg_logprobs(logprobs))).mean())
+    return float(avg_token_probs(alone(logprobs))[0])
 
 
 def sequence_confidence(logprobs: Any) -> float:
     """Geometric mean of the token probabilities, in (0, 1]: a confidence, higher when surer (MADE, per label)."""
-    return float(np.exp(-avg_neg_logprob(logprobs)))
-
-
-def _neg_logprobs(logprobs: Any) -> Array:
-    """[L], each at least 0."""
-    return np.abs(at_most_zero("logprobs", finite("logprobs", logprobs)))  # abs, because -0.0 is no score to print
+    return float(np.exp(-avg_neg_logprobs(alone(logprobs))[0]))

@@ -10,7 +10,6 @@ import asyncio
 import itertools
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import Progress
@@ -28,7 +27,9 @@ from benchmarks.llm.subjects import (
     read,
 )
 from benchmarks.llm.turns import Ask, Turns, in_turns, quartiles, shares, turn
+from policies.decision import Action
 from policies.selector import Selector
+from serve.batching import Together
 from serve.config import ModelConfig
 from serve.host_config import VllmHost
 from serve.inputs import Conversation, ModelInput
@@ -37,8 +38,9 @@ from serve.language.engine import Asking, Message
 from serve.language.model import ALTERNATIVES, LanguageModel
 from serve.language.vllm_engine import VllmEngine
 from uncertainty.generation import Usage
+from uncertainty.output import Output
 
-REQUESTS = {1: 24, 16: 96, 64: 192}
+REQUESTS = {1: 24, 16: 192, 64: 384}
 """In one turn, by how many are asked at a time."""
 
 SINGLE_PASS: dict[str, tuple[tuple[str, ...], int | None]] = {
@@ -95,31 +97,33 @@ class Bare:
             pass
 
 
-@dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A configured model on the engine, with what was fitted for it."""
+    """A configured model on the engine, with what was fitted for it. As in a host, what the engine ends in one step is
+    judged together."""
 
-    model: LanguageModel
-    selector: Selector
-    inputs: list[ModelInput]
-    more: More
+    def __init__(self, model: LanguageModel, selector: Selector, inputs: list[ModelInput], more: More) -> None:
+        self._model, self._selector, self._inputs, self._more = model, selector, inputs, more
+        self._judging: Together[Output, Action] = Together(self._judge)
 
     @classmethod
     async def on(cls, engine: VllmEngine, task: str, settings: dict[str, Any]) -> "Judged":
         config, rows = ModelConfig.model_validate(settings), exercises(task)
         model, selector = await fitted(config, engine, rows)
-        return cls(model=model, selector=selector, inputs=read(rows, model), more=more([selector], config.samples))
+        return cls(model, selector, read(rows, model), more([selector], config.samples))
 
     def input(self, number: int) -> ModelInput:
-        return self.inputs[number % len(self.inputs)]
+        return self._inputs[number % len(self._inputs)]
 
     async def ask(self, number: int) -> Usage:
         """Decide about one input, and say what that took."""
-        output = await self.model.run([self.input(number)], self.selector.needs, more=self.more)
-        self.selector.decide(output)
+        output = await self._model.run([self.input(number)], self._selector.needs, more=self._more)
+        await self._judging.one(output)
         assert output.replies is not None
         usage: Usage = output.replies[0].usage
         return usage
+
+    def _judge(self, outputs: Sequence[Output]) -> tuple[Action, ...]:
+        return self._selector.decide(Output.concatenate(outputs)).decisions.actions
 
 
 async def single_pass(engine: VllmEngine, task: str, rounds: int, bar: Progress) -> str:
@@ -139,7 +143,7 @@ async def single_pass(engine: VllmEngine, task: str, rounds: int, bar: Progress)
             lines.append([title, str(concurrency), *_told(turns)])
             bar.console.print(" | ".join(lines[-1]), markup=False)
     columns = ["scores", "at a time", "text only, ms", "asked alike, ms", "demur, ms", "engine's share", "our share"]
-    return markdown([*columns, "quartiles", "our share of processor time"], lines)
+    return markdown([*columns, "quartiles", "our share of processor time", "quartiles"], lines)
 
 
 def _bare_way(bare: Bare, judged: Judged, logprobs: int | None) -> Ask:
@@ -154,14 +158,17 @@ def _bare_way(bare: Bare, judged: Judged, logprobs: int | None) -> Ask:
 def _told(turns: dict[str, Turns]) -> list[str]:
     alike, ours = turns["alike"], turns["judged"]
     nothing = turns.get("nothing", alike)
-    low, middle, high = map(_percent, quartiles(shares(alike.wall, ours.wall)))
     return [
         *(f"{statistics.median(one.wall):.2f}" for one in (nothing, alike, ours)),
         _percent(statistics.median(shares(nothing.wall, alike.wall))),
-        middle,
-        f"{low} to {high}",
-        _percent(statistics.median(shares(alike.processor, ours.processor))),
+        *_with_quartiles(shares(alike.wall, ours.wall)),
+        *_with_quartiles(shares(alike.processor, ours.processor)),
     ]
+
+
+def _with_quartiles(values: Sequence[float]) -> tuple[str, str]:
+    low, middle, high = map(_percent, quartiles(values))
+    return middle, f"{low} to {high}"
 
 
 async def decisions(engine: VllmEngine, rounds: int, bar: Progress) -> str:

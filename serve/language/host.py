@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
 from policies.selector import Selector
+from serve.batching import Together
 from serve.config import ModelConfig
 from serve.decided import Decided, Share
 from serve.host_config import ClassifierHost
@@ -18,7 +19,7 @@ from serve.language.few_shot import Reviewed
 from serve.language.model import LanguageModel
 from serve.language.overheard import OverheardEngine, listening
 from serve.lineup import Lineup
-from serve.panel import NOT_FROM_MODEL, Groups, Job, Panel
+from serve.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
 from serve.road import HostState, Step
 from uncertainty.generation import Generation
 from uncertainty.output import Need, Output
@@ -44,6 +45,7 @@ class LanguageHost:
         self._model = LanguageModel(config, self._engine, reviewed=reviewed)
         self._samples = config.samples
         self._panel = Panel(name, config, store, others)
+        self._judging: Together[Batch, list[Share]] = Together(self._panel.shares_together)
 
     @classmethod
     async def started(
@@ -78,12 +80,13 @@ class LanguageHost:
 
     async def decide(self, inputs: Sequence[ModelInput], groups: Groups, draws: Sequence[int] | None) -> list[Share]:
         """Ask the model, and return what each artifact that had a part in it decided about its rows, as `Panel.shares`
-        does. What was asked under one lineup is decided by it, whatever is promoted meanwhile."""
+        does. What was asked under one lineup is decided by it, whatever is promoted meanwhile; what the engine ends in
+        one step is judged together."""
         lineup = self._panel.lineup
         began = time.perf_counter()
         output = await self._run_for(lineup, inputs)
         spent = (time.perf_counter() - began) * 1000
-        return self._panel.shares(lineup, output, groups, draws, spent=spent)
+        return await self._judging.one(Batch(lineup=lineup, output=output, groups=groups, draws=draws, spent=spent))
 
     async def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""

@@ -40,6 +40,8 @@ def last_number(text: str) -> str | None:
     found = NUMBER.findall(text)
     if not found:
         return None
+    if found[-1].isascii() and found[-1].isdigit():
+        return found[-1].lstrip("0") or "0"
     with localcontext() as context:
         context.prec = max(context.prec, len(found[-1]))
         number = Decimal(found[-1].replace(",", "").replace("\u2212", "-")).normalize()

@@ -335,14 +335,12 @@ class LanguageModel:
         """`so_far`: with the replies in any case, and without giving up a row of which more may be read."""
         width = len(self._task.labels)
         probabilities = np.array([self._probabilities(row, width) for row in rows])
-        unreadable = np.full(len(rows), None, dtype=object)
-        unreadable[:] = [row.failed if so_far else self._why(row) for row in rows]
         return Output(
             logits=self._logits(probabilities),
             probabilities=probabilities,
             mc_probabilities=self._passes(rows, width) if "mc_probabilities" in wanted.needs else None,
             replies=as_column([row.replies for row in rows]),  # whoever needs them: they know what it cost
-            unreadable=unreadable,
+            unreadable=as_column([row.failed if so_far else self._why(row) for row in rows]),
         )
 
     def _why(self, row: Row) -> str | None:
@@ -351,11 +349,11 @@ class LanguageModel:
             return "none of the sampled replies could be read"
         return row.failed
 
-    def _probabilities(self, row: Row, width: int) -> Array:
+    def _probabilities(self, row: Row, width: int) -> Array | tuple[float, ...]:
         if row.failed is not None:
-            return np.full(width, np.nan)
+            return (np.nan,) * width
         if isinstance(self._form, FreeText):
-            return np.array([1.0, 0.0])
+            return (1.0, 0.0)
         by = self._prompt.probabilities
         if by == "reply":
             return row.by_reply(width)

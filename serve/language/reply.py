@@ -25,6 +25,7 @@ class TokenTexts:
         special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
         self._silent = (special | set(tokenizer.all_special_ids)) - marks
         self._known: dict[int, str] = {}
+        self._known_first: dict[int, str] = {}
         self._anchor = tokenizer.encode("a", add_special_tokens=False)
         self._anchor_text = self.decoded(self._anchor)
 
@@ -34,10 +35,8 @@ class TokenTexts:
         spoken = [token for token in ids if token not in self._silent]
         whole = self.decoded(spoken)
         texts = [self._alone(token) for token in ids]
-        for first, token in enumerate(ids):
-            if token not in self._silent:
-                texts[first] = self.decoded([token])  # some tokenizers drop the space before the first word
-                break
+        if spoken:
+            texts[ids.index(spoken[0])] = self._first(spoken[0])
         if "".join(texts) == whole and UNREADABLE not in whole:
             return texts
         growing = GrowingText(self)
@@ -60,6 +59,12 @@ class TokenTexts:
             text = self.decoded([*self._anchor, token])
             self._known[token] = text[len(self._anchor_text) :] if text.startswith(self._anchor_text) else UNREADABLE
         return self._known[token]
+
+    def _first(self, token: int) -> str:
+        """At the beginning: some tokenizers drop the space before the first word."""
+        if token not in self._known_first:
+            self._known_first[token] = self.decoded([token])
+        return self._known_first[token]
 
     def decoded(self, ids: Sequence[int]) -> str:
         """As the tokenizer writes them."""

@@ -25,10 +25,20 @@ class Ledger:
     once, however many requests were on their way in it."""
 
     def __init__(self) -> None:
-        self.usage = Usage()
         self._prompts: set[tuple[tuple[str, str], ...]] = set()
+        self._prompt_tokens = self._completion_tokens = self._calls = 0
+        self._seconds = 0.0
         self._on_their_way = 0
         self._since = 0.0
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            prompt_tokens=self._prompt_tokens,
+            completion_tokens=self._completion_tokens,
+            calls=self._calls,
+            seconds=self._seconds,
+        )
 
     @contextmanager
     def request(self, clock: Callable[[], float]) -> Iterator[None]:
@@ -40,15 +50,17 @@ class Ledger:
             yield
         finally:
             self._on_their_way -= 1
-            seconds = 0.0 if self._on_their_way else clock() - self._since
-            self.usage += Usage(calls=1, seconds=seconds)
+            self._calls += 1
+            if not self._on_their_way:
+                self._seconds += clock() - self._since
 
     def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int = 0) -> None:
         """What came of a request."""
         prompt = tuple((message["role"], message["content"]) for message in messages)
-        new = prompt not in self._prompts
-        self._prompts.add(prompt)
-        self.usage += Usage(prompt_tokens=prompt_tokens if new else 0, completion_tokens=completion_tokens)
+        if prompt not in self._prompts:
+            self._prompts.add(prompt)
+            self._prompt_tokens += prompt_tokens
+        self._completion_tokens += completion_tokens
 
 
 @dataclass(kw_only=True)

@@ -7,6 +7,7 @@ import difflib
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -44,6 +45,7 @@ class VllmEngine:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.exceptions import VLLMClientError
             from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+            from vllm.tokenizers import cached_tokenizer_from_config
             from vllm.v1.engine.async_llm import AsyncLLM
             from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
         except ImportError as error:
@@ -65,7 +67,7 @@ class VllmEngine:
         except Exception as error:  # whatever stops an engine from starting
             raise EngineFailed(f"vLLM's engine did not start: {_short(error)}") from None
         config = self._engine.model_config
-        tokenizer = self._engine.get_tokenizer()
+        tokenizer = cached_tokenizer_from_config(config)  # the engine's own is one for many threads, and slower
         self._most_logprobs: int = config.max_logprobs
         self._template = ChatTemplate(tokenizer, host.checkpoint, longest=config.max_model_len)
         self._texts = TokenTexts(tokenizer)
@@ -73,6 +75,7 @@ class VllmEngine:
             raise BadCheckpoint(f"{host.checkpoint} names no token that ends a reply; set it in tokenizer_config.json")
         self._end: int = tokenizer.eos_token_id
         self._names = (f"demur-{number}" for number in itertools.count())
+        self._sampling = lru_cache(maxsize=256)(self._made_sampling)
 
     @classmethod
     async def started(cls, host: VllmHost) -> "VllmEngine":
@@ -94,10 +97,10 @@ class VllmEngine:
         if asking.only is not None and asking.logprobs:
             top = asking.top_logprobs
             scored = await asyncio.gather(*(self._scored(prompt.ids, reply.ids, top_logprobs=top) for reply in replies))
-            for reply, logprobs in zip(replies, scored, strict=True):
-                reply.logprobs = logprobs
-        told = [self._generation(reply, prompt, asking) for reply in replies]
-        return told * asking.n if len(told) < asking.n else told
+            for reply, told in zip(replies, scored, strict=True):
+                reply.told = told
+        whole = [self._generation(reply, prompt, asking) for reply in replies]
+        return whole * asking.n if len(whole) < asking.n else whole
 
     async def label_logprobs(
         self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
@@ -125,7 +128,7 @@ class VllmEngine:
                     if reasoning or answer:
                         yield Piece(text=answer, reasoning=reasoning)
         if asking.only is not None and asking.logprobs:
-            whole.logprobs = await self._scored(prompt.ids, whole.ids, top_logprobs=asking.top_logprobs)
+            whole.told = await self._scored(prompt.ids, whole.ids, top_logprobs=asking.top_logprobs)
         reply = self._generation(whole, prompt, asking)
         reasoning, answer = parts.end(reply.reasoning, reply.text)
         yield Piece(text=answer, reasoning=reasoning, whole=reply)
@@ -166,10 +169,10 @@ class VllmEngine:
         return [found[token] for token in first]
 
     async def _logprob(self, prompt: list[int], written: list[int]) -> float:
-        steps = await self._scored(prompt, written, top_logprobs=0)
-        return float(sum(at[token].logprob for at, token in zip(steps, written, strict=True)))
+        told = await self._scored(prompt, written, top_logprobs=0)
+        return float(sum(at[0] for at in told))
 
-    async def _scored(self, prompt: list[int], written: list[int], *, top_logprobs: int) -> list[Any]:
+    async def _scored(self, prompt: list[int], written: list[int], *, top_logprobs: int) -> list[list[float]]:
         """[L] log-probabilities of what was, or could be, written, which is read as a part of the prompt. Those that
         vLLM tells under structured outputs are of what these left of the model's distribution."""
         if not written:
@@ -178,13 +181,15 @@ class VllmEngine:
             max_tokens=1,
             temperature=0.0,
             prompt_logprobs=top_logprobs,
+            flat_logprobs=True,
             detokenize=False,
             output_kind=self._kinds.FINAL_ONLY,
         )
         output = await self._ask([*prompt, *written], sampling)
-        return list(output.prompt_logprobs[len(prompt) :])
+        return _told(output.prompt_logprobs)[len(prompt) :]
 
-    def _sampling(self, asking: Asking, kind: Any) -> Any:
+    def _made_sampling(self, asking: Asking, kind: Any) -> Any:
+        """What vLLM is told. It copies that for each request, so that all that ask alike can have the same."""
         if asking.top_logprobs > self._most_logprobs >= 0:
             raise CannotGive(
                 f"vLLM tells at most {self._most_logprobs} alternatives of a token; "
@@ -199,23 +204,21 @@ class VllmEngine:
             seed=asking.seed,
             stop=list(asking.stop),
             logprobs=asking.top_logprobs if wanted else None,
+            flat_logprobs=True,
             structured_outputs=None if asking.only is None else self._structured(choice=list(asking.only)),
             detokenize=bool(asking.stop),
             output_kind=kind,
-            skip_clone=True,  # they are made for this request alone
+            skip_clone=True,  # a shallow copy is enough
         )
 
     def _generation(self, reply: "_Written", prompt: PromptTokens, asking: Asking) -> Generation:
-        steps = reply.logprobs if asking.logprobs else None
-        ids = reply.ids
+        told = reply.told if asking.logprobs else None
         return put_together(
-            self._texts.of(ids),
-            logprobs=None
-            if steps is None
-            else np.array([at[token].logprob for at, token in zip(steps, ids, strict=True)]),
+            self._texts.of(reply.ids),
+            logprobs=None if told is None else np.array([at[0] for at in told]),
             top_logprobs=None
-            if steps is None or not asking.top_logprobs
-            else [_alternatives(at, asking.top_logprobs) for at in steps],
+            if told is None or not asking.top_logprobs
+            else [_alternatives(at, asking.top_logprobs) for at in told],
             opened=prompt.opened,
             stop=asking.stop,
             finish_reason="length" if reply.finish_reason == "length" else "stop",
@@ -238,7 +241,9 @@ class _Written:
 
     def __init__(self, output: Any = None) -> None:
         self.ids: list[int] = []
-        self.logprobs: list[Mapping[int, Any]] | None = None
+        self.told: list[list[float]] | None = None
+        """[L], of each token its log-probability, and then those of the alternatives."""
+
         self.passes = 0
         self.finish_reason: str | None = None
         if output is not None:
@@ -253,13 +258,19 @@ class _Written:
             ids = ids[:-1]
         self.ids += ids
         if output.logprobs is not None:
-            self.logprobs = [*(self.logprobs or ()), *itertools.islice(output.logprobs, len(ids))]
+            self.told = [*(self.told or ()), *_told(output.logprobs)[: len(ids)]]
         return ids
 
 
-def _alternatives(at: Mapping[int, Any], count: int) -> Array:
-    """The most probable ones; the one that was written comes in addition where it is not among them."""
-    return np.array(sorted((told.logprob for told in at.values()), reverse=True)[:count])
+def _told(flat: Any) -> list[list[float]]:
+    """[L], of each token its log-probability first, and then those of the most probable ones in descending order."""
+    return [flat.logprobs[start:end] for start, end in zip(flat.start_indices, flat.end_indices, strict=True)]
+
+
+def _alternatives(told: list[float], count: int) -> Array:
+    """The most probable ones. Where the token that was written is one of them it is told twice, but once in what vLLM
+    put together from several steps."""
+    return np.array(told[1:] if len(told) > count else sorted(told, reverse=True))
 
 
 def _tokens(ids: list[int]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.batching import GreedyBatcher, Overloaded
+from serve.batching import GreedyBatcher, Overloaded, Together
 
 
 class Sender:
@@ -116,5 +116,55 @@ def test_a_caller_that_went_away_is_not_served():
         assert await asyncio.gather(first, stays) == [[2], [6]]
         assert send.batches == [[1], [3]]
         assert gather.queued == 0
+
+    asyncio.run(main())
+
+
+def test_what_is_asked_for_in_one_turn_is_done_in_one_go():
+    async def main():
+        done = []
+
+        def double(items):
+            done.append(list(items))
+            return [item * 2 for item in items]
+
+        together = Together(double)
+        assert await asyncio.gather(*(together.one(i) for i in range(3))) == [0, 2, 4]
+        assert await together.one(5) == 10
+        assert done == [[0, 1, 2], [5]]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_done_together_is_done_one_by_one():
+    async def main():
+        def halve(items):
+            if any(item % 2 for item in items):
+                raise ValueError(f"odd among {items}")
+            return [item // 2 for item in items]
+
+        together = Together(halve)
+        found = await asyncio.gather(*(together.one(i) for i in (2, 3, 4)), return_exceptions=True)
+        assert [found[0], found[2]] == [1, 2]
+        assert str(found[1]) == "odd among [3]"
+
+    asyncio.run(main())
+
+
+def test_who_went_away_is_not_waited_for():
+    async def main():
+        done = []
+        together = Together(lambda items: done.append(list(items)) or items)
+        gone, stays = (asyncio.create_task(together.one(i)) for i in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert await stays == 1
+        assert done == [[1]]
+        gone = asyncio.create_task(together.one(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        assert await together.one(3) == 3
+        assert done == [[1], [3]]
 
     asyncio.run(main())

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import httpx
@@ -217,6 +217,33 @@ def test_outcomes_of_logged_texts_are_about_those_texts(fitted, database, engine
         "It is five" if messages[-1]["content"].endswith("1") else script(messages, asking)
     )
     assert any(remark.startswith("9 rows are left out") for remark in fit().remarks)
+
+
+def test_what_the_engine_ends_together_is_judged_together(fitted, engines, monkeypatch):
+    async def main():
+        host = await LanguageHost.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
+        judged, shares = [], host._panel.shares
+
+        def noting(lineup, output, *rest, **more):
+            judged.append(len(output))
+            return shares(lineup, output, *rest, **more)
+
+        monkeypatch.setattr(host._panel, "shares", noting)
+        texts = ["sure 1", "doubt 2", "silent 3", "sure 4"]
+        values = [replace(host._model.example(), messages=({"role": "user", "content": text},)) for text in texts]
+        together = await asyncio.gather(*(host.decide([value], [None], [0]) for value in values))
+        alone = [await host.decide([value], [None], [0]) for value in values]
+        return judged, together, alone
+
+    judged, together, alone = asyncio.run(main())
+    assert max(judged) > 1
+    assert sum(judged) == 8
+    for shares, others in zip(together, alone, strict=True):
+        [mine], [other] = shares, others
+        assert mine.rows == other.rows == [0]
+        assert mine.decided.actions == other.decided.actions
+        assert mine.decided.scores == other.decided.scores
+        assert mine.decided.replies == other.decided.replies
 
 
 def heard(host, text):

@@ -14,6 +14,7 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound
 from policies.selector import Selector
 from serve.host import ModelHost
+from serve.panel import Batch
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
 from traffic.draw import limit
@@ -173,6 +174,36 @@ def test_a_shadow_stands_beside_the_canary_too(host, two, inputs):
     for share in shares:
         assert share.shadow.artifact == second
         assert len(share.shadow.actions) == 2
+
+
+def test_batches_that_are_judged_together_are_judged_as_each_alone(host, two, inputs):
+    _, store, _, second = two
+    canary(store, second, 0.5)
+    store.shadow("digits", another(store, second, facts={"n": 2}), **told())
+    host.refresh()
+    lineup, draws = host._panel.lineup, [HALF - 1 if i % 3 == 0 else HALF for i in range(64)]
+    batches = [
+        Batch(
+            lineup=lineup,
+            output=host._run_for(lineup, inputs[start:stop]),
+            groups=[None] * (stop - start),
+            draws=draws[start:stop] if drawn else None,
+            spent=1000.0 * start,
+        )
+        for start, stop, drawn in [(0, 1, True), (1, 20, True), (20, 30, False), (30, 64, True)]
+    ]
+    together = host._panel.shares_together(batches)
+    for batch, shares in zip(batches, together, strict=True):
+        alone = host._panel.shares(lineup, batch.output, batch.groups, batch.draws, spent=batch.spent)
+        assert len(shares) == len(alone)
+        for share, expected in zip(shares, alone, strict=True):
+            assert batch.spent < share.decided.model_milliseconds < batch.spent + 1000
+            changes = {"model_milliseconds": expected.decided.model_milliseconds, "scores": expected.decided.scores}
+            assert replace(share.decided, **changes) == expected.decided
+            for name, values in expected.decided.scores.items():  # NumPy sums in another order in larger arrays
+                assert share.decided.scores[name] == pytest.approx(values, rel=1e-12)
+            assert (share.rows, share.shadow) == (expected.rows, expected.shadow)
+            assert share.shadow_milliseconds > 0
 
 
 @pytest.mark.parametrize("role", ["shadow", "canary"])

@@ -12,6 +12,7 @@ from serve.checkpoint import BadCheckpoint
 from serve.host_config import TransformersHost
 from serve.language.engine import Asking, CannotGive, EngineFailed
 from serve.language.engines import started
+from serve.language.prompt_tokens import ChatTemplate
 from serve.language.transformers_engine import TransformersEngine
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]
@@ -82,6 +83,28 @@ def test_what_steers_the_model_is_text_where_a_message_holds_it(engine, plain):
     assert not {0, *tokenizer.convert_tokens_to_ids(["<s>", "<user>", "<reply>", "<end>"])} & set(read.ids[2:-1])
     assert tokenizer.decode(read.ids[2:-1]) == asked
     assert engine._template.read(QUESTION).ids == prompt_of(plain, QUESTION)
+
+
+@pytest.mark.parametrize("text", ["What is 58 + 63?", "", " two  blanks\n", "é 漢 \U0001f600", "x" * 300])
+def test_a_prompt_is_what_the_tokenizer_makes_of_it(plain, text):
+    tokenizer, _ = plain
+    messages = [{"role": "user", "content": text}]
+    read = ChatTemplate(tokenizer, "sums", longest=None).read(messages)
+    assert read.ids == prompt_of(plain, messages)
+
+
+def test_a_tokenizer_that_does_more_than_its_inside_is_asked_itself(plain):
+    class Own:
+        """Adds a token in front, in a way that its inside knows nothing of."""
+
+        def __getattr__(self, name):
+            return getattr(plain[0], name)
+
+        def __call__(self, text, **how):
+            return {"input_ids": [7, *plain[0](text, **how)["input_ids"]]}
+
+    read = ChatTemplate(Own(), "sums", longest=None).read(QUESTION)
+    assert read.ids == [7, *prompt_of(plain, QUESTION)]
 
 
 def test_a_reply_is_the_same_alone_and_among_others(engine):
