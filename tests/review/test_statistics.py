@@ -126,12 +126,21 @@ def test_only_what_lies_in_the_scope(past, database):
 def test_how_often_people_overturn_the_model(past, database):
     past.case(created=ago(5), ended=ago(4), confidence=0.62, prediction="7", label="7")
     past.case(created=ago(5), ended=ago(4), confidence=0.68, prediction="7", label="1", said=[("ada", "1", False)])
-    past.case(created=ago(5), ended=ago(4), confidence=0.64, prediction="7", label="1", said=[("ada", "1", True)])
+    past.case(
+        created=ago(5),
+        ended=ago(4),
+        confidence=0.64,
+        prediction="7",
+        label="1",
+        said=[("ada", "1", True), ("ben", "1", False)],
+    )
     past.case(created=ago(5), ended=ago(4), confidence=1.0, prediction="7", label="7", said=[("ada", "7", False)])
     past.case(created=ago(5), ended=ago(4), confidence=None, prediction="7", label="1", said=[("ada", "1", False)])
     past.case(created=ago(5), ended=ago(4), prediction=None, label="1")  # there was nothing to overturn
     past.case(created=ago(5), ended=ago(4), prediction="7", label=None)  # nobody could tell
     past.case(created=ago(99), ended=ago(98), prediction="7", label="1")  # not in the window
+    first = past.case(created=ago(99), ended=ago(98), prediction="7", label="7")
+    past.re_review(first, created=ago(9), ended=ago(8), label="1")  # a look at people, not at the model
     found = asked(database, disagreement.overturned)
     assert found == [
         Overturned(lower=0.6, upper=0.7, saw_prediction=False, n=1, overturned=1, confidence=pytest.approx(0.68)),
@@ -171,9 +180,11 @@ def test_what_re_reviews_found(past, database):
     agreed = past.case(created=ago(9), ended=ago(8), prediction="7", label="1", said=[("ada", "1", True)])
     missed = past.case(created=ago(9), ended=ago(8), prediction="7", label="7", said=[("ada", "7", False)])
     still = past.case(created=ago(9), ended=ago(8), prediction="7", label="7", said=[("ada", "7", False)])
+    old = past.case(created=ago(50), ended=ago(45), label="1")
     past.re_review(agreed, created=ago(7), ended=ago(6), label="1", said=[("ben", "1", False)])
     past.re_review(missed, created=ago(7), ended=ago(6), label="1", said=[("ben", "1", False), ("eva", "1", None)])
     past.re_review(still, created=ago(7), said=[("ben", "3", False)], status="adjudication")
+    past.re_review(old, created=ago(40), ended=ago(30), label="1", said=[("ben", "1", False)])  # not in the window
     assert asked(database, disagreement.checked) == [
         Checked(first="1", second="1", saw_prediction=True, first_overturns=True, truth_overturns=True, n=1),
         Checked(first="7", second="1", saw_prediction=False, first_overturns=False, truth_overturns=True, n=1),
