@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from review.queue import ClaimLost
 from serve.config import Config
-from serve.console import api
+from serve.console import api, overview
 from serve.console.desk import Desk
 from serve.console.pages import add_pages
 from serve.console.review_wire import draft_json
@@ -109,5 +109,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
         describe(document["components"]["schemas"], *api.TAKEN)
+        overview.say_unknown(document["components"]["schemas"])
         app.openapi_schema = document
     return app.openapi_schema

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 from fastapi import FastAPI, Request, Response
+from pydantic import ConfigDict, with_config
 
 from audit.opinions import (
     Agreement,
@@ -54,6 +55,7 @@ class Overturns:
     all: OverturnRate
 
 
+@with_config(ConfigDict(use_attribute_docstrings=True))
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
     """What a lead can know of a window of time. In JSON, null stands for what is not known, or will never be."""
@@ -180,6 +182,16 @@ def add_overview_routes(
         at each confidence, how far they agree. `null` is what is not known, or will never be."""
         body = orjson.dumps(seen_by(lead_of(request), window, model))  # writes NaN and infinity as null
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def say_unknown(schemas: dict[str, Any], name: str = "Overview") -> None:
+    """Change the schemas of `Overview` in an OpenAPI document: each number may be null, as JSON has no NaN."""
+    for told in schemas[name]["properties"].values():
+        if told.get("type") == "number":
+            told["anyOf"] = [{"type": told.pop("type")}, {"type": "null"}]
+        for part in (told, told.get("items", {}), *told.get("anyOf", [])):
+            if "$ref" in part:
+                say_unknown(schemas, part["$ref"].rpartition("/")[2])
 
 
 def led(found: Overturns) -> bool:

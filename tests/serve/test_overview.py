@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree
 
 import pytest
+from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 from audit.opinions import LabelDisagreement, OverturnRate
@@ -138,6 +139,18 @@ def test_the_numbers(visit, past):
     assert [(row["reviewer"], row["opinions"]) for row in told["people"]] == [("ada", 4), ("ben", 4), ("eva", 2)]
 
 
+def test_the_numbers_are_as_documented(visit, past):
+    lead = visit()
+    document = lead.get("/review/openapi.json").json()
+    schema = document["paths"]["/v1/overview"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    checker = Draft202012Validator({**schema, "components": document["components"]})
+    for window in ("24h", "7d"):
+        checker.validate(lead.get(f"/review/v1/overview?window={window}").json())
+    flow = document["components"]["schemas"]["Flow"]["properties"]
+    assert flow["hours_of_work"]["description"].startswith("Until the open cases are resolved")
+    assert flow["open"]["type"] == "integer"
+
+
 def test_the_numbers_refuse_another_window(visit):
     assert visit().get("/review/v1/overview?window=1y").status_code == 422
 
@@ -157,6 +170,7 @@ def test_only_leads_see_it_and_each_their_own(visit, past):
     assert visit("lea", people).get("/review/v1/overview?model=digits").json()["total"]["arrived"] == 0
     assert visit("nora", people).get("/review/v1/overview").json()["total"]["arrived"] == 1
     assert "Who is reviewing?" in visit(None).get("/review/overview").text
+    assert visit(None).get("/review/v1/overview").status_code == 401
 
 
 def test_what_came_from_outside_is_shown_as_text(visit, database):
