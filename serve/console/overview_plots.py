@@ -19,7 +19,13 @@ from review.statistics import BacklogCurve, Flow
 from serve.console.quantities import duration, percent
 
 WIDTH = 4.2
-WORDS_AS_TEXT = {"font.size": 10, "svg.fonttype": "none", "text.parse_math": False, "axes.edgecolor": GREY}
+INLINE = {
+    **{"font.size": 10, "svg.fonttype": "none", "text.parse_math": False},
+    **{"figure.facecolor": "none", "axes.facecolor": "none", "axes.edgecolor": GREY},
+    **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": "black", "ytick.labelcolor": "black"},
+}
+"""Words are text without a colour, and nothing lies behind them: the page says how both look, by day and by night."""
+
 SHOWN = 12
 """Labels, and models, of which there may be very many."""
 
@@ -175,12 +181,13 @@ def _waits(figure: Figure, flows: Sequence[Flow]) -> None:
 
 def _svg(name: str, words: str, height: float, draw: Callable[[Figure], None]) -> str:
     """The picture, with a title for those who do not see it."""
-    style = {**STYLE, **WORDS_AS_TEXT, "svg.hashsalt": name}
+    style = {**STYLE, **INLINE, "svg.hashsalt": name}
     with DRAWING, mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's own font draws it
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(figure)
         svg = as_svg(figure)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in each picture, and an id may occur once on a page
     svg = re.sub(r"'DejaVu Sans'(, [^;\"]*)?", "system-ui, sans-serif", svg)
     title = f'<title id="{name}-title">{escape(words)}</title>'
