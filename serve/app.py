@@ -12,12 +12,12 @@ from ray.serve import Application
 from serve.config import BadConfig, Config, load_config, with_absolute_paths
 from serve.deployments import Console, Gateway, Host, LanguageModelHost
 from serve.host_config import ClassifierHost, HostConfig, OpenAIHost
-from serve.outcome_watch import MOST_WAITING
 from serve.postgres import EmbeddedPostgres
 
-MAX_ONGOING = 2 * MOST_WAITING
+MAX_ONGOING = 10_000
 """Bound on HTTP requests in one gateway; the batchers' own bounds are reached before it. A request that waits for an
-outcome is one of them for as long as it waits: at most half of them do, and the others are left to predictions."""
+outcome is one of them for as long as it waits, and a connection of the proxy in front, which has 4,096 of them in all:
+`serve.outcome_watch.MOST_WAITING` leaves half of those to predictions and people."""
 
 
 class AppArgs(Config):

@@ -23,9 +23,9 @@ from traffic.log import OUTCOMES_CHANNEL
 
 log = logging.getLogger("demur.waiting")
 
-MOST_WAITING = 5_000
-"""Requests that wait at one gateway. Each of them is one of its ongoing requests, of which there may be twice as many
-(`serve.app.MAX_ONGOING`)."""
+MOST_WAITING = 2_000
+"""Requests that wait at one gateway. Each of them keeps a connection of Serve's proxy, which takes 4,096 in all
+(RAY_SERVE_HAPROXY_MAXCONN) and leaves whoever comes then waiting: half of them are left to predictions and people."""
 
 LOOK_SECONDS = 2.0
 RETRY_SECONDS = 0.5

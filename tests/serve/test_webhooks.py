@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import yaml
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from starlette.testclient import TestClient
 
@@ -495,3 +496,31 @@ def test_a_sender_needs_its_secret(config, database, monkeypatch):
         WebhookSender(
             config.review.webhooks[0], config, database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng(0)
         )
+
+
+def blocks(language):
+    """What stands in docs/webhooks.md between fences of a language."""
+    text = (ROOT / "docs/webhooks.md").read_text()
+    return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
+
+
+def test_the_receiver_and_the_settings_in_the_docs_work(sender, receiver, database, tmp_path, capsys):
+    content = quickstart_content()
+    outcomes, hooks = (yaml.safe_load(block) for block in blocks("yaml"))
+    content["models"]["digits"] |= outcomes["models"]["digits"]
+    content["review"] |= hooks["review"]
+    config = load(tmp_path, content)
+    assert config.precedence("digits") == ("lab", "review", "api")
+    assert config.review.webhooks[0].models == ("digits",)
+    [code] = blocks("python")
+    names = {}
+    exec(code, names)
+    (case,) = resolved(database)
+    sender.send()
+    [(_, headers, body)] = receiver.requests
+    client = TestClient(names["app"])
+    for _ in range(2):
+        assert client.post("/demur", content=body, headers=headers).status_code == 204
+    assert capsys.readouterr().out.count(f"review.resolved {case}") == 1
+    with pytest.raises(WebhookVerificationError):
+        client.post("/demur", content=body + b" ", headers=headers)
