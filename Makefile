@@ -7,7 +7,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-load model model-sums clean
+.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-load bench-review model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(VENV)/bench ## time scores beside a model, a shadow, and metrics beside
 bench-llm: $(VLLM)/ready ## what scores cost on vLLM, and demur in front of vLLM against vLLM alone (half an hour)
 	@$(VLLM)/bin/python -m benchmarks.llm.scores
 	@$(VLLM)/bin/python -m benchmarks.llm.served
+
+bench-review: $(VENV)/bench ## 40 reviewers at once over HTTP, and the queue beside procrastinate (five minutes)
+	@$(BIN)/python -m benchmarks.review
 
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py

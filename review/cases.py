@@ -118,23 +118,24 @@ def listed(
     offset: int = 0,
 ) -> list[Case]:
     """Cases in the order in which they are worked; those that have ended follow, or stand alone, newest first."""
-    wheres, values = [IN_SCOPE], _scope(scope)
-    if which.statuses is not None:
-        wheres.append("status = any(%(statuses)s)")
-        values["statuses"] = [status.value for status in which.statuses]
-    for column in ("model", "group", "claimed_by"):
-        if (value := getattr(which, column)) is not None:
-            wheres.append(f'"{column}" = %({column})s')
-            values[column] = value
-    if which.overdue:
-        wheres.append("due_at < clock_timestamp() and ended_at is null")
+    where, values = _where(which, scope)
     values |= {"limit": limit, "offset": offset}
     order_by = f"ended_at desc nulls first, {IN_ORDER[order]}"
     if which.statuses == (Status.WAITING,):
         order_by = IN_ORDER[order]  # as the index has it
-    return _cases(
-        connection, f"where {' and '.join(wheres)} order by {order_by} limit %(limit)s offset %(offset)s", values
-    )
+    return _cases(connection, f"where {where} order by {order_by} limit %(limit)s offset %(offset)s", values)
+
+
+def ids(connection: Connection, which: Filter, *, scope: Scope = EVERYTHING) -> list[UUID]:
+    """Of all these cases, oldest first."""
+    where, values = _where(which, scope)
+    rows = connection.execute(f"select id from review_items i where {where} order by created_at, id", values)
+    return [row[0] for row in rows.fetchall()]
+
+
+def some(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, Case]:
+    """These cases, as far as they exist."""
+    return {one.id: one for one in _cases(connection, "where id = any(%(ids)s)", {"ids": list(case_ids)})}
 
 
 def opinions_of(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, list[Opinion]]:
@@ -167,6 +168,21 @@ def draft_of(connection: Connection, case_id: UUID, reviewer: str) -> dict[str, 
         "select content from review_drafts where case_id = %s and reviewer = %s", (case_id, reviewer)
     ).fetchone()
     return None if row is None else row[0]
+
+
+def _where(which: Filter, scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The condition under which a case is meant, and its values."""
+    wheres, values = [IN_SCOPE], _scope(scope)
+    if which.statuses is not None:
+        wheres.append("status = any(%(statuses)s)")
+        values["statuses"] = [status.value for status in which.statuses]
+    for column in ("model", "group", "claimed_by"):
+        if (value := getattr(which, column)) is not None:
+            wheres.append(f'"{column}" = %({column})s')
+            values[column] = value
+    if which.overdue:
+        wheres.append("due_at < clock_timestamp() and ended_at is null")
+    return " and ".join(wheres), values
 
 
 def _scope(scope: Scope) -> dict[str, Any]:

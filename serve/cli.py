@@ -16,6 +16,7 @@ from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.artifact_commands import artifacts
 from serve.config import BadConfig, load_config
 from serve.rank_command import rank
+from serve.review_commands import review
 from serve.task import TaskConfig
 from serve.terminal import (
     ConfigOption,
@@ -37,6 +38,7 @@ app = typer.Typer(
     help="Selective prediction as a service: answer what is sure, hold what is not, ask a person, audit the promise.",
 )
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(review, name="review")
 app.command()(rank)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")

@@ -16,6 +16,7 @@ from review.queue import ClaimLost
 from serve.config import Config
 from serve.console import api, overview
 from serve.console.desk import Desk
+from serve.console.exchange_routes import add_exchange_routes
 from serve.console.pages import add_pages
 from serve.console.review_wire import draft_json
 from serve.console.visitor import only_from_here, visitor_of
@@ -46,6 +47,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         dependencies=[Depends(only_from_here)],
     )
     api.add_api(app, desk)
+    add_exchange_routes(app, desk)
     add_pages(app, desk, database)
     add_problems(app, desk)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -1,12 +1,13 @@
 """What a person can see and do with cases, whether through the pages or through the API."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from review import cases, queue, settling
+from review import cases, exchange, queue, settling
 from review.cases import Backlog, Filter
+from review.exchange import Dossier, Taken
 from review.item import ENDED, Case, Claim, Event, Opinion, Scope, Status, Verdict
 from review.queue import ClaimLost, NotYours
 from review.settling import Prone, Settlement
@@ -183,6 +184,52 @@ class Desk:
     def release(self, name: str, case_id: UUID, token: int) -> None:
         with self._database.transaction() as connection:
             queue.release(connection, case_id, name, token=token)
+
+    def ids(self, name: str, which: Filter) -> list[UUID]:
+        """All cases that are meant and that this person may see, oldest first, for those who lead."""
+        self.check_leads(name)
+        with self._database.transaction() as connection:
+            return cases.ids(connection, which, scope=self._scope(name))
+
+    def dossiers(self, case_ids: Sequence[UUID]) -> Iterator[Dossier]:
+        """All that is known of cases. Whoever asks has been found to lead."""
+        with self._database.transaction() as connection:
+            yield from exchange.dossiers(connection, case_ids)
+
+    def some_input(self, model: str) -> Any:
+        """The input of any case of this model; None when none is kept."""
+        with self._database.transaction() as connection:
+            return exchange.some_input(connection, model)
+
+    def models_of(self, case_ids: Sequence[UUID]) -> dict[UUID, str]:
+        """Of the cases that exist."""
+        with self._database.transaction() as connection:
+            return {case_id: case.model for case_id, case in cases.some(connection, case_ids).items()}
+
+    def take_in(self, name: str, case_id: UUID, verdict: Verdict, *, seconds: float | None) -> Taken:
+        """Let a verdict count that this person gave elsewhere. Where a claim of somebody else is in the way, it is kept
+        as what they typed."""
+        with self._database.transaction() as connection:
+            case = self._case(connection, name, case_id)
+        if verdict.label is not None:
+            label = checked_label(verdict.label, case.model, self._model(case.model).task)
+            verdict = replace(verdict, label=label)
+        try:
+            with self._database.transaction() as connection:
+                return exchange.take_in(
+                    connection,
+                    case_id,
+                    name,
+                    verdict,
+                    seconds=seconds,
+                    scope=self._scope(name),
+                    rules=self._settlement,
+                )
+        except ClaimLost:
+            self._keep_draft(
+                name, case_id, {"label": verdict.label, "reason": verdict.reason, "comment": verdict.comment}
+            )
+            raise
 
     def withdraw(self, name: str, case_id: UUID, why: str) -> Case:
         self.check_leads(name)

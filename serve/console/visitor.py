@@ -19,13 +19,19 @@ class FromElsewhere(PermissionError):
 
 def visitor_of(request: Request) -> str:
     """The name in the header or else in the cookie, where bytes beyond ASCII are percent-encoded; else `NoReviewer`."""
-    told = request.headers.get(HEADER) or request.cookies.get(COOKIE, "")
-    name = " ".join(unquote(told).split())
-    if not name:
+    told = unquote(request.headers.get(HEADER) or request.cookies.get(COOKIE, ""))
+    if not told.strip():
         raise NoReviewer(f"say who you are: put your name into the header {HEADER}")
-    if not name.isprintable() or len(name) > LONGEST_NAME:
+    name = as_name(told)
+    if name is None:
         raise NoReviewer(f"{HEADER}: a name has 1 to {LONGEST_NAME} characters, all of them printable")
     return name
+
+
+def as_name(told: str) -> str | None:
+    """A person's name in the one form in which it is kept; None for what cannot be one."""
+    name = " ".join(told.split())
+    return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
 
 
 async def only_from_here(request: Request) -> None:
