@@ -224,10 +224,22 @@ class ModelHealth(BaseModel):
     detail: str = Field(description="What is wrong, if something is.")
 
 
+class ReviewHealth(BaseModel):
+    open: int | None = Field(
+        description="Cases that have not ended, counted up to twice the limit, or up to 20,000 where there is none."
+        " Null while the database does not answer."
+    )
+    most_waiting: int | None = Field(description="`review.most_waiting` of the configuration.")
+    full: bool = Field(
+        description="Whether this gateway has no room for what would be held: it is then neither answered nor reviewed."
+    )
+
+
 class Health(BaseModel):
     status: Literal["ok", "not ok"]
     database: Literal["ok", "unavailable"]
     models: dict[str, ModelHealth]
+    review: ReviewHealth
 
 
 B = TypeVar("B", bound=Body)
