@@ -17,7 +17,7 @@ from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
 from review import cases
 from review.ended import ended_among
-from review.load import open_cases
+from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
@@ -176,11 +176,13 @@ class Handler:
         def read() -> tuple[dict[str, Any], bool]:
             with self._database.transaction() as connection:
                 record = log.find_one(connection, record_id)
+                case = cases.find(connection, record_id)
                 view = wire.prediction_view_json(
                     record,
-                    cases.find(connection, record_id),
+                    case,
                     log.outcomes_of(connection, record_id),
                     self._config.precedence(record.model),
+                    expect(connection, case, self._config.review.order) if case else NOTHING_EXPECTED,
                 )
                 return view, bool(ended_among(connection, [record_id]))
 
