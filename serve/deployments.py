@@ -52,6 +52,9 @@ SWEEP_SECONDS = 1.0
 SEND_SECONDS = 1.0
 """How often it is looked what is due for a webhook."""
 
+COUNT_SECONDS = 1.0
+"""How often a gateway counts the open cases, where their number is limited."""
+
 TRAFFIC_SECONDS = 60.0
 """How often a gateway looks at what recent traffic was like."""
 
@@ -264,6 +267,8 @@ class Gateway:
             new_id=uuid7,
             draw_key=key,
         )
+        self._handler.count_cases()
+        _every(COUNT_SECONDS, self._handler.count_cases, name="counting")
         self._handler.look_at_traffic()
         _every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
 

@@ -20,11 +20,13 @@ def entry_of(
     *,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    no_room: str,
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
 ) -> Entry:
-    record = _record(record_id, request, row, model, spot_checks, now)
+    """`no_room` says why nothing can be held; empty where something can. What would be held is then abstained from."""
+    record = _record(record_id, request, row, model, spot_checks, no_room, now)
     return Entry(
         record=record,
         input=request.input,
@@ -40,11 +42,15 @@ def _record(
     row: Row,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    no_room: str,
     now: datetime,
 ) -> Record:
     decided, i = row.share.decided if row.share else None, row.index
     otherwise = model.recipe.policy.otherwise
     action = decided.actions[i] if decided and not row.why_none else otherwise
+    reason = decided.reasons[i] if decided and not row.why_none else row.why_none
+    if action == Action.REVIEW and no_room:
+        action, reason = Action.ABSTAIN, f"{no_room}; {reason}"
     confidence = decided.confidence[i] if decided else None
     held = action == Action.REVIEW
     first = row.before[0] if row.before else row
@@ -68,7 +74,7 @@ def _record(
         scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
         confidence=confidence,
         action=action,
-        reason=decided.reasons[i] if decided and not row.why_none else row.why_none,
+        reason=reason,
         label_probability=1.0 if held else spot_checks.probability(request.model, request.group, confidence),
         timings=timings,
         steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,

@@ -17,6 +17,7 @@ from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
 from review import cases
 from review.ended import ended_among
+from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import chat, journal, wire
 from serve.batching import GreedyBatcher, Overloaded
 from serve.cascade import follow
@@ -30,6 +31,7 @@ from serve.journal import Committed, Writing
 from serve.new_cases import NewCases
 from serve.outcome_watch import OutcomeWatch
 from serve.proxy import Proxy
+from serve.queue_room import COUNTED_BEYOND, Places, QueueRoom
 from serve.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.spot_checks import SpotChecks
 from traffic import log
@@ -38,6 +40,12 @@ from traffic.draw import Draws
 from traffic.record import KeyUse, Outcome
 
 COMMIT_SIZE = 1024
+
+COUNTED_FOR_HEALTH = 10_000
+"""Without a limit, open cases are counted up to here."""
+
+Judged = tuple[UUID, wire.PredictRequest, Row, KeyUse | None]
+"""What was asked under which id, and what the models said about it."""
 
 
 class Handler:
@@ -64,6 +72,7 @@ class Handler:
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
         self._spot_checks = SpotChecks(config.models)
+        self._room = QueueRoom(config.review.most_waiting)
         self._new_cases = NewCases(draw_key, config.review.rules)
         self._proxy = Proxy()
         self._outcome_watch = OutcomeWatch(database.dsn)
@@ -105,6 +114,10 @@ class Handler:
         if isinstance(committed, Exception):
             raise committed
         return Said(request=asked, held=held, committed=_still_kept(committed))
+
+    def count_cases(self) -> None:
+        """Learn how many cases are open, where that is limited; called at the start, and again and again."""
+        self._room.count(self._database)
 
     def look_at_traffic(self) -> None:
         """Learn what recent traffic was like; called at the start, and again and again."""
@@ -163,11 +176,13 @@ class Handler:
         def read() -> tuple[dict[str, Any], bool]:
             with self._database.transaction() as connection:
                 record = log.find_one(connection, record_id)
+                case = cases.find(connection, record_id)
                 view = wire.prediction_view_json(
                     record,
-                    cases.find(connection, record_id),
+                    case,
                     log.outcomes_of(connection, record_id),
                     self._config.precedence(record.model),
+                    expect(connection, case, self._config.review.order) if case else NOTHING_EXPECTED,
                 )
                 return view, bool(ended_among(connection, [record_id]))
 
@@ -190,13 +205,14 @@ class Handler:
     async def health(self) -> dict[str, Any]:
         """How the database and every model are: `Health`."""
 
-        def ask_database() -> str:
+        at_most = COUNTED_BEYOND * (self._room.most or COUNTED_FOR_HEALTH)
+
+        def ask_database() -> tuple[str, int | None]:
             try:
                 with self._database.transaction() as connection:
-                    connection.execute("select 1")
-                return "ok"
+                    return "ok", open_cases(connection, at_most=at_most)
             except DatabaseUnavailable:
-                return "unavailable"
+                return "unavailable", None
 
         async def ask(road: Road) -> dict[str, Any]:
             try:
@@ -217,12 +233,13 @@ class Handler:
                 "detail": state.trouble,
             }
 
-        database, *states = await asyncio.gather(
+        (database, waiting), *states = await asyncio.gather(
             asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
         )
         models = dict(zip(self._roads, states, strict=True))
         well = database == "ok" and all(state["status"] == "ok" for state in models.values())
-        return {"status": "ok" if well else "not ok", "database": database, "models": models}
+        review = {"open": waiting, "most_waiting": self._room.most, "full": self._room.full}
+        return {"status": "ok" if well else "not ok", "database": database, "models": models, "review": review}
 
     async def _serve(
         self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None]
@@ -247,10 +264,9 @@ class Handler:
                 ]
                 rows = await self._roads[model].batcher.submit(asked)
                 rows = await follow(model, self._roads, asked, rows, read=partial(self._read_again, requests, members))
-                writings = [
-                    self._writing(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)
-                ]
-                committed = await self._commits.submit(writings)
+                committed = await self._write(
+                    [(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)]
+                )
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
             for at, result in zip(members, committed, strict=True):
@@ -276,8 +292,7 @@ class Handler:
                     if item:
                         yield item
                     item = await anext(items)
-                writing = self._writing(record_id, request, _last_word(item), use)
-                committed = (await self._commits.submit([writing]))[0]
+                committed = (await self._write([(record_id, request, _last_word(item), use)]))[0]
                 if isinstance(committed, Exception):
                     raise committed
                 yield committed
@@ -304,7 +319,20 @@ class Handler:
         """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
         return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
-    def _writing(self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None) -> Writing:
+    async def _write(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+        """Turn what was said into records and cases, and return what is on disk of them."""
+        with self._room.places() as places:
+            writings = [self._writing(*row, places) for row in rows]
+            committed = await self._commits.submit(writings)
+            places.lost = sum(
+                writing.case is not None and (isinstance(done, Exception) or done.replayed)
+                for writing, done in zip(writings, committed, strict=True)
+            )
+        return committed
+
+    def _writing(
+        self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None, places: Places
+    ) -> Writing:
         model = self._config.models[request.model]
         entry = entry_of(
             record_id,
@@ -312,11 +340,15 @@ class Handler:
             row,
             model=model,
             spot_checks=self._spot_checks,
+            no_room=self._room.why_none,
             now=self._clock(),
             use=use,
             keep_inputs=self._keep_inputs,
         )
-        return Writing(entry, self._new_cases.of(entry.record, model, request.review))
+        case = self._new_cases.of(entry.record, model, request.review)
+        if case:
+            self._room.take(places)
+        return Writing(entry, case)
 
 
 def _last_word(row: Row) -> Row:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
@@ -10,6 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from review.item import Case, Status
+from review.load import NOTHING_EXPECTED, Expectation
 from serve.inputs import InvalidRequest
 from serve.review_config import HIGHEST_PRIORITY, LATEST_DUE
 from serve.settings import complaint
@@ -106,6 +108,16 @@ class ReviewState(BaseModel):
     url: str = Field(description="Where to ask what became of it.")
 
 
+class ReviewView(ReviewState):
+    ahead: int | None = Field(
+        description="How many cases come before it; 10,000 where there are that many or more. Null once it has ended."
+    )
+    expected_seconds: float | None = Field(
+        description="Until it is resolved, at the pace at which cases were resolved in the last hour: a rough guess."
+        " Null where none was, and once it has ended."
+    )
+
+
 class CostView(BaseModel):
     """What was spent on language models."""
 
@@ -181,7 +193,7 @@ class CountedOutcome(OutcomeView):
 class PredictionView(Prediction):
     """A prediction, and what became of it."""
 
-    review: ReviewState | None = Field(description="Null if it was neither held for review nor drawn for a check.")
+    review: ReviewView | None = Field(description="Null if it was neither held for review nor drawn for a check.")
     at: datetime
     outcome: OutcomeView | None = Field(description="The outcome that counts.")
     outcomes: list[CountedOutcome] = Field(description="Every outcome, oldest first.")
@@ -224,10 +236,22 @@ class ModelHealth(BaseModel):
     detail: str = Field(description="What is wrong, if something is.")
 
 
+class ReviewHealth(BaseModel):
+    open: int | None = Field(
+        description="Cases that have not ended, counted up to twice the limit, or up to 20,000 where there is none."
+        " Null while the database does not answer."
+    )
+    most_waiting: int | None = Field(description="`review.most_waiting` of the configuration.")
+    full: bool = Field(
+        description="Whether this gateway has no room for what would be held: it is then neither answered nor reviewed."
+    )
+
+
 class Health(BaseModel):
     status: Literal["ok", "not ok"]
     database: Literal["ok", "unavailable"]
     models: dict[str, ModelHealth]
+    review: ReviewHealth
 
 
 B = TypeVar("B", bound=Body)
@@ -307,14 +331,18 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def prediction_view_json(
-    record: Record, case: Case | None, outcomes: Sequence[Outcome], precedence: Precedence
+    record: Record,
+    case: Case | None,
+    outcomes: Sequence[Outcome],
+    precedence: Precedence,
+    expected: Expectation = NOTHING_EXPECTED,
 ) -> dict[str, Any]:
-    """What became of a prediction: `PredictionView`."""
+    """What became of a prediction: `PredictionView`. `expected` is of its case."""
     told = [outcome_json(outcome) for outcome in outcomes]
     counts = position_that_counts(outcomes, precedence)
     return {
         **prediction_json(record),
-        "review": _review(record, case.status.value) if case else None,
+        "review": _review(record, case.status.value) | asdict(expected) if case else None,
         "at": record.created_at.isoformat(),
         "outcome": None if counts is None else told[counts],
         "outcomes": [{**one, "counts": at == counts} for at, one in enumerate(told)],
@@ -348,5 +376,5 @@ def dump(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-def _review(record: Record, status: str) -> dict[str, str]:
+def _review(record: Record, status: str) -> dict[str, Any]:
     return {"status": status, "url": f"/v1/predictions/{record.id}"}
