@@ -56,8 +56,8 @@ def progress(connection: Connection, reviewer: str, since: datetime, scope: Scop
         (reviewer, since),
     ).fetchone()
     team = connection.execute(
-        "select count(*) filter (where ended_at >= %(since)s), count(*) filter (where ended_at >= hour) from review_items,"
-        " (select clock_timestamp() - interval '1 hour' as hour) clock"
+        "select count(*) filter (where ended_at >= %(since)s), count(*) filter (where ended_at >= hour)"
+        " from review_items, (select clock_timestamp() - interval '1 hour' as hour) clock"
         f" where ended_at >= least(%(since)s, hour) and status = 'resolved' and {IN_SCOPE}",
         {"since": since, **_values(scope)},
     ).fetchone()
