@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from review import cases, exchange, queue, settling
+from review import cases, exchange, progress, queue, settling
 from review.cases import Backlog, Filter
 from review.exchange import Dossier, Taken
 from review.item import ENDED, Case, Claim, Event, Opinion, Scope, Status, Verdict
+from review.progress import Progress, Shelf
 from review.queue import ClaimLost, NotYours
 from review.settling import Prone, Settlement
 from serve.config import Config, ModelConfig
@@ -37,6 +39,9 @@ class Sight:
 
     draft: dict[str, Any] | None
     """What this person typed before and did not send, or sent too late."""
+
+    own: Opinion | None
+    """What this person said, if they have not taken it back."""
 
     opinions: list[Opinion]
     """What others said: for whoever decides between them, and for all once the case has ended. Empty before."""
@@ -83,6 +88,20 @@ class Desk:
                 connection, which, scope=self._scope(name), order=self._review.order, limit=limit, offset=offset
             )
 
+    def shelves(self, name: str) -> list[Shelf]:
+        """Where the open cases are that this person may see."""
+        with self._database.transaction() as connection:
+            return progress.shelves(connection, self._scope(name))
+
+    def progress(self, name: str, since: datetime) -> Progress:
+        with self._database.transaction() as connection:
+            return progress.progress(connection, name, since, self._scope(name))
+
+    def glances(self, listed: Sequence[Case]) -> dict[UUID, Any]:
+        """By record, the inputs of cases that are listed, as far as a list needs them."""
+        with self._database.transaction() as connection:
+            return progress.glances(connection, [case.record_id for case in listed])
+
     def see(self, name: str, case_id: UUID) -> Sight:
         with self._database.transaction() as connection:
             case = self._case(connection, name, case_id)
@@ -96,6 +115,7 @@ class Desk:
                 record=log.find_one(connection, case.record_id),
                 shown=ended or self._sees_prediction(case, name, opinions),
                 draft=cases.draft_of(connection, case_id, name),
+                own=next((one for one in opinions if one.reviewer == name and one.undone_at is None), None),
                 opinions=opinions if ended or (mine and case.adjudicating) else [],
                 events=cases.events_of(connection, case_id) if ended or self._review.leads(name) else [],
                 outcomes=log.outcomes_of(connection, case.record_id) if ended else [],

@@ -20,9 +20,16 @@ from serve.console.quantities import duration, percent
 
 WIDTH = 4.2
 INLINE = {
-    **{"font.size": 10, "svg.fonttype": "none", "text.parse_math": False},
-    **{"figure.facecolor": "none", "axes.facecolor": "none", "axes.edgecolor": GREY},
-    **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": "black", "ytick.labelcolor": "black"},
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
 }
 """Words are text without a colour, and nothing lies behind them: the page says how both look, by day and by night."""
 

@@ -1,237 +1,297 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
-import base64
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from fastapi import FastAPI, Form, Request, Response
+from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from review.cases import CaseNotFound, Filter
-from review.item import Status
+from review.item import ENDED, Status
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
-from serve.console.desk import Desk
+from serve.console.answering import COMMANDS, REASONS, answering
+from serve.console.desk import Desk, Sight
 from serve.console.gauges import add_metrics_route
 from serve.console.overview import add_overview_routes
-from serve.console.visitor import COOKIE, NoReviewer
+from serve.console.showing import glance, showing
+from serve.console.visitor import COOKIE, LONGEST_NAME, NoReviewer, visitor_of
 from serve.console.webhook_pages import add_webhook_routes
+from serve.console.words import FILTERS
 from serve.errors import status_of
-from serve.inputs import InvalidRequest, picture
-from serve.task import LETTERS
-from traffic import log
+from serve.inputs import InvalidRequest
 from traffic.database import Database, DatabaseUnavailable
-from traffic.outcomes import the_one_that_counts
-from traffic.record import Answer, Record
+from traffic.record import Answer
 
 PER_PAGE = 50
-MANY_LABELS = 60
-"""With more labels than this a case offers the likely ones, and the others by name."""
+DEEPEST = 200
+"""Pages that can be leafed through; beyond them one filters."""
 
-SHOWN = {
+SHOWN: dict[str, tuple[Status, ...]] = {
     "open": (Status.WAITING, Status.CLAIMED, Status.ANSWERED, Status.ADJUDICATION),
-    "waiting": (Status.WAITING, Status.ADJUDICATION),
+    "waiting": (Status.WAITING,),
+    "disputed": (Status.ADJUDICATION,),
     "claimed": (Status.CLAIMED, Status.ANSWERED),
-    "resolved": (Status.RESOLVED, Status.EXPIRED, Status.WITHDRAWN),
+    "done": ENDED,
 }
+"""The states that each tab of the queue is about."""
 
-BRIEF = 80
-"""Characters of a text in the queue."""
+FOLDER = Path(__file__).parent / "templates"
+FILES = {
+    name: ((FOLDER / name).read_bytes(), kind)
+    for name, kind in (("style.css", "text/css"), ("review.js", "text/javascript"))
+}
+VERSION = sha256(b"".join(content for content, _ in FILES.values())).hexdigest()[:12]
+"""Part of the addresses of our own files, so that a browser may keep them for ever."""
+
+ONLY_OURS = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self' data:;"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page may load, and from where: text that came with a case can do nothing, even if it were taken for HTML."""
+
+
+def page_templates() -> Environment:
+    """The templates of all pages, and the words in which they speak."""
+    found = Environment(
+        loader=PackageLoader("serve.console"), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters.update(FILTERS)
+    found.globals["version"] = VERSION
+    return found
 
 
 def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
     """Add the pages, under whatever prefix the application is mounted."""
+    templates = page_templates()
     config = desk.config
-    pages = Environment(
-        loader=PackageLoader("serve.console"),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters["age"] = age
-    pages.filters["said"] = said
-    pages.filters["in_turn"] = in_turn
-    pages.filters["brief"] = brief
 
     def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        html = pages.get_template(template).render(
-            root=request.scope.get("root_path", ""),
-            reviewer=reviewer_of(request),
-            now=datetime.now(UTC),
-            **values,
+        name = name_of(request)
+        html = templates.get_template(template).render(
+            root=root_of(request), reviewer=name, leads=config.review.leads(name), now=datetime.now(UTC), **values
         )
-        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+        return HTMLResponse(html, status, {"Cache-Control": "no-store", "Content-Security-Policy": ONLY_OURS})
 
-    def to(request: Request, path: str) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", status_code=303)
+    def to(request: Request, path: str, **query: object) -> Response:
+        known = {name: str(value) for name, value in query.items() if value}
+        return RedirectResponse(f"{root_of(request)}{path}{'?' if known else ''}{urlencode(known)}", status_code=303)
+
+    def next_case(request: Request, name: str, model: str, after: UUID | None) -> Response:
+        claim = desk.claim_next(name, model=model or None)
+        return to(request, f"/cases/{claim.case_id}" if claim else "/", model=model, after=after)
+
+    def last_answer(name: str, after: UUID | None) -> Sight | None:
+        """The case that this person answered just before, as they may see it now."""
+        if after is None:
+            return None
+        try:
+            sight = desk.see(name, after)
+        except (CaseNotFound, NotYours):
+            return None
+        return sight if sight.own else None
 
     @app.exception_handler(NoReviewer)
     async def ask_for_name(request: Request, _error: Exception) -> Response:
         return page(request, "hello.html", back=request.url.path if request.method == "GET" else "")
 
     async def tell(request: Request, error: Exception) -> Response:
-        return page(request, "trouble.html", status_of(error), message=str(error))
+        kept = isinstance(error, ClaimLost | InvalidRequest) and request.path_params.get("id")
+        return page(request, "trouble.html", status_of(error), message=str(error), at=kept)
 
     for kind in (ClaimLost, NotYours, CaseNotFound, DeliveryNotFound, InvalidRequest, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
-    @app.get("/")
-    def list_cases(request: Request, show: str = "open", page_number: int = 1) -> Response:
-        name = known_reviewer(request)
-        statuses = SHOWN.get(show, SHOWN["open"])
-        page_number = max(1, page_number)
-        counts = desk.backlog(name)
-        found = desk.listed(name, Filter(statuses=statuses), limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
-        with database.transaction() as connection:
-            records = log.find(connection, [item.record_id for item in found])
+    pages = APIRouter(include_in_schema=False)
+
+    @pages.get("/static/{version}/{name}")
+    def our_file(version: str, name: str) -> Response:
+        found = FILES.get(name)
+        if found is None:
+            return Response(status_code=404)
+        kept = "public, max-age=31536000, immutable" if version == VERSION else "no-cache"
+        return Response(found[0], media_type=found[1], headers={"Cache-Control": kept})
+
+    @pages.get("/")
+    def list_cases(
+        request: Request,
+        show: str = "open",
+        model: str = "",
+        group: str = "",
+        mine: bool = False,
+        overdue: bool = False,
+        page_number: int = 1,
+        after: UUID | None = None,
+    ) -> Response:
+        name = visitor_of(request)
+        show = show if show in SHOWN else "open"
+        page_number = min(max(1, page_number), DEEPEST)
+        which = Filter(
+            statuses=SHOWN[show],
+            model=model or None,
+            group=group or None,
+            overdue=overdue,
+            claimed_by=name if mine else None,
+        )
+        found = desk.listed(name, which, limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
+        listed, shelves = found[:PER_PAGE], desk.shelves(name)
+        inputs = desk.glances(listed)
+        chosen = {
+            "show": show if show != "open" else "",
+            "model": model,
+            "group": group,
+            "mine": "true" if mine else "",
+            "overdue": "true" if overdue else "",
+        }
+
+        def address(**changes: object) -> str:
+            query = {key: str(value) for key, value in {**chosen, **changes}.items() if value}
+            return f"{root_of(request)}/{'?' if query else ''}{urlencode(query)}"
+
         return page(
             request,
             "queue.html",
-            counts=counts,
-            cases=[(item, records[item.record_id]) for item in found[:PER_PAGE]],
-            more=len(found) > PER_PAGE,
+            counts=desk.backlog(name),
+            progress=desk.progress(name, midnight()),
+            cases=[(item, glance(inputs.get(item.record_id))) for item in listed],
+            more=len(found) > PER_PAGE and page_number < DEEPEST,
             page_number=page_number,
             show=show,
-            mine=lambda item: item.status is Status.CLAIMED and item.claimed_by == name,
+            model=model,
+            group=group,
+            mine=mine,
+            overdue=overdue,
+            models=sorted({shelf.model for shelf in shelves} | ({model} if model else set())),
+            groups=sorted({shelf.group for shelf in shelves if shelf.group} | ({group} if group else set())),
+            address=address,
+            last=last_answer(name, after),
+            keys=answering(None).keys,
+            commands=COMMANDS,
         )
 
-    @app.post("/hello")
+    @pages.get("/hello")
+    def who(request: Request) -> Response:
+        return page(request, "hello.html", back="")
+
+    @pages.post("/hello")
     def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
-        name = " ".join(name.split())[:100]
+        name = " ".join(name.split())[:LONGEST_NAME]
         if not name.isprintable() or not name:
             raise NoReviewer
-        prefix = request.scope.get("root_path", "")
+        prefix = root_of(request)
         response = to(request, back.removeprefix(prefix) if back.startswith(f"{prefix}/cases/") else "/")
         response.set_cookie(COOKIE, quote(name), max_age=365 * 86400, httponly=True, samesite="strict")
         return response
 
-    @app.post("/next")
-    def take_next(request: Request) -> Response:
-        name = known_reviewer(request)
-        claim = desk.claim_next(name)
-        return to(request, f"/cases/{claim.case_id}" if claim else "/")
+    @pages.post("/next")
+    def take_next(request: Request, model: Annotated[str, Form()] = "") -> Response:
+        return next_case(request, visitor_of(request), model, None)
 
-    @app.get("/cases/{id}")
-    def show_case(request: Request, id: UUID) -> Response:
-        name = known_reviewer(request)
+    @pages.get("/cases/{id}")
+    def show_case(request: Request, id: UUID, model: str = "", after: UUID | None = None) -> Response:
+        name = visitor_of(request)
         sight = desk.see(name, id)
-        item, record, value, told = sight.case, sight.record, sight.value, sight.outcomes
-        image = picture(value)
-        model = config.models.get(record.model)
-        options = options_of(value)
+        served = config.models.get(sight.case.model)
+        input = showing(sight.value)
+        way = answering(served.task if served else None, len(input.options))
         return page(
             request,
             "case.html",
-            item=item,
-            record=record,
-            image=base64.b64encode(image).decode() if image else None,
-            text=value if isinstance(value, str) else None,
-            messages=value.get("messages") if isinstance(value, dict) else None,
-            question=value.get("question") if isinstance(value, dict) else None,
-            options=options,
-            writes=model is not None and model.task.writes,
-            gone=value is None,
-            outcome=the_one_that_counts(told, config.precedence(record.model)),
-            labels=model.task.labels[: len(options) or None] if model else (),
-            exclusive=model.task.exclusive if model else True,
-            tree=model is not None and model.task.tree is not None,
-            offered=offered(model.task.labels, record) if model else (),
-            mine=sight.mine,
-            shown=sight.shown,
+            sight=sight,
+            item=sight.case,
+            record=sight.record,
+            input=input,
+            way=way,
+            keys=way.keys,
+            commands=COMMANDS,
+            reasons=REASONS,
+            writes=served is not None and served.task.writes,
+            exclusive=served is None or served.task.exclusive,
+            ended=sight.case.status in ENDED,
+            lease_seconds=config.review.lease_seconds,
+            model=model,
+            last=last_answer(name, after) if after != id else None,
         )
 
-    @app.post("/cases/{id}/claim")
+    @pages.post("/cases/{id}/claim")
     def claim(request: Request, id: UUID) -> Response:
-        desk.claim(known_reviewer(request), id)
+        desk.claim(visitor_of(request), id)
         return to(request, f"/cases/{id}")
 
-    @app.post("/cases/{id}/release")
+    @pages.post("/cases/{id}/release")
     def release(request: Request, id: UUID, token: Annotated[int, Form()]) -> Response:
-        desk.release(known_reviewer(request), id, token)
+        desk.release(visitor_of(request), id, token)
         return to(request, "/")
 
-    @app.post("/cases/{id}/answer")
+    @pages.post("/cases/{id}/undo")
+    def undo(
+        request: Request,
+        id: UUID,
+        token: Annotated[int, Form()],
+        model: Annotated[str, Form()] = "",
+    ) -> Response:
+        """Take the last answer back. The case that came after it stays with this person, and comes next."""
+        desk.undo(visitor_of(request), id, token)
+        return to(request, f"/cases/{id}", model=model)
+
+    @pages.post("/cases/{id}/withdraw")
+    def withdraw(request: Request, id: UUID, why: Annotated[str, Form()] = "") -> Response:
+        if not why.strip():
+            raise InvalidRequest("why: say why nobody need look at it")
+        desk.withdraw(visitor_of(request), id, why.strip())
+        return to(request, f"/cases/{id}")
+
+    @pages.post("/cases/{id}/answer")
     def answer(
         request: Request,
         id: UUID,
         token: Annotated[int, Form()],
         label: Annotated[list[str] | None, Form()] = None,
-        then: Annotated[str, Form()] = "list",
+        reason: Annotated[str, Form()] = "",
+        comment: Annotated[str, Form()] = "",
+        model: Annotated[str, Form()] = "",
     ) -> Response:
-        name = known_reviewer(request)
-        model = config.models.get(desk.see(name, id).case.model)
-        told = [one for one in label or [] if one.strip()]
-        exclusive = model is not None and model.task.exclusive
-        if exclusive and len(told) != 1:
-            raise InvalidRequest("choose one label")
-        desk.answer(name, id, token, label=told[0] if exclusive else told)
-        return take_next(request) if then == "next" else to(request, "/")
+        """What the script does through the API, for a browser without it."""
+        name = visitor_of(request)
+        told: Answer | None = None
+        if not reason.strip():
+            told = label or []
+            served = config.models.get(desk.see(name, id).case.model)
+            if served is not None and served.task.exclusive:
+                if len(told) != 1:
+                    raise InvalidRequest("choose one label")
+                told = told[0]
+        desk.answer(name, id, token, label=told, reason=reason.strip() or None, comment=comment.strip() or None)
+        return next_case(request, name, model, id)
 
     def lead_of(request: Request) -> str:
-        desk.check_leads(name := known_reviewer(request))
+        desk.check_leads(name := visitor_of(request))
         return name
 
+    app.include_router(pages)
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
     add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
     add_metrics_route(app, database, list(config.models))
 
 
-def known_reviewer(request: Request) -> str:
-    name = reviewer_of(request)
-    if not name:
-        raise NoReviewer
-    return name
+def name_of(request: Request) -> str:
+    """Who asks; empty for somebody who has not said."""
+    try:
+        return visitor_of(request)
+    except NoReviewer:
+        return ""
 
 
-def reviewer_of(request: Request) -> str:
-    return unquote(request.cookies.get(COOKIE, ""))
+def root_of(request: Request) -> str:
+    """The prefix under which the pages are mounted."""
+    return str(request.scope.get("root_path", ""))
 
 
-def said(answer: Answer | None) -> str:
-    """An answer in words."""
-    if answer is None:
-        return "none"
-    return answer if isinstance(answer, str) else ", ".join(answer) or "no label"
-
-
-def brief(record: Record) -> str:
-    """The prediction in a line of the queue."""
-    if record.reply is None:
-        return said(record.prediction)
-    text = " ".join(record.reply["text"].split())
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
-
-
-def options_of(value: Any) -> list[tuple[str, str]]:
-    """The options of a question, each with its letter; empty for any other input."""
-    options = value.get("options") if isinstance(value, dict) else None
-    return list(zip(LETTERS, options, strict=False)) if isinstance(options, list) else []
-
-
-def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
-    """The models of a cascade that were asked, each with its confidence."""
-    return ", ".join(
-        f"{step['model']} {'unknown' if step['confidence'] is None else format(step['confidence'], '.2f')}"
-        for step in steps
-    )
-
-
-def offered(labels: Sequence[str], record: Record) -> list[str]:
-    """Labels to tick, in the order of the task: all of them, or the likely ones where there are very many."""
-    if len(labels) <= MANY_LABELS:
-        return list(labels)
-    likely = {*record.top_labels, *record.prediction_set}
-    return [label for label in labels if label in likely]
-
-
-def age(since: datetime, now: datetime) -> str:
-    """How long ago, in the largest unit that says something."""
-    seconds = max(0.0, (now - since).total_seconds())
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+def midnight() -> datetime:
+    """When today began, where this service runs."""
+    return datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)

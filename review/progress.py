@@ -1,0 +1,103 @@
+"""How far a person and the team have come today, and what cases look like in a list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf, nan
+from typing import Any
+from uuid import UUID
+
+from review.cases import IN_SCOPE
+from review.item import Scope
+from traffic.database import Connection
+
+FULLY = 20_000
+"""Bytes up to which an input that is no text comes whole into a list."""
+
+BEGINNING = 160
+"""Characters of any other."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Since some time, and in the last hour."""
+
+    answered: int
+    """By this person; what they took back does not count."""
+
+    median_seconds: float
+    """Of these, from the claim to the answer. NaN where there are none."""
+
+    resolved: int
+    """By all, of the cases that this person may see."""
+
+    resolved_last_hour: int
+
+    def hours_for(self, cases: int) -> float:
+        """How long so many take at the pace of the last hour; infinite when nothing was done in it."""
+        if not self.resolved_last_hour:
+            return inf if cases else 0.0
+        return cases / self.resolved_last_hour
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shelf:
+    """The open cases of one model and group."""
+
+    model: str
+    group: str | None
+    open: int
+
+
+def progress(connection: Connection, reviewer: str, since: datetime, scope: Scope) -> Progress:
+    own = connection.execute(
+        "select count(*), percentile_cont(0.5) within group (order by seconds) from review_opinions"
+        " where reviewer = %s and at >= %s and undone_at is null",
+        (reviewer, since),
+    ).fetchone()
+    team = connection.execute(
+        "select count(*) filter (where ended_at >= %(since)s), count(*) filter (where ended_at >= hour)"
+        " from review_items, (select clock_timestamp() - interval '1 hour' as hour) clock"
+        f" where ended_at >= least(%(since)s, hour) and status = 'resolved' and {IN_SCOPE}",
+        {"since": since, **_values(scope)},
+    ).fetchone()
+    assert own is not None
+    assert team is not None
+    return Progress(
+        answered=own[0],
+        median_seconds=nan if own[1] is None else own[1],
+        resolved=team[0],
+        resolved_last_hour=team[1],
+    )
+
+
+def shelves(connection: Connection, scope: Scope) -> list[Shelf]:
+    """Where the open cases are, by name."""
+    rows = connection.execute(
+        f'select model, "group", count(*) from review_items where ended_at is null and {IN_SCOPE}'
+        ' group by model, "group" order by model, "group" nulls first',
+        _values(scope),
+    ).fetchall()
+    return [Shelf(model=model, group=group, open=n) for model, group, n in rows]
+
+
+def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, Any]:
+    """Inputs as far as a list needs them: small ones whole, of others the beginning (of a picture, no more
+    than `data:image`), and none that is no longer kept."""
+    return dict(
+        connection.execute(
+            "select record_id, case when pg_column_size(input) <= %(fully)s and"
+            " (json_typeof(input) <> 'string' or left(input #>> '{}', 10) = 'data:image') then input else"
+            " to_json(left(input #>> '{}', case left(input #>> '{}', 10) when 'data:image' then 10"
+            " else %(beginning)s end)) end"
+            " from payloads where record_id = any(%(ids)s)",
+            {"ids": list(record_ids), "fully": FULLY, "beginning": BEGINNING},
+        ).fetchall()
+    )
+
+
+def _values(scope: Scope) -> dict[str, Any]:
+    return {
+        "models": None if scope.models is None else list(scope.models),
+        "groups": None if scope.groups is None else list(scope.groups),
+    }

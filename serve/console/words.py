@@ -1,0 +1,97 @@
+"""Times, answers and confidences as the pages put them into words."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from review.item import Case
+from traffic.record import Answer
+
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+SURENESS = ((0.99, "all but certain"), (0.9, "quite sure"), (0.75, "fairly sure"), (0.5, "rather unsure"))
+"""From which confidence on the model is called what."""
+
+HOW = {
+    "agreed": "all who were asked said the same",
+    "majority": "most of those who were asked said so",
+    "adjudicated": "decided after others disagreed or could not tell",
+    "undecided": "nobody could tell",
+}
+"""What the resolutions of a case mean."""
+
+
+def said(answer: Answer | None) -> str:
+    """An answer in words."""
+    if answer is None:
+        return "none"
+    return answer if isinstance(answer, str) else ", ".join(answer) or "no label"
+
+
+def sureness(confidence: float | None) -> str:
+    """A confidence in words and as a number."""
+    if confidence is None:
+        return "confidence unknown"
+    word = next((word for least, word in SURENESS if confidence >= least), "unsure")
+    return f"{word}: {percent(confidence)}"
+
+
+def percent(share: float) -> str:
+    """Never 100% or 0% for what is only near it."""
+    if 0.995 <= share < 1:
+        return f"{min(99.9, 100 * share):.1f}%"
+    return "below 1%" if 0 < share < 0.005 else f"{100 * share:.0f}%"
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, in the largest unit that says something."""
+    return lasting((now - since).total_seconds())
+
+
+def lasting(seconds: float) -> str:
+    """A length of time, in the largest unit that says something."""
+    seconds = max(0.0, seconds)
+    for size, unit in UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def due(case: Case, now: datetime) -> str:
+    """When a case is due, or since when it is overdue; empty where it has no due time."""
+    if case.due_at is None:
+        return ""
+    left = (case.due_at - now).total_seconds()
+    return f"in {lasting(left)}" if left >= 0 else f"overdue {lasting(-left)}"
+
+
+def pace(hours: float) -> str:
+    """How long the team needs for what waits."""
+    if hours == 0:
+        return "nothing waits"
+    if not isfinite(hours):
+        return "nobody answered in the last hour"
+    return f"{lasting(hours * 3600)} at the pace of the last hour"
+
+
+def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The models of a cascade that were asked, each with its confidence."""
+    return ", ".join(
+        f"{step['model']} {'unknown' if step['confidence'] is None else format(step['confidence'], '.2f')}"
+        for step in steps
+    )
+
+
+FILTERS = {
+    "age": age,
+    "due": due,
+    "how": lambda resolution: HOW.get(resolution, resolution),
+    "in_turn": in_turn,
+    "lasting": lasting,
+    "pace": pace,
+    "percent": percent,
+    "said": said,
+    "sureness": sureness,
+}
+"""As templates call them."""
