@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from review import outbox
 from review.outbox import Delivery, Told
+from serve.console.api import problems
 from traffic.database import Database
 
 MOST_SHOWN = 200
@@ -20,7 +21,7 @@ class WebhookView(BaseModel):
     """One address that is, or was, told of cases."""
 
     url: str
-    events: list[Told] = Field(description="None where it is no longer configured.")
+    events: list[Told] = Field(description="None of them where it is no longer configured.")
     models: list[str] | None = Field(description="Null: all.")
     waiting: int = Field(description="Deliveries that have not arrived yet.")
     dead: int = Field(description="Deliveries that were given up.")
@@ -45,6 +46,10 @@ class WebhooksView(BaseModel):
     dead: list[DeadLetter] = Field(description=f"The latest {MOST_SHOWN} first.")
 
 
+class SentAgain(BaseModel):
+    id: UUID
+
+
 def add_webhook_routes(
     app: FastAPI,
     database: Database,
@@ -55,12 +60,23 @@ def add_webhook_routes(
     """Add `/webhooks` and `/v1/webhooks` to the console. `lead_of` raises for whoever does not lead reviews; `page`
     renders a template."""
 
-    @app.get("/v1/webhooks", response_model=WebhooksView, summary="What other systems were told, and what was given up")
+    @app.get(
+        "/v1/webhooks",
+        response_model=WebhooksView,
+        responses=problems(401, 403, 503),
+        summary="What has not arrived at other systems, and what was given up, for those who lead",
+    )
     def list_webhooks(request: Request) -> WebhooksView:
         lead_of(request)
         return seen(database)
 
-    @app.post("/v1/webhooks/deliveries/{id}/again", status_code=202, summary="Send what was given up again")
+    @app.post(
+        "/v1/webhooks/deliveries/{id}/again",
+        status_code=202,
+        response_model=SentAgain,
+        responses=problems(401, 403, 404, 422, 503),
+        summary="Send what was given up again, for those who lead",
+    )
     def send_again(request: Request, id: UUID) -> Response:
         lead_of(request)
         with database.transaction() as connection:

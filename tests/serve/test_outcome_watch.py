@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from review import queue, settling
 from serve.batching import Overloaded
 from serve.http import gateway_app
-from serve.outcome_watch import OutcomeWatch
+from serve.outcome_watch import MOST_WAITING, OutcomeWatch
 from tests.conftest import entry, new_case, resolve
 from tests.serve.conftest import make_handler
 from traffic import log
@@ -229,7 +229,7 @@ def test_a_thread_and_a_connection_are_there_only_while_somebody_waits(waiter, d
 
 def test_thousands_wait_on_one_connection_and_one_thread(waiter, database, held):
     _, watch = waiter()
-    n = 3000
+    n = MOST_WAITING
 
     async def wait(record_id):
         with watch.waiting(record_id) as news:
