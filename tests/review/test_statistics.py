@@ -202,9 +202,11 @@ def test_what_each_person_did(past, database):
     past.case(created=ago(5), status="adjudication", said=[("ben", None, True)])
     first = past.case(created=ago(50), ended=ago(40), label="7", said=[("ada", "7", True)])
     past.re_review(first, created=ago(7), ended=ago(6), label="1", said=[("ben", "3", False), ("eva", "1", None)])
+    other = past.case(created=ago(50), ended=ago(40), label="7", said=[("ada", "7", True)])
+    past.re_review(other, created=ago(7), ended=ago(6), label="7", said=[("ben", "7", False)])  # beside the first one
     ben, ada, eva = asked(database, disagreement.work)
     assert ben == PersonsWork(
-        reviewer="ben", opinions=4, median_seconds=15, cannot_tell=1, decided=0, compared=3, agreed=1
+        reviewer="ben", opinions=5, median_seconds=10, cannot_tell=1, decided=0, compared=4, agreed=2
     )
     assert (ada.reviewer, ada.opinions, ada.compared, ada.agreed) == ("ada", 3, 2, 2)
     assert (eva.reviewer, eva.opinions, eva.decided, eva.compared) == ("eva", 2, 2, 0)
