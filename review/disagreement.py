@@ -120,8 +120,8 @@ def together(connection: Connection, window: Window) -> list[Together]:
     rows = connection.execute(
         f"with units as (select case_id, array_agg(label::text order by label::text) as labels,"
         "   bool_and(saw_prediction) as all_saw, bool_or(saw_prediction) as any_saw"
-        f"  from {JUDGED} o group by case_id"
-        "   having count(*) > 1 and max(at) >= %(since)s and max(at) < %(until)s)"
+        f"  from {JUDGED} o where case_id in (select case_id from review_opinions where at >= %(since)s)"
+        "   group by case_id having count(*) > 1 and max(at) >= %(since)s and max(at) < %(until)s)"
         " select labels::json[], case when all_saw = any_saw then all_saw end as saw, count(*)"
         f" from units join {ITEMS} i on i.id = case_id group by labels, saw order by count(*) desc, units.labels, saw",
         window.values,

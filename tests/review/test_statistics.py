@@ -44,18 +44,19 @@ def test_what_came_and_went(past, database):
     past.case(created=ago(3), claimed=ago(1), status="claimed")
     past.case(model="letters", created=ago(2))
     past.case(model="letters", created=ago(-1))  # after the window
+    past.case(model="letters", created=ago(40), claimed=ago(39), status="claimed")  # looked at before it
     everything, digits, letters = asked(database, statistics.flows)
     assert (everything.model, digits.model, letters.model) == (None, "digits", "letters")
-    assert (everything.open, everything.arrived, everything.ended, everything.resolved) == (2, 5, 4, 3)
+    assert (everything.open, everything.arrived, everything.ended, everything.resolved) == (3, 5, 4, 3)
     assert (digits.open, digits.arrived, digits.ended, digits.resolved) == (1, 4, 4, 3)
-    assert (letters.open, letters.arrived, letters.ended, letters.resolved) == (1, 1, 0, 0)
+    assert (letters.open, letters.arrived, letters.ended, letters.resolved) == (2, 1, 0, 0)
     # first claimed after 7, 1, 0.5 and 2 hours; resolved after 8, 4 and 1
     assert digits.to_first_claim == Waits(n=4, median=1.5 * 3600, p95=pytest.approx((2 + 0.85 * 5) * 3600))
     assert digits.to_resolution == Waits(n=3, median=4 * 3600, p95=pytest.approx((4 + 0.9 * 4) * 3600))
     assert letters.to_first_claim.n == 0
     assert math.isnan(letters.to_first_claim.median)
     assert everything.resolved_per_hour == 3 / 24
-    assert everything.hours_of_work == 2 / (3 / 24)
+    assert everything.hours_of_work == 3 / (3 / 24)
     assert everything.hours_to_empty == math.inf  # 5 came and 4 went
     assert letters.hours_of_work == math.inf
 
@@ -202,9 +203,11 @@ def test_what_each_person_did(past, database):
     past.case(created=ago(5), status="adjudication", said=[("ben", None, True)])
     first = past.case(created=ago(50), ended=ago(40), label="7", said=[("ada", "7", True)])
     past.re_review(first, created=ago(7), ended=ago(6), label="1", said=[("ben", "3", False), ("eva", "1", None)])
+    other = past.case(created=ago(50), ended=ago(40), label="7", said=[("ada", "7", True)])
+    past.re_review(other, created=ago(7), ended=ago(6), label="7", said=[("ben", "7", False)])  # beside the first one
     ben, ada, eva = asked(database, disagreement.work)
     assert ben == PersonsWork(
-        reviewer="ben", opinions=4, median_seconds=15, cannot_tell=1, decided=0, compared=3, agreed=1
+        reviewer="ben", opinions=5, median_seconds=10, cannot_tell=1, decided=0, compared=4, agreed=2
     )
     assert (ada.reviewer, ada.opinions, ada.compared, ada.agreed) == ("ada", 3, 2, 2)
     assert (eva.reviewer, eva.opinions, eva.decided, eva.compared) == ("eva", 2, 2, 0)
