@@ -256,3 +256,30 @@ def test_a_cascade_that_acts_on_sets_has_sets_in_every_model(tmp_path):
         load(tmp_path, content)
     content["models"]["two"] = {**second, "prediction_set": {"kind": "risk_control"}}
     assert list(load(tmp_path, content).cascade("one")) == ["one", "two"]
+
+
+def test_a_rule_knows_the_scores_of_every_model_that_may_be_asked(tmp_path):
+    content = quickstart()
+    first = content["models"]["digits"]
+    second = {**first, "scores": ["softmax_response", "margin"]}
+    content["models"] = {"one": {**first, "escalate_to": "two"}, "two": second}
+    rule(opinions=2, when={"models": ["one"], "scores": {"margin": {"above": 0.5}, "entropy": {"above": 1}}})(content)
+    assert load(tmp_path, content).review.rules[0].opinions == 2
+    rule(opinions=2, when={"scores": {"entropy": {"above": 1}}})(content)
+    with pytest.raises(
+        BadConfig, match="model 'two' has no score 'entropy'; it has: softmax_response, margin; or name"
+    ):
+        load(tmp_path, content)
+
+
+def test_what_the_documentation_shows_of_reviews_is_taken(tmp_path):
+    part = (ROOT / "docs/configuration.md").read_text().split("## Review\n")[1].split("## Scores\n")[0]
+    shown = [yaml.safe_load(block.split("```")[0]) for block in part.split("```yaml\n")[1:]]
+    content = quickstart()
+    content["models"]["tickets"] = {**content["models"]["digits"], **shown[1]["models"]["tickets"]}
+    content["review"] = shown[0]["review"]
+    config = load(tmp_path, content)
+    assert len(config.review.rules) == 4
+    assert config.models["tickets"].spot_checks.least == 0.005
+    listed = {line.split("`")[1].removeprefix("review.") for line in part.splitlines() if line.startswith("| `review.")}
+    assert listed == set(type(config.review).model_fields)
