@@ -111,8 +111,8 @@ def label_config(task: TaskConfig, kind: InputKind) -> str:
         taxonomy = ElementTree.SubElement(view, "Taxonomy", name=CONTROL, toName=OBJECT)
         _add_choices(taxonomy, task)
     else:
-        wanted = {"name": CONTROL, "toName": OBJECT, "choice": "single" if task.exclusive else "multiple"}
-        choices = ElementTree.SubElement(view, "Choices", wanted)
+        wanted = {"choice": "single", "required": "true"} if task.exclusive else {"choice": "multiple"}
+        choices = ElementTree.SubElement(view, "Choices", {"name": CONTROL, "toName": OBJECT, **wanted})
         for label in task.labels:
             ElementTree.SubElement(choices, "Choice", value=label)
     ElementTree.SubElement(

@@ -1,11 +1,13 @@
 """The review API: everything that the pages can do, for machines."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
+from pydantic import AwareDatetime
 
 from review.cases import Filter
 from review.item import Case, Status
@@ -85,6 +87,28 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         return reply(wire.backlog_json(desk.backlog(name)))
 
     @app.get(
+        "/v1/progress",
+        response_model=wire.ProgressView,
+        responses=problems(401, 403, 422, 503),
+        summary="How far you and the others have come",
+    )
+    def progress(
+        name: Name,
+        since: Annotated[AwareDatetime | None, Query(description="By default the last midnight, in UTC.")] = None,
+    ) -> Response:
+        start = since or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return reply({"since": start, **asdict(desk.progress(name, start))})
+
+    @app.get(
+        "/v1/shelves",
+        response_model=wire.ShelfList,
+        responses=problems(401, 403, 503),
+        summary="Where the open cases are: how many of each model and group",
+    )
+    def shelves(name: Name) -> Response:
+        return reply({"shelves": [asdict(shelf) for shelf in desk.shelves(name)]})
+
+    @app.get(
         "/v1/cases",
         response_model=wire.CaseList,
         responses=problems(401, 403, 422, 503),
@@ -99,6 +123,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         mine: Annotated[bool, Query(description="Only those that you hold, or spoke about last.")] = False,
         limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
         offset: Annotated[int, Query(ge=0, le=FARTHEST)] = 0,
+        glance: Annotated[bool, Query(description="With the beginning of each input.")] = False,
     ) -> Response:
         which = Filter(
             statuses=tuple(status) if status else None,
@@ -108,7 +133,9 @@ def add_api(app: FastAPI, desk: Desk) -> None:
             claimed_by=name if mine else None,
         )
         found = desk.listed(name, which, limit=limit + 1, offset=offset)
-        return reply({"cases": [line(case) for case in found[:limit]], "more": len(found) > limit})
+        inputs = desk.glances(found[:limit]) if glance else {}
+        lines = [{**line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
+        return reply({"cases": lines, "more": len(found) > limit})
 
     @app.get(
         "/v1/cases/{id}",

@@ -84,6 +84,30 @@ class BacklogView(BaseModel):
     oldest: datetime | None = Field(description="Since when the oldest of those that wait has been waiting.")
 
 
+class ProgressView(BaseModel):
+    """How far you and the others have come, with the cases that you may see."""
+
+    since: datetime
+    answered: int = Field(description="By you since then; what you took back does not count.")
+    median_seconds: float | None = Field(
+        description="Of these, from the claim to the answer; null where there are none."
+    )
+    resolved: int = Field(description="By all since then.")
+    resolved_last_hour: int
+
+
+class ShelfView(BaseModel):
+    model: str
+    group: str | None
+    open: int
+
+
+class ShelfList(BaseModel):
+    """Where the open cases are that you may see."""
+
+    shelves: list[ShelfView]
+
+
 class CaseLine(BaseModel):
     """A case in the queue. What would tell why it is asked, or what the model said before a blind answer, is null."""
 
@@ -110,8 +134,12 @@ class CaseLine(BaseModel):
     record_id: UUID | None = Field(description="The prediction that it is about; null until the case has ended.")
 
 
+class ListedCase(CaseLine):
+    glance: Any = Field(description="The input, or the beginning of a long one, where it was asked for and is kept.")
+
+
 class CaseList(BaseModel):
-    cases: list[CaseLine]
+    cases: list[ListedCase]
     more: bool = Field(description="There are more behind these.")
 
 
@@ -175,6 +203,7 @@ class CaseView(CaseLine):
     reply: str | None = Field(description="The text to be judged, where the task is to write one.")
     prediction: ShownPrediction | None = Field(description="Null while you are to answer without having seen it.")
     draft: Draft | None = Field(description="What you typed before and did not send, or sent too late.")
+    own: OpinionView | None = Field(description="What you said, unless you took it back.")
     opinions: list[OpinionView] = Field(
         description="What others said: for whoever decides between them, and for all once the case has ended."
     )
@@ -267,6 +296,7 @@ def case_json(sight: Sight, name: str, task: dict[str, Any] | None, now: datetim
         "reply": record.reply["text"] if record.reply else None,
         "prediction": prediction_json(record, ended=case.status in ENDED) if sight.shown else None,
         "draft": draft_json(sight.draft),
+        "own": opinions_json([sight.own])[0] if sight.own else None,
         "opinions": opinions_json(sight.opinions),
         "events": events_json(sight.events),
         "outcomes": [

@@ -270,7 +270,12 @@ class _Seat:
             self._told.unexpected.append(f"{reply.request.url.path}: {reply.status_code} {reply.text}")
 
     async def _post(self, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
-        return await self._http.post(f"/v1/cases/{path}", json=body or {}, headers=self._headers)
+        while True:
+            reply = await self._http.post(f"/v1/cases/{path}", json=body or {}, headers=self._headers)
+            if reply.status_code != 503:
+                return reply
+            self._told.happened["asked to come back"] += 1  # every connection to the database is taken
+            await asyncio.sleep(0.2)
 
     async def _get(self, path: str) -> httpx.Response:
         return await self._http.get(f"/v1/{path}", headers=self._headers)

@@ -82,8 +82,9 @@ def held(database):
 def export(database):
     """What the API gives, as a lead."""
 
+    http = TestClient(console_app(configured(), database), headers={"X-Demur-Reviewer": "lea"})
+
     def export(model="toy", **query):
-        http = TestClient(console_app(configured(), database), headers={"X-Demur-Reviewer": "lea"})
         response = http.get("/v1/export", params={"model": model, **query})
         assert response.status_code == 200, response.text
         return response
@@ -337,8 +338,6 @@ def test_files_hold_all_that_is_known(held, export, database, tmp_path):
 
 
 def test_labels_that_hold_together_are_lists_in_a_table(held, export, database):
-    with database.transaction() as connection:
-        assert connection is not None
     held(model="flags", prediction=["a", "b"], label_confidence=[0.9, 0.8])
     (row,) = parquet.read_table(io.BytesIO(export("flags", format="parquet").content)).to_pylist()
     assert (row["prediction"], row["label"]) == (["a", "b"], None)

@@ -209,6 +209,24 @@ def test_the_queue_is_filtered(ask, held, database):
     assert ask("bob", "get", "/v1/backlog")["open"] == 1
 
 
+def test_how_far_they_have_come_and_where_the_cases_are(ask, held):
+    id, other = held(), held(group="north", input="a long text " * 100)
+    assert ask("ada", "get", "/v1/progress")["median_seconds"] is None
+    token = ask("ada", "post", f"/v1/cases/{id}/claim")["token"]
+    ask("ada", "post", f"/v1/cases/{id}/answer", {"token": token, "label": "3"})
+    done = ask("ada", "get", "/v1/progress?since=2026-01-01T00:00:00Z")
+    assert (done["answered"], done["resolved"], done["resolved_last_hour"]) == (1, 1, 1)
+    assert done["median_seconds"] >= 0
+    assert ask("eve", "get", "/v1/progress")["answered"] == 0
+    ask("eve", "get", "/v1/progress?since=2026-01-01T00:00:00", status=422)
+    assert ask("ada", "get", "/v1/shelves")["shelves"] == [{"model": "toy", "group": "north", "open": 1}]
+    assert ask("ada", "get", f"/v1/cases/{id}")["own"]["label"] == "3"
+    assert ask("eve", "get", f"/v1/cases/{id}")["own"] is None
+    (line,) = ask("ada", "get", "/v1/cases?status=waiting&glance=true")["cases"]
+    assert (line["id"], line["glance"][:11], len(line["glance"]) < 1200) == (other, "a long text", True)
+    assert ask("ada", "get", "/v1/cases?status=waiting")["cases"][0]["glance"] is None
+
+
 def test_each_sees_and_does_what_they_may(ask, held):
     id = held()
     assert ask("bob", "get", "/v1/me") == {
