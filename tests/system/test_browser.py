@@ -386,7 +386,7 @@ def test_a_draft_is_there_in_another_browser(site, as_reviewer):
     assert elsewhere.get_by_label("Comment", exact=True).input_value() == "at home"
     press(elsewhere, "Enter")
     elsewhere.wait_for_url("**/review/?after=*")
-    assert running.opinions(case_id) == [("Ada", ["A0101", "A01", "A"], None, "at home")]
+    assert running.opinions(case_id) == [("Ada", ["A0101", "A", "A01"], None, "at home")]
 
 
 def test_an_open_page_keeps_its_case_and_a_closed_one_does_not(site, as_reviewer):
