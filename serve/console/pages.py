@@ -84,7 +84,9 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
 
     def next_case(request: Request, name: str, model: str, after: UUID | None) -> Response:
         claim = desk.claim_next(name, model=model or None)
-        return to(request, f"/cases/{claim.case_id}" if claim else "/", model=model, after=after)
+        if claim is None:
+            return to(request, "/", model=model, after=after, nothing="true")
+        return to(request, f"/cases/{claim.case_id}", model=model, after=after)
 
     def last_answer(name: str, after: UUID | None) -> Sight | None:
         """The case that this person answered just before, as they may see it now."""
@@ -127,6 +129,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         overdue: bool = False,
         page_number: int = 1,
         after: UUID | None = None,
+        nothing: bool = False,
     ) -> Response:
         name = visitor_of(request)
         show = show if show in SHOWN else "open"
@@ -170,6 +173,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             groups=sorted({shelf.group for shelf in shelves if shelf.group} | ({group} if group else set())),
             address=address,
             last=last_answer(name, after),
+            nothing=nothing,
             keys=answering(None).keys,
             commands=COMMANDS,
         )

@@ -364,7 +364,9 @@ def test_a_form_on_another_site_does_nothing(visit, cases, database):
 def test_an_empty_queue_says_so(visit, database):
     ada = visit("ada")
     assert "Every case has been looked at" in ada.get("/review/").text
-    assert ada.post("/review/next").url.path == "/review/"
+    page = ada.post("/review/next")
+    assert page.url.path == "/review/"
+    assert "Nothing is free for you right now" in page.text
 
 
 def test_who_cannot_tell_says_why(visit, cases, database):

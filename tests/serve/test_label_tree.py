@@ -64,7 +64,10 @@ def config_for(checkpoint, tmp_path, **task):
         "confidence": {"score": "binary_entropy"},
         "policy": {"kind": "threshold", "limit": 1.0},
     }
-    return Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"codes": model}})
+    review = {"undo_seconds": 0}
+    return Config.model_validate(
+        {"artifacts": str(tmp_path / "artifacts"), "models": {"codes": model}, "review": review}
+    )
 
 
 def texts(path, n=160):

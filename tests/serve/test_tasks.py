@@ -343,7 +343,13 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
     kind, checkpoints, tmp_path, database
 ):
     model = model_config(kind, checkpoints[kind], policy={"kind": "threshold", "limit": 1.0})
-    config = Config.model_validate({"artifacts": str(tmp_path / "artifacts"), "models": {"words": model.model_dump()}})
+    config = Config.model_validate(
+        {
+            "artifacts": str(tmp_path / "artifacts"),
+            "models": {"words": model.model_dump()},
+            "review": {"undo_seconds": 0},
+        }
+    )
     rows = texts(tmp_path / "rows.jsonl", kind)
     done = fit_model(config, "words", rows, clock=clock, progress=lambda *_: None, anyway=True)
     store = ArtifactStore(config.artifacts)

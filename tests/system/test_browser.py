@@ -1,16 +1,87 @@
-"""A person works the queue in a real browser."""
+"""People work the queue in a real browser: at a real service, and at pages that are set up as each test needs them."""
 
 import os
+import re
 import shutil
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from fastapi import FastAPI
 
-from tests.conftest import digit_rows
+from review import cases, queue
+from serve.config import Config
+from serve.console.answering import REASONS
+from serve.console.app import console_app
+from serve.console.desk import Desk
+from serve.journal import open_database
+from tests.conftest import digit_rows, entry, new_case
+from traffic import log
 
 pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+READY = "body[data-ready]"
+HELD_DIGITS = 10
+
+CLASSIFIER = {
+    "host": {"kind": "classifier", "checkpoint": "not/loaded/by/pages"},
+    "scores": ["softmax_response"],
+    "confidence": {"score": "softmax_response"},
+    "policy": {"kind": "threshold", "limit": 0.3},
+}
+TAGGER = {**CLASSIFIER, "scores": ["binary_entropy"], "confidence": {"score": "binary_entropy"}}
+WRITER = {
+    **CLASSIFIER,
+    "host": {"kind": "transformers", "checkpoint": "not/loaded/by/pages"},
+    "scores": ["improbability"],
+    "confidence": {"score": "improbability"},
+}
+CAUSES = [f"{how} {what}" for how in ("late", "broken", "missing") for what in ("parcel", "refund", "invoice", "login")]
+TREE = {"A01": ["A"], "A0101": ["A01"], "A0102": ["A01"], "B01": ["B"]}
+MODELS = {
+    "digits": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": list("0123456789")}},
+    "mood": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": ["good", "fair", "bad"]}},
+    "cause": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": CAUSES}},
+    "topics": {**TAGGER, "task": {"kind": "multilabel", "labels": ["billing", "delivery", "returns"]}},
+    "codes": {**TAGGER, "task": {"kind": "multilabel", "labels": ["A0101", "A0102", "B01"], "tree": TREE}},
+    "letters": {**WRITER, "task": {"kind": "choice"}},
+    "writer": {**WRITER, "task": {"kind": "generate"}},
+}
+
+SENTENCE = "The parcel came on time, but one of the two cups was broken."
+TICKED = {"prediction_set": ["delivery"], "top_labels": ["delivery", "returns"], "label_confidence": [0.9, 0.4]}
+KINDS = {
+    "picture": {"model": "digits", "input": [[0.0, 0.5], [1.0, 0.0]]},
+    "large picture": {"model": "digits", "input": [[(x ^ y) / 511 for x in range(300)] for y in range(400)]},
+    "text": {"model": "mood", "input": SENTENCE, "prediction": "fair", "prediction_set": ["fair", "bad"]},
+    "long text": {"model": "mood", "input": "\n\n".join([SENTENCE * 8] * 9), "prediction": "bad"},
+    "list": {"model": "cause", "input": SENTENCE * 9, "prediction": "broken parcel", "prediction_set": CAUSES[:2]},
+    "ticks": {"model": "topics", "input": SENTENCE, "prediction": ["delivery"], **TICKED},
+    "tree": {"model": "codes", "input": SENTENCE, "prediction": ["A"], **TICKED, "prediction_set": ["A"]},
+    "question": {
+        "model": "letters",
+        "input": {"question": "What is 6 * 7?", "options": ["41", "42", "43"]},
+        "prediction": "B",
+        "prediction_set": ["B", "C"],
+    },
+    "chat": {
+        "model": "writer",
+        "input": {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4."}]},
+        "prediction": "right",
+        "prediction_set": ["right"],
+        "reply": {"text": "Yes.", "finish_reason": "stop"},
+    },
+    "fields": {"model": "mood", "input": {"name": "kettle", "price": 31.5, "tags": ["a", "b"]}, "prediction": "good"},
+    "gone": {"model": "mood", "input": SENTENCE, "prediction": None, "confidence": None},
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +101,22 @@ def browser():
 
 
 @pytest.fixture
-def as_reviewer(browser, service):
-    """A page for a person who has given a name; fails if the page complains."""
+def as_reviewer(browser):
+    """A page for a person who has given a name, at an address; fails if the page complains."""
     contexts, complaints = [], []
 
-    def sit_down(name):
-        context = browser.new_context(viewport={"width": 1200, "height": 800})
+    def sit_down(name, at, *, width=1200, height=800, **settings):
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{service.url}/review/")
-        page.get_by_label("Name").fill(name)
-        page.get_by_role("button", name="Go to the queue").click()
+        page.goto(f"{at}/review/")
+        page.keyboard.type(name)  # the field has the focus already
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name=name).wait_for()
+        if settings.get("java_script_enabled", True):
+            page.wait_for_selector(READY)
         return page
 
     yield sit_down
@@ -50,58 +125,456 @@ def as_reviewer(browser, service):
     assert complaints == []
 
 
+class Site:
+    """The pages over a database of their own, at a port of their own."""
+
+    def __init__(self, dsn, **review):
+        self.database = open_database(dsn)
+        config = Config.model_validate({"models": MODELS, "review": {"undo_seconds": 60, **review}})
+        self.desk = Desk(config, self.database)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        app = FastAPI()
+        app.mount("/review", console_app(config, self.database))
+        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        self.serving = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.over = threading.Event()
+        self.sweeping = threading.Thread(target=self._sweep, daemon=True)
+
+    def _sweep(self):
+        while not self.over.wait(0.2):
+            self.desk.sweep()
+
+    def __enter__(self):
+        self.serving.start()
+        self.sweeping.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.sweeping.join()
+        self.server.should_exit = True
+        self.serving.join()
+        self.database.close()
+
+    def put(self, *kinds, **case):
+        """Cases of these kinds, in this order."""
+        start = datetime.now(UTC) - timedelta(minutes=9)
+        entries = [entry(created_at=start + timedelta(seconds=i), **KINDS[kind]) for i, kind in enumerate(kinds)]
+        with self.database.transaction() as connection:
+            log.append(connection, entries)
+            queue.enqueue(connection, [new_case(one, **case) for one in entries])
+            gone = [one.record.id for one, kind in zip(entries, kinds, strict=True) if kind == "gone"]
+            connection.execute("delete from payloads where record_id = any(%s)", (gone,))
+        return [one.record.id for one in entries]
+
+    def case(self, case_id):
+        with self.database.transaction() as connection:
+            return cases.case(connection, case_id)
+
+    def opinions(self, case_id):
+        """Those that count: who, what, why not, comment."""
+        with self.database.transaction() as connection:
+            found = cases.opinions_of(connection, [case_id])[case_id]
+        return [(one.reviewer, one.label, one.reason, one.comment) for one in found if one.undone_at is None]
+
+
+@pytest.fixture
+def site(dsn):
+    """Start pages, with settings of `review`."""
+    with ExitStack() as opened:
+        yield lambda **review: opened.enter_context(Site(dsn, **review))
+
+
+def until(found, *, seconds=20):
+    """Wait until it is so."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def at_case(page, case_id):
+    page.wait_for_url(re.compile(f"/cases/{case_id}"))
+    page.wait_for_selector(READY)
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
 @pytest.fixture(scope="module")
 def held(service, digits):
-    """Two held digits: their ids and right labels."""
-    import httpx
-
+    """Held digits: their ids and right labels, in the order in which they are worked."""
     found = []
-    with httpx.Client(base_url=service.url, timeout=30) as client:
-        for row in digit_rows(digits):
-            answer = client.post("/v1/predict", json={"model": "digits", "input": row["input"]}).json()
-            if answer["action"] == "review":
-                found.append((answer["id"], row["label"]))
-            if len(found) == 2:
-                return found
-    raise AssertionError("nothing was held")
+    rows = digit_rows(digits) + digit_rows(digits, "calibration")
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        for start in range(0, len(rows), 100):
+            part = rows[start : start + 100]
+            items = [{"model": "digits", "input": row["input"]} for row in part]
+            answers = client.post("/v1/predict/batch", json={"items": items}).json()["results"]
+            found += [
+                (answer["prediction"]["id"], row["label"])
+                for row, answer in zip(part, answers, strict=True)
+                if answer["prediction"]["action"] == "review"
+            ]
+            if len(found) >= HELD_DIGITS:
+                order = client.get("/review/v1/cases", headers={"X-Demur-Reviewer": "tests"}).json()["cases"]
+                place = {case["id"]: at for at, case in enumerate(order)}
+                return sorted(found, key=lambda one: place[one[0]])[:HELD_DIGITS]
+    raise AssertionError(f"only {len(found)} digits were held")
 
 
-def test_a_held_digit_is_answered_and_the_answer_comes_back(service, held, as_reviewer, http):
-    (record_id, label), (other_id, _) = held
-    ada, bob = as_reviewer("Ada"), as_reviewer("Bob")
-
-    ada.get_by_role("button", name="Take the next case").click()
-    assert ada.url == f"{service.url}/review/cases/{record_id}"
-    picture = ada.locator("img")
-    assert picture.evaluate("image => image.naturalWidth") == 8
-    for shown in ("Prediction", "Could also be", "Confidence"):
-        assert shown in ada.locator("dl").inner_text()
-
-    bob.goto(f"{service.url}/review/cases/{record_id}")
-    assert "Ada is looking at this case" in bob.locator("main").inner_text()
-    assert bob.get_by_role("button", name="Claim this case").count() == 0
-
-    ada.get_by_role("button", name=label, exact=True).click()
-    assert ada.url == f"{service.url}/review/cases/{other_id}"  # the next one came by itself
-    seen = http.get(f"/v1/predictions/{record_id}").json()
-    assert seen["review"]["status"] == "resolved"
-    assert (seen["outcome"]["label"], seen["outcome"]["author"]) == (label, "Ada")
-
-    ada.get_by_role("button", name="Give it back").click()
-    bob.goto(f"{service.url}/review/cases/{other_id}")
-    bob.get_by_role("button", name="Claim this case").click()
-    assert http.get(f"/v1/predictions/{other_id}").json()["review"]["status"] == "claimed"
+def test_ten_held_digits_are_worked_by_keyboard_alone(service, held, as_reviewer, http):
+    begun = time.monotonic()
+    ada = as_reviewer("Ada", service.url)
+    press(ada, "n")
+    for record_id, label in held:
+        at_case(ada, record_id)
+        assert ada.locator("#picture").evaluate("image => image.naturalWidth") == 8
+        assert "sure" in ada.locator(".model").inner_text()
+        press(ada, label)
+    ada.wait_for_url(lambda url: held[-1][0] in url and "after" in url)
+    print(f"ten digits by keyboard: {time.monotonic() - begun:.1f} s")
+    first = held[0][0]
+    until(lambda: http.get(f"/v1/predictions/{first}").json()["outcome"])
+    told = http.get(f"/v1/predictions/{first}").json()
+    assert told["review"]["status"] == "resolved"
+    assert (told["outcome"]["label"], told["outcome"]["author"]) == (held[0][1], "Ada")
+    for record_id, label in held[1:]:
+        seen = http.get(f"/review/v1/cases/{record_id}", headers={"X-Demur-Reviewer": "Ada"}).json()
+        assert seen["status"] in ("answered", "resolved")
+        assert label in str(seen)
 
 
-def test_a_phone_is_wide_enough(service, held, as_reviewer):
-    page = as_reviewer("Cleo")
-    page.set_viewport_size({"width": 360, "height": 700})
-    for path in ("", f"cases/{held[1][0]}"):
-        page.goto(f"{service.url}/review/{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-def test_the_api_documentation_is_drawn_without_a_network(service, as_reviewer):
-    page = as_reviewer("Dora")
+def test_the_api_documentation_is_drawn_without_a_network(service, browser):
+    page = browser.new_page()
     page.goto(f"{service.url}/docs")
     page.get_by_text("/v1/predict/batch").wait_for()
+    page.goto(f"{service.url}/review/docs")
+    page.get_by_text("/v1/cases/next").wait_for()
+    page.close()
+
+
+def test_ten_blind_cases_are_worked_by_keyboard_alone(site, as_reviewer):
+    running = site()
+    ids = running.put(*["picture"] * 10, blind=True)
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    for at, case_id in enumerate(ids):
+        at_case(ada, case_id)
+        work = ada.locator(".work").inner_text()
+        assert "sure" not in work
+        assert "cannot be ruled out" not in work
+        assert ada.locator(".chip").count() == 0
+        assert ada.locator(".last").count() == (at > 0)
+        if at:
+            assert "The model had said 7, rather unsure: 61%." in ada.locator(".last").inner_text()
+        press(ada, "3")
+    ada.wait_for_url("**/review/?after=*")
+    assert "You today: 10 cases" in ada.locator(".progress").inner_text()
+    assert [running.opinions(one) for one in ids] == [[("Ada", "3", None, None)]] * 10
+
+
+def test_a_disagreement_is_resolved_by_a_third_person(site, as_reviewer):
+    running = site(undo_seconds=0.1)
+    (case_id,) = running.put("picture", opinions_wanted=2)
+    for name, key in (("Ada", "3"), ("Bob", "5")):
+        page = as_reviewer(name, running.url)
+        press(page, "n")
+        at_case(page, case_id)
+        assert "others have said" not in page.locator(".work").inner_text()
+        press(page, key)
+        page.wait_for_url("**/review/?after=*")
+        until(lambda: running.case(case_id).status not in ("claimed", "answered"))
+        page.wait_for_selector(READY)
+        press(page, "n")  # to nobody twice
+        page.get_by_text("Nothing is free for you right now").wait_for()
+    assert running.case(case_id).status == "adjudication"
+    cleo = as_reviewer("Cleo", running.url)
+    press(cleo, "n")
+    at_case(cleo, case_id)
+    assert cleo.locator(".others li").all_inner_texts() == ["3", "5"]
+    assert "Ada" not in cleo.locator("main").inner_text()
+    press(cleo, "5")
+    until(lambda: running.case(case_id).status == "resolved")
+    assert (running.case(case_id).label, running.case(case_id).resolution) == ("5", "adjudicated")
+    cleo.goto(f"{running.url}/review/cases/{case_id}")
+    assert "Decided after others disagreed" in cleo.locator(".ended").inner_text()
+    assert "Ada" in cleo.locator("main").inner_text()
+
+
+def test_a_lost_connection_loses_no_answer(site, as_reviewer):
+    running = site()
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, first)
+    ada.context.set_offline(True)
+    press(ada, "c")
+    ada.keyboard.type("a flat top: 7? c n g u x")
+    press(ada, "Escape", "3")
+    ada.get_by_role("status").filter(has_text="Not sent yet. No connection: trying again.").wait_for()
+    assert running.opinions(first) == []
+    ada.context.set_offline(False)
+    at_case(ada, second)
+    assert running.opinions(first) == [("Ada", "3", None, "a flat top: 7? c n g u x")]
+
+
+def test_an_answer_whose_receipt_is_lost_counts_once(site, as_reviewer):
+    running = site()
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, first)
+    lost = []
+
+    def lose(route):
+        if len(lost) < 2:
+            lost.append(route.fetch().status)
+            route.abort()
+        else:
+            route.continue_()
+
+    ada.route("**/answer", lose)
+    press(ada, "3")
+    at_case(ada, second)
+    assert lost == [200, 200]
+    assert running.opinions(first) == [("Ada", "3", None, None)]
+
+
+def test_what_was_typed_outlives_the_claim(site, as_reviewer):
+    """The lease runs out while the connection is cut; somebody else takes the case, and gives it back."""
+    running = site(lease_seconds=1.5)
+    (case_id,) = running.put("ticks")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, case_id)
+    ada.context.set_offline(True)
+    press(ada, "2", "3", "c")
+    ada.keyboard.type("half of it")
+    press(ada, "Escape")
+    until(lambda: running.case(case_id).status == "waiting")
+    claim = running.desk.claim("Bob", case_id)
+    ada.context.set_offline(False)
+    lost = ada.locator("#lost")
+    lost.filter(has_text="This case is with Bob").wait_for()
+    assert "Kept, and not sent: delivery, returns; half of it." in lost.inner_text()
+    running.desk.release("Bob", case_id, claim.token)
+    ada.get_by_role("status").filter(has_text="You had chosen delivery, returns; it was not sent yet").wait_for()
+    assert ada.get_by_label("Comment", exact=True).input_value() == "half of it"
+    ada.wait_for_selector(READY)
+    press(ada, "Enter")
+    ada.wait_for_url("**/review/?after=*")
+    assert running.opinions(case_id) == [("Ada", ["delivery", "returns"], None, "half of it")]
+
+
+def test_a_draft_is_there_in_another_browser(site, as_reviewer):
+    running = site()
+    (case_id,) = running.put("tree")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, case_id)
+    press(ada, "3", "c")
+    ada.keyboard.type("at home")
+    until(lambda: (running.desk.see("Ada", case_id).draft or {}).get("comment") == "at home")
+    ada.context.close()
+    elsewhere = as_reviewer("Ada", running.url)
+    press(elsewhere, "n")  # the case is still theirs
+    at_case(elsewhere, case_id)
+    assert elsewhere.get_by_label("Comment", exact=True).input_value() == "at home"
+    press(elsewhere, "Enter")
+    elsewhere.wait_for_url("**/review/?after=*")
+    assert running.opinions(case_id) == [("Ada", ["A0101", "A", "A01"], None, "at home")]
+
+
+def test_an_open_page_keeps_its_case_and_a_closed_one_does_not(site, as_reviewer):
+    running = site(lease_seconds=1.5)
+    (case_id,) = running.put("picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, case_id)
+    for _ in range(6):
+        ada.wait_for_timeout(500)
+        ada.keyboard.press("Shift")  # there is somebody
+        assert running.case(case_id).claimed_by == "Ada"
+    ada.context.close()
+    until(lambda: running.case(case_id).status == "waiting")
+
+
+def test_an_answer_is_taken_back(site, as_reviewer):
+    running = site(undo_seconds=3)
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, first)
+    press(ada, "3")
+    at_case(ada, second)
+    assert "3" in ada.locator(".countdown").inner_text()
+    press(ada, "u")
+    at_case(ada, first)
+    assert running.opinions(first) == []
+    press(ada, "8")
+    at_case(ada, second)
+    assert running.opinions(first) == [("Ada", "8", None, None)]
+    ada.locator("[data-undo]").wait_for(state="detached")
+    until(lambda: running.case(first).status == "resolved")
+    assert running.case(first).label == "8"
+
+
+def test_many_labels_are_found_by_typing(site, as_reviewer):
+    running = site()
+    first, second, third = running.put("list", "list", "picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, first)
+    ada.keyboard.type("inv brok")  # the field has the focus already
+    assert [one.strip() for one in ada.locator("#choices li:visible").all_inner_texts()] == ["broken invoice"]
+    press(ada, "Enter")
+    at_case(ada, second)
+    assert running.opinions(first) == [("Ada", "broken invoice", None, None)]
+    ada.keyboard.type("late")
+    press(ada, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "Enter")
+    at_case(ada, third)
+    assert running.opinions(second) == [("Ada", "late refund", None, None)]
+
+
+def test_a_child_brings_its_ancestors_and_a_parent_takes_its_descendants_away(site, as_reviewer):
+    running = site()
+    (case_id,) = running.put("tree")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, case_id)
+    ticked = ada.locator("#choices input:checked")
+
+    def labels():
+        return ticked.evaluate_all("inputs => inputs.map((input) => input.value)")
+
+    assert ada.locator("#choices input").evaluate_all("all => all.map((one) => one.value)") == [
+        *("A", "A01", "A0101", "A0102", "B", "B01")
+    ]
+    press(ada, "4", "6")
+    assert labels() == ["A", "A01", "A0102", "B", "B01"]
+    press(ada, "2")
+    assert labels() == ["A", "B", "B01"]
+    assert ada.locator("#chosen").inner_text() == "3 ticked"
+    press(ada, "Enter")
+    ada.wait_for_url("**/review/?after=*")
+    assert running.opinions(case_id) == [("Ada", ["B01", "A", "B"], None, None)]
+
+
+def test_commands_have_keys(site, as_reviewer):
+    running = site()
+    first, second, third = running.put("picture", "question", "picture")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "h")
+    assert ada.get_by_role("dialog").is_visible()
+    press(ada, "Escape", "n")
+    at_case(ada, first)
+    width = ada.locator("#picture").bounding_box()["width"]
+    press(ada, "z")
+    assert ada.locator("#picture").bounding_box()["width"] > 1.5 * width
+    press(ada, "h", "3")  # while keys are listed none of them answers
+    assert "Cannot tell: say why" in ada.get_by_role("dialog").inner_text()
+    press(ada, "h", "x", "2")
+    at_case(ada, second)
+    assert running.opinions(first) == [("Ada", None, "More than one label fits", None)]
+    press(ada, "x", *["Tab"] * len(REASONS))
+    ada.keyboard.type("c is missing")
+    press(ada, "Enter")
+    at_case(ada, third)
+    assert running.opinions(second) == [("Ada", None, "c is missing", None)]
+    press(ada, "g")
+    ada.wait_for_url(re.compile("/review/$"))
+    assert running.case(third).status == "waiting"
+
+
+def test_everything_works_without_a_script(site, as_reviewer):
+    running = site()
+    first, second, third, fourth = running.put("picture", "ticks", "list", "text")
+    ada = as_reviewer("Ada", running.url, java_script_enabled=False)
+    ada.get_by_role("button", name="Take the next case").click()
+    ada.get_by_text("Comment").first.click()
+    ada.get_by_label("Comment", exact=True).fill("clear")
+    ada.get_by_role("button", name="3", exact=True).click()
+    assert str(second) in ada.url
+    ada.get_by_role("button", name="Undo").click()
+    assert str(first) in ada.url
+    ada.get_by_role("button", name="8", exact=True).click()
+    ada.get_by_label("billing").check()
+    ada.get_by_label("returns").check()
+    ada.get_by_role("button", name="These and no others").click()
+    ada.get_by_label("late refund").check()
+    ada.get_by_role("button", name="Send", exact=True).first.click()
+    ada.get_by_text("Cannot tell").first.click()
+    ada.get_by_label("Another reason").fill("torn")
+    ada.get_by_role("button", name="Send", exact=True).click()
+    assert "/review/?after=" in ada.url
+    assert [running.opinions(one) for one in (first, second, third, fourth)] == [
+        [("Ada", "8", None, None)],
+        [("Ada", ["billing", "returns"], None, None)],
+        [("Ada", "late refund", None, None)],
+        [("Ada", None, "torn", None)],
+    ]
+
+
+@pytest.fixture
+def pages_of_all_kinds(site):
+    """Pages, and the address of each kind of page below them."""
+    running = site(undo_seconds=0.1)
+    ids = dict(zip(KINDS, running.put(*KINDS), strict=True))
+    for case_id in ids.values():
+        running.desk.claim("Ada", case_id)
+    (done, other, decided) = running.put("text", "picture", "text")
+    running.desk.answer("Bob", done, running.desk.claim("Bob", done).token, label="bad", comment="broken")
+    running.desk.answer("Bob", decided, running.desk.claim("Bob", decided).token, label=None, reason="torn")
+    until(lambda: running.case(done).status == "resolved" and running.case(decided).status == "adjudication")
+    running.desk.claim("Ada", decided)
+    places = {kind: f"cases/{case_id}" for kind, case_id in ids.items()}
+    places |= {"queue": "", "last answer": f"?show=done&after={done}", "free": f"cases/{other}"}
+    places |= {"ended": f"cases/{done}", "to decide": f"cases/{decided}", "hello": "hello", "trouble": "cases/nothing"}
+    return running, places
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rules"), [("light", None), ("dark", ["color-contrast"])], ids=["all", "colours in the dark"]
+)
+def test_pages_are_accessible(pages_of_all_kinds, as_reviewer, scheme, rules):
+    checks = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    running, places = pages_of_all_kinds
+    ada = as_reviewer("Ada", running.url, color_scheme=scheme)
+    found = {}
+    for name, path in places.items():
+        ada.goto(f"{running.url}/review/{path}")
+        if ada.locator("#cannot").count():
+            press(ada, "x")
+        found[name] = [
+            f"{one['id']}: {node['html']}"
+            for one in Axe().run(ada, options=checks).response["violations"]
+            for node in one["nodes"]
+        ]
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_the_check_of_accessibility_finds_something(browser):
+    page = browser.new_page()
+    page.set_content("<html><body><img src='x.png'><p style='color:#ccc'>pale</p></body></html>")
+    found = {one["id"] for one in Axe().run(page).response["violations"]}
+    assert {"image-alt", "color-contrast", "html-has-lang"} <= found
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "height", "scale"), [(360, 700, 1), (600, 400, 2)], ids=["phone", "zoom to 200%"])
+def test_pages_are_wide_enough(pages_of_all_kinds, as_reviewer, width, height, scale):
+    running, places = pages_of_all_kinds
+    ada = as_reviewer("Ada", running.url, width=width, height=height, device_scale_factor=scale)
+    wide = {}
+    for name, path in places.items():
+        ada.goto(f"{running.url}/review/{path}")
+        wide[name] = ada.evaluate("document.documentElement.scrollWidth")
+        for button in ada.locator("#answer button:visible").all():
+            box = button.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+    assert {name: found for name, found in wide.items() if found > width} == {}

@@ -209,7 +209,7 @@
     say("Sent. The next case is coming …");
     const reply = await insist("next", model ? { model } : {}, "Sent.");
     const query = new URLSearchParams({ after: caseId, ...(model && { model }) });
-    location.assign(reply.status === 200 ? `${root}/cases/${reply.content.case_id}?${query}` : `${root}/?${query}`);
+    location.assign(reply.status === 200 ? `${root}/cases/${reply.content.case_id}?${query}` : `${root}/?${query}&nothing=true`);
   }
 
   function sendChosen() {
@@ -234,7 +234,9 @@
       if (why) send({ label: null, reason: why, comment: comment.value.trim() || null });
     });
   }
-  $("cannot").addEventListener("toggle", () => { if ($("cannot").open) $("cannot").scrollIntoView({ block: "nearest" }); });
+  $("cannot").querySelector("summary").addEventListener("click", () => {
+    if (!$("cannot").open) setTimeout(() => $("cannot").querySelector("[data-reason]").focus());
+  });
 
   // ---- keeping the case ----
 
