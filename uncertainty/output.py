@@ -56,7 +56,9 @@ class Output:
     """[n], why nothing could be read from the model's reply, None where something could. None: there is no such row."""
 
     def __post_init__(self) -> None:
-        same_length(**self.parts())
+        parts = self.parts()
+        if len({len(array) for array in parts.values()}) > 1:
+            same_length(**parts)  # says what differs
 
     @classmethod
     def from_logits(
