@@ -40,7 +40,7 @@ from serve.language.vllm_engine import VllmEngine
 from uncertainty.generation import Usage
 from uncertainty.output import Output
 
-REQUESTS = {1: 24, 16: 192, 64: 384}
+REQUESTS = {1: 12, 16: 96, 64: 192}
 """In one turn, by how many are asked at a time."""
 
 SINGLE_PASS: dict[str, tuple[tuple[str, ...], int | None]] = {
