@@ -121,7 +121,7 @@ class Output:
         """Rows that could be read, and in which every number is finite."""
         rows = self.readable()
         for array in self.parts().values():
-            if array.dtype != object:
+            if array.dtype != object and not np.isfinite(array).all():
                 rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
 
