@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Selector:
     sampled: bool = False
     """Whether the probabilities themselves are frequencies of sampled replies."""
 
-    @property
+    @cached_property
     def needs(self) -> frozenset[Need]:
         """All that any row may need; `wants_more` says which rows need samples."""
         return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)

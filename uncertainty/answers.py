@@ -25,12 +25,12 @@ class Answers:
     def of_logprobs(self, formula: Callable[[TokenSpans], Array]) -> Array:
         """[n], a formula over the log-probabilities of the tokens; NaN where they are not known, or are none."""
         place, spans = self._logprobs
-        return np.full(len(place), np.nan) if spans is None else _by_row(place, formula(spans))
+        return self._by_row(place, None if spans is None else formula(spans))
 
     def of_alternatives(self, formula: Callable[[Sequence[Sequence[Array]]], Array]) -> Array:
         """[n], a formula over the log-probabilities of the alternatives of each token, given answer by answer."""
         place, told = self._joined(lambda replies: replies.top_logprobs(self._span(replies)))
-        return np.full(len(place), np.nan) if not told else _by_row(place, formula(told))
+        return self._by_row(place, formula(told) if told else None)
 
     @cached_property
     def _logprobs(self) -> "tuple[NDArray[np.intp], TokenSpans | None]":
@@ -56,6 +56,9 @@ class Answers:
             places.append(place)
         return np.array(places, dtype=np.intp), found
 
-
-def _by_row(place: NDArray[np.intp], values: Array) -> Array:
-    return np.append(values, np.nan)[place]  # the last one for -1
+    def _by_row(self, place: NDArray[np.intp], values: Array | None) -> Array:
+        if values is None:
+            return np.full(len(self._rows), np.nan)
+        if len(values) == len(self._rows):  # each has its own
+            return values
+        return np.append(values, np.nan)[place]  # the last one for -1

@@ -27,7 +27,7 @@ class IsotonicMap:
 
     def confidence(self, evidence: Array) -> Array:
         """Probability of being right for each value of `evidence`; NaN stays NaN."""
-        x = np.clip(np.asarray(evidence, dtype=np.float64), self.knots[0], self.knots[-1])
+        x = np.minimum(np.maximum(np.asarray(evidence, dtype=np.float64), self.knots[0]), self.knots[-1])
         at = np.searchsorted(self.knots, x, side="right") - 1  # the largest knot <= evidence
         if self.interpolation == "step" or len(self.knots) == 1:
             return np.where(np.isnan(x), np.nan, self.values[at])

@@ -56,7 +56,9 @@ class Output:
     """[n], why nothing could be read from the model's reply, None where something could. None: there is no such row."""
 
     def __post_init__(self) -> None:
-        same_length(**self.parts())
+        parts = self.parts()
+        if len({len(array) for array in parts.values()}) > 1:
+            same_length(**parts)  # says what differs
 
     @classmethod
     def from_logits(
@@ -119,7 +121,7 @@ class Output:
         """Rows that could be read, and in which every number is finite."""
         rows = self.readable()
         for array in self.parts().values():
-            if array.dtype != object:
+            if array.dtype != object and not np.isfinite(array).all():
                 rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
 

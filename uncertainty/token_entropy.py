@@ -40,10 +40,10 @@ def token_entropy_sequence(
     top_logprobs: Any, *, residual: Residual = "outcome", reduce: Literal["sum", "mean", "max"] = "sum"
 ) -> float:
     """The entropies of the tokens of one label as one number: their sum in MADE's code, or mean, or maximum."""
-    entropies = token_entropy(top_logprobs, residual=residual)
+    of_tokens = token_entropy(top_logprobs, residual=residual)
     if reduce not in REDUCE:
         raise InvalidInput(f"reduce is {reduce!r}; it is 'sum', 'mean' or 'max'")
-    return float(REDUCE[reduce](entropies))
+    return float(REDUCE[reduce](of_tokens))
 
 
 def _alternatives(token: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,18 @@ class TokenSpans:
         # abs, because -0.0 is no score to print
         return cls(neg_logprobs=np.where(known, np.abs(np.minimum(values, 0)), np.nan), starts=starts, lengths=lengths)
 
+    @cached_property
+    def totals(self) -> Array:
+        """[m]"""
+        with np.errstate(over="ignore"):
+            return np.add.reduceat(self.neg_logprobs, self.starts)
+
+    @cached_property
+    def means(self) -> Array:
+        """[m]"""
+        shares = self.neg_logprobs / np.repeat(self.lengths, self.lengths)
+        return np.add.reduceat(shares, self.starts)  # divided first, so that the sum cannot overflow
+
 
 def spread(answers: Sequence[Sequence[object] | Array]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """How long each is [m], and where each begins [m], once they are joined."""
@@ -43,8 +56,7 @@ def spread(answers: Sequence[Sequence[object] | Array]) -> tuple[NDArray[np.intp
 
 def avg_neg_logprobs(spans: TokenSpans) -> Array:
     """[m], see `tokens.avg_neg_logprob`."""
-    shares = spans.neg_logprobs / np.repeat(spans.lengths, spans.lengths)
-    return np.add.reduceat(shares, spans.starts)  # divided first, so that the sum cannot overflow
+    return spans.means
 
 
 def max_neg_logprobs(spans: TokenSpans) -> Array:
@@ -55,18 +67,17 @@ def max_neg_logprobs(spans: TokenSpans) -> Array:
 def perplexities(spans: TokenSpans) -> Array:
     """[m], see `tokens.perplexity`."""
     with np.errstate(over="ignore"):
-        return np.exp(avg_neg_logprobs(spans))
+        return np.exp(spans.means)
 
 
 def improbabilities(spans: TokenSpans) -> Array:
     """[m], see `tokens.improbability`."""
-    return -np.expm1(-greedy_neg_loglikelihoods(spans))
+    return -np.expm1(-spans.totals)
 
 
 def greedy_neg_loglikelihoods(spans: TokenSpans) -> Array:
     """[m], see `tokens.greedy_neg_loglikelihood`."""
-    with np.errstate(over="ignore"):
-        return np.add.reduceat(spans.neg_logprobs, spans.starts)
+    return spans.totals
 
 
 def avg_token_probs(spans: TokenSpans) -> Array:
@@ -76,4 +87,4 @@ def avg_token_probs(spans: TokenSpans) -> Array:
 
 def sequence_improbabilities(spans: TokenSpans) -> Array:
     """[m], 1 - `tokens.sequence_confidence`."""
-    return 1 - np.exp(-avg_neg_logprobs(spans))
+    return 1 - np.exp(-spans.means)

@@ -18,7 +18,7 @@ from serve.language.engine import Asking, CannotGive, Engine, EngineFailed, Mess
 from serve.language.few_shot import Reviewed, few_shot_from
 from serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
 from serve.language.prompts import BadPrompt, Prompts
-from serve.language.row import LEAST, Row
+from serve.language.row import LEAST, Ledger, Row
 from serve.language.tournament import Tournament
 from serve.task import LETTERS
 from uncertainty.checks import Array, InvalidInput, Mask
@@ -125,7 +125,7 @@ class LanguageModel:
             label_logprobs=by in ("first_token", "full_label"),
             samples=bool(needs & {"samples", "mc_probabilities"}) or by == "samples",
         )
-        rows = [Row(value=value, options=self._form.options(value)) for value in inputs]
+        rows = [Row(value=value, options=self._form.options(value), ledger=Ledger(self._clock)) for value in inputs]
         await _all(self._guarded(row, self._first(row, wanted)) for row in rows)
         if wanted.samples:
             await self._sample(rows, wanted, more)
@@ -235,7 +235,7 @@ class LanguageModel:
 
     async def _label_logprobs(self, row: Row, asked: Asked) -> None:
         first_token = self._prompt.probabilities == "first_token"
-        with row.ledger.request(self._clock):
+        with row.ledger:
             logprobs, prompt_tokens = await self._engine.label_logprobs(
                 asked.messages, asked.texts, first_token=first_token
             )
@@ -320,7 +320,7 @@ class LanguageModel:
         return await self._generate(row, messages, Asking(max_tokens=self._max_tokens))
 
     async def _generate(self, row: Row, messages: Sequence[Message], asking: Asking) -> list[Generation]:
-        with row.ledger.request(self._clock):
+        with row.ledger:
             replies = await self._engine.generate(messages, asking)
         if len(replies) != asking.n:
             raise EngineFailed(f"it gave {len(replies)} replies where {asking.n} were asked for")

@@ -1,6 +1,5 @@
 """A conversation as the tokens that a checkpoint of ours was trained to read."""
 
-import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 from serve.checkpoint import BadCheckpoint, first_line
 from serve.language.engine import CannotGive, EngineFailed, Message
 from serve.language.reasoning import OPEN
+from serve.language.tokenizer_inside import inside_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class ChatTemplate:
                 "was trained on conversations"
             )
         self._tokenizer = tokenizer
-        self._plain = _without_wrapping(tokenizer)
+        self._plain = inside_of(tokenizer)
         self._longest = longest
         added = {one.content for one in tokenizer.added_tokens_decoder.values() if one.special}
         special = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
@@ -97,22 +97,6 @@ class ChatTemplate:
                     f"{other!r} and {labels[index]!r} begin with the same token; set prompt.probabilities to full_label"
                 )
         return first
-
-
-def _without_wrapping(tokenizer: Any) -> Any:
-    """What does a fast tokenizer's work, in a copy of its own: what transformers and vLLM put around it takes twice as
-    long as the work. None where there is none, or it reads a text otherwise."""
-    inside: Any = getattr(tokenizer, "backend_tokenizer", None)
-    if not hasattr(inside, "no_truncation"):
-        return None
-    plain: Any = copy.deepcopy(inside)
-    plain.no_truncation()
-    plain.no_padding()
-    plain.encode_special_tokens = False
-    for text in ("A sentence.", " One\nmore: 12,345 é", "".join(tokenizer.all_special_tokens)):
-        if plain.encode(text, add_special_tokens=False).ids != tokenizer(text, add_special_tokens=False)["input_ids"]:
-            return None
-    return plain
 
 
 def _not_in(messages: Sequence[Message]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from serve.language.reasoning import CLOSE, OPEN, answer_start, cut_off, split
+from serve.language.tokenizer_inside import inside_of
 from uncertainty.checks import Array
 from uncertainty.generation import Generation
 
@@ -20,6 +21,7 @@ class TokenTexts:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
+        self._inside = inside_of(tokenizer)
         vocabulary = tokenizer.get_vocab()
         marks = {vocabulary[mark] for mark in (OPEN, CLOSE) if mark in vocabulary}
         special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
@@ -68,6 +70,8 @@ class TokenTexts:
 
     def decoded(self, ids: Sequence[int]) -> str:
         """As the tokenizer writes them."""
+        if self._inside is not None:
+            return str(self._inside.decode(ids, skip_special_tokens=False))
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 
@@ -114,13 +118,9 @@ def put_together(
 ) -> Generation:
     """Return the reply whose tokens have these texts [L], without the token that ended it, and perhaps with a text that
     did; `logprobs` and `top_logprobs` are [L] or None. `completion_tokens` counts the ends as well."""
-    whole = cut_off("".join(texts), stop)
-    kept, end = len(texts), 0
-    for index, text in enumerate(texts):
-        if end >= len(whole) and text:
-            kept = index
-            break
-        end += len(text)
+    written = "".join(texts)
+    whole = cut_off(written, stop) if stop else written
+    kept = len(texts) if whole == written else _kept(texts, len(whole))
     parts = split(whole, opened=opened)
     tokens = tuple(texts[:kept])
     return Generation(
@@ -134,3 +134,13 @@ def put_together(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
     )
+
+
+def _kept(texts: Sequence[str], length: int) -> int:
+    """How many tokens begin within so many characters, those without any after them included."""
+    end = 0
+    for index, text in enumerate(texts):
+        if end >= length and text:
+            return index
+        end += len(text)
+    return len(texts)

@@ -1,7 +1,6 @@
 """One input on its way through a language model: what was asked and replied so far, and what it comes to in numbers."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +23,8 @@ class Ledger:
     """What was spent on one input. The tokens of a prompt count once, however often it was asked, and a second counts
     once, however many requests were on their way in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._prompts: set[tuple[tuple[str, str], ...]] = set()
         self._prompt_tokens = self._completion_tokens = self._calls = 0
         self._seconds = 0.0
@@ -40,19 +40,18 @@ class Ledger:
             seconds=self._seconds,
         )
 
-    @contextmanager
-    def request(self, clock: Callable[[], float]) -> Iterator[None]:
-        """While this lasts, a request is on its way; it counts as a call however it ends."""
+    def __enter__(self) -> None:
+        """From here on a request is on its way."""
         if not self._on_their_way:
-            self._since = clock()
+            self._since = self._clock()
         self._on_their_way += 1
-        try:
-            yield
-        finally:
-            self._on_their_way -= 1
-            self._calls += 1
-            if not self._on_their_way:
-                self._seconds += clock() - self._since
+
+    def __exit__(self, *_: object) -> None:
+        """It counts as a call however it ends."""
+        self._on_their_way -= 1
+        self._calls += 1
+        if not self._on_their_way:
+            self._seconds += self._clock() - self._since
 
     def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int = 0) -> None:
         """What came of a request."""
@@ -71,7 +70,7 @@ class Row:
     options: tuple[int, ...] | None
     """What can be read; None where anything can."""
 
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Ledger
     examples: list[Example] = field(default_factory=list)
     asked: Asked | None = None
     first: Generation | None = None

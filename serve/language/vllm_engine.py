@@ -142,12 +142,10 @@ class VllmEngine:
 
     async def _ask(self, ids: list[int], sampling: Any) -> Any:
         """What comes of a request in the end. Cancelling the task that waits for it stops the request."""
-        running = self._engine.generate(_tokens(ids), sampling, request_id=next(self._names))
         output = None
         with self._clear_errors():
-            async with contextlib.aclosing(running):
-                async for told in running:
-                    output = told
+            async for told in self._engine.generate(_tokens(ids), sampling, request_id=next(self._names)):
+                output = told
         if output is None or not output.finished:
             raise EngineFailed("vLLM ended a request without a reply")
         return output
