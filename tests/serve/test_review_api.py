@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import jsonschema
 import pytest
@@ -40,6 +39,10 @@ def configured(**review) -> Config:
     }
     models = {name: {"host": HOST, "scores": ["improbability"], **SCORED, "task": task} for name, task in tasks.items()}
     return Config.model_validate({"models": models, "review": {"people": PEOPLE, "undo_seconds": 0, **review}})
+
+
+NOBODYS = "01a1fc78-0000-7000-8000-000000000000"
+"""The id of no case; the same in every process, because tests are named after it."""
 
 
 @pytest.fixture
@@ -281,18 +284,18 @@ def test_the_cookie_of_the_pages_counts_and_the_header_before_it(visit):
     [
         ("get", "v1/nowhere", None, 404, "NotFound"),
         ("delete", "v1/cases", None, 405, "MethodNotAllowed"),
-        ("get", f"v1/cases/{uuid4()}", None, 404, "CaseNotFound"),
+        ("get", f"v1/cases/{NOBODYS}", None, 404, "CaseNotFound"),
         ("get", "v1/cases/seven", None, 422, "InvalidRequest"),
         ("get", "v1/cases?limit=0", None, 422, "InvalidRequest"),
         ("get", "v1/cases?model=%00", None, 422, "InvalidRequest"),
         ("get", "v1/cases?status=gone", None, 422, "InvalidRequest"),
-        ("post", f"v1/cases/{uuid4()}/heartbeat", b'{"token": 1, "draft": {}}', 404, "CaseNotFound"),
-        ("post", f"v1/cases/{uuid4()}/answer", b'{"token": 1, "label": "7"}', 404, "CaseNotFound"),
-        ("post", f"v1/cases/{uuid4()}/answer", b"{", 400, "MalformedBody"),
-        ("post", f"v1/cases/{uuid4()}/answer", b'{"token": "1", "label": "7"}', 422, "InvalidRequest"),
-        ("post", f"v1/cases/{uuid4()}/undo", b'{"token": 1}', 404, "CaseNotFound"),
-        ("post", f"v1/cases/{uuid4()}/release", b'{"token": 1}', 404, "CaseNotFound"),
-        ("post", f"v1/cases/{uuid4()}/claim", None, 404, "CaseNotFound"),
+        ("post", f"v1/cases/{NOBODYS}/heartbeat", b'{"token": 1, "draft": {}}', 404, "CaseNotFound"),
+        ("post", f"v1/cases/{NOBODYS}/answer", b'{"token": 1, "label": "7"}', 404, "CaseNotFound"),
+        ("post", f"v1/cases/{NOBODYS}/answer", b"{", 400, "MalformedBody"),
+        ("post", f"v1/cases/{NOBODYS}/answer", b'{"token": "1", "label": "7"}', 422, "InvalidRequest"),
+        ("post", f"v1/cases/{NOBODYS}/undo", b'{"token": 1}', 404, "CaseNotFound"),
+        ("post", f"v1/cases/{NOBODYS}/release", b'{"token": 1}', 404, "CaseNotFound"),
+        ("post", f"v1/cases/{NOBODYS}/claim", None, 404, "CaseNotFound"),
         ("post", "v1/cases/next", b'{"model": "' + b"a" * 2**24 + b'"}', 413, "TooLarge"),
     ],
 )
@@ -304,7 +307,7 @@ def test_problems_are_told_as_everywhere(visit, method, path, body, status, kind
 def test_people_are_told_on_a_page(visit):
     client = visit(None)
     client.cookies.set("demur-reviewer", "ada")
-    for path, status in (("nowhere", 404), (f"cases/{uuid4()}", 404), ("cases/seven", 422)):
+    for path, status in (("nowhere", 404), (f"cases/{NOBODYS}", 404), ("cases/seven", 422)):
         page = client.get(path)
         assert (page.status_code, page.headers["content-type"][:9]) == (status, "text/html")
 
