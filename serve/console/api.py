@@ -203,8 +203,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     def answer(name: Name, id: UUID, content: Content) -> Response:
         told = parse(wire.AnswerRequest, content)
         case = desk.answer(name, id, told.token, label=told.label, reason=told.reason, comment=told.comment)
-        said = desk.see(name, id)
-        shown = wire.prediction_json(said.record, ended=case.ended_at is not None)
+        shown = wire.prediction_json(desk.record(case), ended=case.ended_at is not None)
         return reply({"case": line(case), "undo_until": case.settles_at, "prediction": shown})
 
     @app.post(

@@ -197,6 +197,11 @@ class Desk:
         with self._database.transaction() as connection:
             return cases.draft_of(connection, case_id, name)
 
+    def record(self, case: Case) -> Record:
+        """The prediction that a case is about."""
+        with self._database.transaction() as connection:
+            return log.find_one(connection, case.record_id)
+
     def undo(self, name: str, case_id: UUID, token: int) -> Claim:
         with self._database.transaction() as connection:
             return queue.undo(connection, case_id, name, token=token, lease_seconds=self._review.lease_seconds)
