@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
 from traffic.database import DatabaseUnavailable
 
-TABLE = (ROOT / "docs/errors.md").read_text().split("## Starting")[0]
+TABLE = (ROOT / "docs/errors.md").read_text().split("## Reviews")[0]
 ROWS = {
     what: (int(status), kind, message)
     for what, status, kind, message in re.findall(r"^\| (.+?) \| (\d+) \| (\w+) \| (.+?) \|$", TABLE, re.MULTILINE)

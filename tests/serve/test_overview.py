@@ -18,11 +18,17 @@ from serve.console.quantities import duration, hours, percent
 from serve.review_config import Person
 from tests.review.history import History
 
-NOW = datetime.now(UTC)
+BEGUN = {"at": datetime.now(UTC)}
+
+
+@pytest.fixture(autouse=True)
+def begun():
+    """Times are told from the beginning of each test: many run for a while before this one."""
+    BEGUN["at"] = datetime.now(UTC)
 
 
 def ago(hours: float) -> datetime:
-    return NOW - timedelta(hours=hours)
+    return BEGUN["at"] - timedelta(hours=hours)
 
 
 @pytest.fixture
@@ -228,7 +234,7 @@ def test_what_is_left(arrived, ended, still, words):
 
 
 def test_pictures_are_svg_with_words_in_them():
-    curve = BacklogCurve(at=[ago(2), ago(1), NOW], open=[0, 3, 1], arrived=[3, 0], ended=[0, 2])
+    curve = BacklogCurve(at=[ago(2), ago(1), BEGUN["at"]], open=[0, 3, 1], arrived=[3, 0], ended=[0, 2])
     rate = OverturnRate(
         from_confidence=0.6,
         to_confidence=0.7,
@@ -258,7 +264,7 @@ def test_pictures_are_svg_with_words_in_them():
 
 
 def test_without_anything_to_draw():
-    curve = BacklogCurve(at=[ago(1), NOW], open=[0, 0], arrived=[0], ended=[0])
+    curve = BacklogCurve(at=[ago(1), BEGUN["at"]], open=[0, 0], arrived=[0], ended=[0])
     plots = plots_of(curve, [], [], [])
     assert (plots.overturned, plots.labels, plots.waits) == (None, None, None)
 
