@@ -1,7 +1,6 @@
 """`demur review`: what waits for people, and cases on their way to other tools and back."""
 
 from contextlib import ExitStack
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from rich.table import Table
 from review.item import Scope, Status
 from serve.artifact_commands import ModelArgument
 from serve.config import BadConfig, Config, load_config
-from serve.terminal import ConfigOption, config_path, opened_database, out, progress_bar
+from serve.terminal import ConfigOption, config_path, now, opened_database, out, progress_bar
 
 if TYPE_CHECKING:
     from serve.console.desk import Desk
@@ -21,13 +20,15 @@ review = typer.Typer(no_args_is_help=True, help="What waits for people; export t
 
 @review.command("status")
 def show_status(config: ConfigOption = None) -> None:
-    """How many cases of each model are open, in which state, and since when the oldest has been waiting."""
+    """How many cases of each model are open, in which state, and for how long the oldest has been waiting."""
     from review import cases
+    from serve.console.words import age
 
     settings = load_config(config_path(config))
-    counts = ("open", "waiting", "claimed", "answered", "adjudication", "overdue")
+    counts = {name: name for name in ("open", "waiting", "claimed", "answered", "adjudication", "overdue")}
+    counts["adjudication"] = "to decide"
     table = Table("model")
-    for column in (*counts, "oldest, UTC"):
+    for column in (*counts.values(), "oldest"):
         table.add_column(column, justify="right")
     with ExitStack() as opened:
         database = opened_database(settings, opened)
@@ -38,7 +39,7 @@ def show_status(config: ConfigOption = None) -> None:
         table.add_row(
             name,
             *(f"{getattr(backlog, name):,}" for name in counts),
-            f"{backlog.oldest.astimezone(UTC):%Y-%m-%d %H:%M}" if backlog.oldest else "–",
+            age(backlog.oldest, now()) if backlog.oldest else "–",
             end_section=name != "all" and name == backlogs[-2][0],
         )
     out.print(table)
