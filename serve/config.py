@@ -91,7 +91,8 @@ class ModelConfig(Section):
 
     blind_review: bool | None = None
     """Whether reviewers see what the model said only after they have answered. By default they do where spot checks
-    are drawn: what is checked shall not look different from what is held, and nobody shall be led."""
+    or second looks (`review.re_review`) are drawn: those shall not look different from what is held, and nobody shall
+    be led."""
 
     calibration: CalibrationConfig = CalibrationConfig()
     outcomes: OutcomesConfig = OutcomesConfig()
@@ -143,10 +144,6 @@ class ModelConfig(Section):
         if isinstance(told, SpotCheckConfig):
             return told
         return SpotCheckConfig(rate=told) if told > 0 else None
-
-    @property
-    def blind(self) -> bool:
-        return self.spot_check != 0 if self.blind_review is None else self.blind_review
 
     @property
     def right(self) -> str:

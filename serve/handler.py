@@ -73,7 +73,7 @@ class Handler:
         self._canary_draws = Draws(draw_key, "canary")
         self._spot_checks = SpotChecks(config.models)
         self._room = QueueRoom(config.review.most_waiting)
-        self._new_cases = NewCases(draw_key, config.review.rules)
+        self._new_cases = NewCases(draw_key, config.review)
         self._proxy = Proxy()
         self._outcome_watch = OutcomeWatch(database.dsn)
         self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting

@@ -6,7 +6,7 @@ from datetime import timedelta
 from policies.decision import Action
 from review.item import Kind, NewCase
 from serve.config import ModelConfig
-from serve.review_config import ReviewRule
+from serve.review_config import ReviewConfig, ReviewRule
 from serve.wire import ReviewWishes
 from traffic.draw import Draws, limit
 from traffic.record import Record
@@ -17,9 +17,10 @@ NO_WISHES = ReviewWishes()
 class NewCases:
     """The cases that come of records: which ones do, and what the rules and the callers want for them."""
 
-    def __init__(self, draw_key: str, rules: Sequence[ReviewRule] = ()) -> None:
+    def __init__(self, draw_key: str, review: ReviewConfig) -> None:
         self._spot_checks = Draws(draw_key, "spot-check")
-        self._rules = [(rule, Draws(draw_key, f"review-rule-{n}")) for n, rule in enumerate(rules, start=1)]
+        self._rules = [(rule, Draws(draw_key, f"review-rule-{n}")) for n, rule in enumerate(review.rules, start=1)]
+        self._second_looks = review.re_review > 0
 
     def of(self, record: Record, model: ModelConfig, wishes: ReviewWishes | None = None) -> NewCase | None:
         """A case where the record is held or drawn for a spot check; None where nobody is asked.
@@ -44,7 +45,7 @@ class NewCases:
             priority=max(wanted.priority or 0, *(rule.priority or 0 for rule in applying), 0),
             due_at=record.created_at + min(due_after) if due_after else None,
             opinions_wanted=max((rule.opinions or 1 for rule in applying), default=1),
-            blind=model.blind,
+            blind=model.spot_check != 0 or self._second_looks if model.blind_review is None else model.blind_review,
         )
 
     def _applying(self, record: Record) -> list[ReviewRule]:

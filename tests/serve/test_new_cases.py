@@ -7,7 +7,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from serve.new_cases import NewCases
-from serve.review_config import Band, ReviewRule
+from serve.review_config import Band, ReviewConfig, ReviewRule
 from serve.wire import ReviewWishes
 from tests.conftest import entry
 from tests.serve.scripted import configured
@@ -19,7 +19,8 @@ MODEL = configured("binary")
 
 def case_of(rules=(), wishes=None, model=MODEL, **record):
     read = [ReviewRule.model_validate(rule) for rule in rules]
-    return NewCases(KEY, read).of(entry(**record).record, model, ReviewWishes(**wishes) if wishes else None)
+    cases = NewCases(KEY, ReviewConfig(rules=tuple(read)))
+    return cases.of(entry(**record).record, model, ReviewWishes(**wishes) if wishes else None)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,18 @@ def test_a_band_in_words():
         "0.1 of cases of a or b in group east with confidence below 0.5: priority 0, due within 90 minutes, 2 opinions"
     )
     assert ReviewRule(opinions=1).words == "cases of every model: 1 opinion"
+
+
+@pytest.mark.parametrize(
+    ("told", "spot_check", "re_review", "blind"),
+    [
+        (None, 0, 0, False),
+        (None, 0.1, 0, True),  # nobody shall see by that which case is checked
+        (None, 0, 0.1, True),
+        (False, 0.1, 0.1, False),
+        (True, 0, 0, True),
+    ],
+)
+def test_who_answers_blindly(told, spot_check, re_review, blind):
+    model = configured("binary", spot_check=spot_check, blind_review=told)
+    assert NewCases(KEY, ReviewConfig(re_review=re_review)).of(entry().record, model).blind is blind

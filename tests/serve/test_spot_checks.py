@@ -15,6 +15,7 @@ from uuid_utils.compat import uuid7
 from audit.sampling import allocate
 from serve import spot_checks
 from serve.new_cases import NewCases
+from serve.review_config import ReviewConfig
 from serve.spot_check_config import SpotCheckConfig
 from serve.spot_checks import SpotChecks, scale_of, spread
 from tests.conftest import entry
@@ -109,7 +110,7 @@ def records_of(found, n, seed):
 def test_each_stratum_is_drawn_as_often_as_its_records_say(told):
     rng = np.random.default_rng(1)
     found = checks(told, rest=(1 - rng.beta(1, 6, 2000)).tolist(), east=(1 - rng.beta(1, 6, 2000)).tolist())
-    model, cases = configured("binary", spot_check=told), NewCases(DRAW_KEY)
+    model, cases = configured("binary", spot_check=told), NewCases(DRAW_KEY, ReviewConfig())
     drawn, meant, draws = defaultdict(int), defaultdict(list), Draws(DRAW_KEY, "spot-check")
     for record in records_of(found, 20_000, 2):
         case = cases.of(record, model)
