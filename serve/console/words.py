@@ -72,7 +72,7 @@ def pace(hours: float) -> str:
         return "nothing waits"
     if not isfinite(hours):
         return "nobody answered in the last hour"
-    return f"{lasting(hours * 3600)} at the pace of the last hour"
+    return f"{lasting(hours * 3600)} of work at the pace of the last hour"
 
 
 def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
