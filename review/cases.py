@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row, kwargs_row
 
-from review.item import EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
+from review.item import ENDED, EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
 from traffic.database import Connection
 
 LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
@@ -23,8 +23,9 @@ CASE = (
 
 IN_ORDER = {
     Order.AGE: "priority desc, due_at, created_at, id",
-    Order.UNCERTAINTY: "priority desc, due_at, confidence nulls first, id",
+    Order.UNCERTAINTY: "(-priority), due_at, confidence nulls first, id",
 }
+"""Written as the indexes are."""
 
 IN_SCOPE = (
     "(%(models)s::text[] is null or model = any(%(models)s::text[]))"
@@ -92,8 +93,7 @@ def backlog(connection: Connection, scope: Scope = EVERYTHING) -> Backlog:
         status: (n, overdue, oldest)
         for status, n, overdue, oldest in connection.execute(
             "select status, count(*), count(*) filter (where due_at < clock_timestamp()), min(created_at)"
-            " from review_items where status in ('waiting', 'claimed', 'answered', 'adjudication')"
-            f" and {IN_SCOPE} group by status",
+            f" from review_items where ended_at is null and {IN_SCOPE} group by status",
             _scope(scope),
         ).fetchall()
     }
@@ -120,9 +120,12 @@ def listed(
     """Cases in the order in which they are worked; those that have ended follow, or stand alone, newest first."""
     where, values = _where(which, scope)
     values |= {"limit": limit, "offset": offset}
-    order_by = f"ended_at desc nulls first, {IN_ORDER[order]}"
-    if which.statuses == (Status.WAITING,):
-        order_by = IN_ORDER[order]  # as the index has it
+    if which.statuses and not set(which.statuses) & set(ENDED):
+        order_by, where = IN_ORDER[order], f"{where} and ended_at is null"  # as the indexes have it
+    elif which.statuses and set(which.statuses) <= set(ENDED):
+        order_by, where = "ended_at desc, id", f"{where} and ended_at is not null"
+    else:
+        order_by = f"ended_at desc nulls first, {IN_ORDER[order]}"
     return _cases(connection, f"where {where} order by {order_by} limit %(limit)s offset %(offset)s", values)
 
 

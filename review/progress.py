@@ -86,7 +86,8 @@ def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, An
     than `data:image`), and none that is no longer kept."""
     return dict(
         connection.execute(
-            "select record_id, case when pg_column_size(input) <= %(fully)s and"
+            "select record_id, case when"
+            " pg_column_size(input) <= %(fully)s and octet_length(input::text) <= %(fully)s and"  # packed, and unpacked
             " (json_typeof(input) <> 'string' or left(input #>> '{}', 10) = 'data:image') then input else"
             " to_json(left(input #>> '{}', case left(input #>> '{}', 10) when 'data:image' then 10"
             " else %(beginning)s end)) end"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +22,9 @@ from traffic import log
 from traffic.database import Connection, Database
 from traffic.draw import Draws
 from traffic.record import Answer, Outcome, Record
+
+SHELVES_SECONDS = 30
+"""How old it may be where cases are: it only fills the filters, and to count them all takes long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,7 @@ class Desk:
         self.config = config
         self._review = config.review
         self._database = database
+        self._shelves: dict[Scope, tuple[float, list[Shelf]]] = {}
         with database.transaction() as connection:
             key = log.draw_key(connection)
         prone = config.review.prone
@@ -89,9 +95,14 @@ class Desk:
             )
 
     def shelves(self, name: str) -> list[Shelf]:
-        """Where the open cases are that this person may see."""
-        with self._database.transaction() as connection:
-            return progress.shelves(connection, self._scope(name))
+        """Where the open cases are that this person may see, as of the last half minute."""
+        scope = self._scope(name)
+        seen_at, found = self._shelves.get(scope, (-inf, []))
+        if monotonic() - seen_at > SHELVES_SECONDS:
+            with self._database.transaction() as connection:
+                found = progress.shelves(connection, scope)
+            self._shelves[scope] = monotonic(), found
+        return found
 
     def progress(self, name: str, since: datetime) -> Progress:
         with self._database.transaction() as connection:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from review.item import Case
@@ -31,7 +31,7 @@ def said(answer: Answer | None) -> str:
 
 def sureness(confidence: float | None) -> str:
     """A confidence in words and as a number."""
-    if confidence is None:
+    if confidence is None or isnan(confidence):
         return "confidence unknown"
     word = next((word for least, word in SURENESS if confidence >= least), "unsure")
     return f"{word}: {percent(confidence)}"
@@ -41,7 +41,7 @@ def percent(share: float) -> str:
     """Never 100% or 0% for what is only near it."""
     if 0.995 <= share < 1:
         return f"{min(99.9, 100 * share):.1f}%"
-    return "below 1%" if 0 < share < 0.005 else f"{100 * share:.0f}%"
+    return "below 1%" if 0 < share < 0.01 else f"{100 * share:.0f}%"
 
 
 def age(since: datetime, now: datetime) -> str:
@@ -72,7 +72,7 @@ def pace(hours: float) -> str:
         return "nothing waits"
     if not isfinite(hours):
         return "nobody answered in the last hour"
-    return f"{lasting(hours * 3600)} at the pace of the last hour"
+    return f"{lasting(hours * 3600)} of work at the pace of the last hour"
 
 
 def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:

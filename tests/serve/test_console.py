@@ -147,7 +147,7 @@ def test_progress_is_told(visit, cases):
     page = ada.get("/review/").text
     assert "You today: <strong>2</strong> cases, median 0 s" in page
     assert "Team today: <strong>2</strong> done" in page
-    assert "30 min at the pace of the last hour" in page
+    assert "30 min of work at the pace of the last hour" in page
     assert "You today: <strong>0</strong> cases" in visit("bob").get("/review/").text
 
 

@@ -1,0 +1,87 @@
+"""Which labels a case offers, in which form, and by which keys."""
+
+import pytest
+
+from serve.console.answering import COMMANDS, answering, command_keys, label_keys
+from serve.task import LETTERS, TaskConfig
+
+
+@pytest.mark.parametrize(
+    ("labels", "keys"),
+    [
+        (tuple("0123456789"), tuple("0123456789")),
+        (tuple("9876543210"), tuple("9876543210")),  # a label is its own key, wherever it stands
+        (LETTERS[:4], tuple("abcd")),
+        (("yes", "no"), ("1", "2")),
+        (tuple("abcdefghij"), tuple("abcdefghij")),
+        (("a", "A"), ("1", "2")),  # one key for both would not do
+        (("+", "-"), ("1", "2")),  # they are keys of commands
+        (("é", "e"), ("1", "2")),  # which not every keyboard has
+        ([f"label {i}" for i in range(10)], tuple("1234567890")),
+        ([f"label {i}" for i in range(11)], ()),
+        (tuple("abcdefghijk"), ()),
+    ],
+)
+def test_keys_of_labels(labels, keys):
+    assert label_keys(labels) == keys
+
+
+@pytest.mark.parametrize(
+    "taken", [(), tuple("0123456789"), tuple("abcdefghij"), tuple("cgunhxzqw"), tuple("cgunhxzqwm")]
+)
+def test_commands_have_keys_that_no_label_has(taken):
+    keys = command_keys(taken)
+    assert keys.keys() == COMMANDS.keys()
+    assert not set(keys.values()) & set(taken)
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_commands_have_keys_of_their_own():
+    every = "".join(keys for keys, _ in COMMANDS.values())
+    assert len(set(every)) == len(every)
+    assert all(any(not key.isalnum() for key in keys) for keys, _ in COMMANDS.values())  # which no label can take
+
+
+@pytest.mark.parametrize(
+    ("task", "form", "searched"),
+    [
+        ({"kind": "multiclass", "labels": ["a", "b"]}, "buttons", False),
+        ({"kind": "multiclass", "labels": [str(i) for i in range(10)]}, "buttons", False),
+        ({"kind": "multiclass", "labels": [str(i) for i in range(11)]}, "list", True),
+        ({"kind": "binary", "labels": ["no", "yes"]}, "buttons", False),
+        ({"kind": "generate"}, "buttons", False),
+        ({"kind": "multilabel", "labels": ["a", "b"]}, "ticks", False),
+        ({"kind": "multilabel", "labels": [f"l{i}" for i in range(11)]}, "ticks", True),
+    ],
+)
+def test_form(task, form, searched):
+    way = answering(TaskConfig.model_validate(task))
+    assert (way.form, way.searched, way.tree) == (form, searched, False)
+
+
+def test_a_question_has_as_many_letters_as_options():
+    way = answering(TaskConfig(kind="choice"), 3)
+    assert [(choice.label, choice.key) for choice in way.choices] == [("A", "a"), ("B", "b"), ("C", "c")]
+    assert way.keys["comment"] == "m"
+    assert way.span == "a–c"
+
+
+def test_a_model_that_is_not_served_offers_nothing():
+    way = answering(None)
+    assert way.choices == ()
+    assert way.span == ""
+
+
+def test_a_tree_is_told_from_the_top_down_and_every_label_once():
+    tree = {"A2": ["A"], "A1": ["A", "B"], "A1a": ["A1"], "B1": ["B"]}
+    way = answering(TaskConfig.model_validate({"kind": "multilabel", "labels": ["A2", "A1a", "B1"], "tree": tree}))
+    assert way.tree
+    assert [(choice.label, choice.depth, choice.above) for choice in way.choices] == [
+        ("A", 0, ()),
+        ("A1", 1, ("A", "B")),
+        ("A1a", 2, ("A1",)),
+        ("A2", 1, ("A",)),
+        ("B", 0, ()),
+        ("B1", 1, ("B",)),
+    ]
+    assert [choice.key for choice in way.choices] == list("123456")
