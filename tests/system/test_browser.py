@@ -112,7 +112,8 @@ def as_reviewer(browser):
         page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(f"{at}/review/")
-        page.keyboard.type(name)  # the field has the focus already
+        page.locator("#name:focus").wait_for()  # by itself
+        page.keyboard.type(name)
         page.keyboard.press("Enter")
         page.get_by_role("link", name=name).wait_for()
         if settings.get("java_script_enabled", True):
@@ -253,7 +254,7 @@ def test_the_api_documentation_is_drawn_without_a_network(service, browser):
     page.goto(f"{service.url}/docs")
     page.get_by_text("/v1/predict/batch").wait_for()
     page.goto(f"{service.url}/review/docs")
-    page.get_by_text("/v1/cases/next").wait_for()
+    page.get_by_role("link", name="/v1/cases/next").wait_for()
     page.close()
 
 
@@ -469,12 +470,13 @@ def test_commands_have_keys(site, as_reviewer):
     first, second, third = running.put("picture", "question", "picture")
     ada = as_reviewer("Ada", running.url)
     press(ada, "h")
-    assert ada.get_by_role("dialog").is_visible()
+    ada.get_by_role("dialog").wait_for()
     press(ada, "Escape", "n")
     at_case(ada, first)
-    width = ada.locator("#picture").bounding_box()["width"]
+    picture = ada.locator("#picture.few")  # it has been loaded
+    width = picture.bounding_box()["width"]
     press(ada, "z")
-    assert ada.locator("#picture").bounding_box()["width"] > 1.5 * width
+    until(lambda: picture.bounding_box()["width"] > 1.5 * width)
     press(ada, "h", "3")  # while keys are listed none of them answers
     assert "Cannot tell: say why" in ada.get_by_role("dialog").inner_text()
     press(ada, "h", "x", "2")

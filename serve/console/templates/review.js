@@ -25,8 +25,13 @@
       const folded = element.closest("details");
       if (folded) folded.open = true;
       element.focus();
+    } else if (element.tagName === "SUMMARY") { // at once, so that the next key finds the focus there
+      const details = element.parentElement;
+      details.open = !details.open;
+      (details.open ? details.querySelector("button") : element).focus();
+    } else {
+      element.click();
     }
-    else element.click();
   }
 
   function elementFor(key) {
@@ -234,9 +239,6 @@
       if (why) send({ label: null, reason: why, comment: comment.value.trim() || null });
     });
   }
-  $("cannot").querySelector("summary").addEventListener("click", () => {
-    if (!$("cannot").open) setTimeout(() => $("cannot").querySelector("[data-reason]").focus());
-  });
 
   // ---- keeping the case ----
 
@@ -262,6 +264,8 @@
         failing = false;
       } else if (reply.status === 409) {
         if (!sending && !gone) lost(reply.message);
+      } else if (reply.status < 500) {
+        say(`${capital(reply.message)}.`, true);
       } else {
         throw new Error(reply.message);
       }
