@@ -25,7 +25,7 @@ from rich.table import Table
 from review import cases, queue, settling
 from review.cases import Filter
 from review.item import EVERYTHING, Scope, Status, Verdict
-from serve.journal import open_database
+from serve.gateway.journal import open_database
 from serve.postgres import EmbeddedPostgres
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served, truth
 from traffic.database import Database

@@ -17,8 +17,8 @@ from rich.progress import track
 from rich.table import Table
 from transformers import BertConfig, BertForSequenceClassification
 
-from serve.mc_dropout import DropoutPasses
-from serve.models import Classifier
+from serve.hosts.mc_dropout import DropoutPasses
+from serve.hosts.models import Classifier
 from uncertainty.combination import COMBINATIONS
 from uncertainty.output import LabelledOutput, Link, Output
 from uncertainty.scores import ONLY_FOR, SCORES, Score

@@ -23,9 +23,9 @@ from rich.progress import track
 from rich.table import Table
 
 from calibration_store.store import ArtifactStore
-from serve.config import Config, load_config
-from serve.fit import fit_model
-from serve.host import ModelHost
+from serve.commands.fit import fit_model
+from serve.config.file import Config, load_config
+from serve.hosts.host import ModelHost
 from serve.inputs import ModelInput
 from traffic.dataset import read_labelled_file
 

@@ -9,15 +9,15 @@ from pydantic import model_validator
 from ray import serve as ray_serve
 from ray.serve import Application
 
-from serve.config import BadConfig, Config, load_config, with_absolute_paths
+from serve.config.file import BadConfig, Config, load_config, with_absolute_paths
+from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost
 from serve.deployments import Console, Gateway, Host, LanguageModelHost
-from serve.host_config import ClassifierHost, HostConfig, OpenAIHost
 from serve.postgres import EmbeddedPostgres
 
 MAX_ONGOING = 10_000
 """Bound on HTTP requests in one gateway; the batchers' own bounds are reached before it. A request that waits for an
 outcome is one of them for as long as it waits, and a connection of the proxy in front, which has 4,096 of them in all:
-`serve.outcome_watch.MOST_WAITING` leaves half of those to predictions and people."""
+`serve.gateway.outcome_watch.MOST_WAITING` leaves half of those to predictions and people."""
 
 
 class AppArgs(Config):

@@ -16,7 +16,7 @@ from audit.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.standing import Canary
 from calibration_store.store import ArtifactStore
-from serve.config import Config
+from serve.config.file import Config
 from traffic.arrivals import Arrived, arrived, checked
 from traffic.database import Connection, Database, DatabaseUnavailable
 

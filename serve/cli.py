@@ -13,12 +13,9 @@ from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.artifact_commands import artifacts
-from serve.config import BadConfig, load_config
-from serve.rank_command import rank
-from serve.review_commands import review
-from serve.task import TaskConfig
-from serve.terminal import (
+from serve.commands.artifact_commands import artifacts
+from serve.commands.review_commands import review
+from serve.commands.terminal import (
     ConfigOption,
     config_path,
     moment,
@@ -29,7 +26,10 @@ from serve.terminal import (
     put_in_force,
     write_json,
 )
-from serve.webhook_config import check_secrets
+from serve.config.file import BadConfig, load_config
+from serve.config.task import TaskConfig
+from serve.config.webhooks import check_secrets
+from serve.rank.command import rank
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,7 +47,7 @@ ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "a
 @app.command()
 def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
     """Serve. Starts Ray and the database if they are not there; Ctrl-C stops what was started."""
-    from serve.up import up as serve_until_stopped
+    from serve.commands.up import up as serve_until_stopped
 
     path = config_path(config)
     settings = load_config(path)
@@ -58,8 +58,8 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
 @app.command()
 def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
     """Validate a configuration and the checkpoints that it names, and say what would be served."""
-    from serve.checkpoint import check_model
-    from serve.score_cost import costs
+    from serve.commands.score_cost import costs
+    from serve.hosts.checkpoint import check_model
     from traffic.outcomes import rule_in_words
 
     path = config_path(config)
@@ -129,8 +129,8 @@ def fit(
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from serve.fit import fit_model, fit_on_traffic
-    from serve.fit_report import sentences, tables
+    from serve.commands.fit import fit_model, fit_on_traffic
+    from serve.commands.fit_report import sentences, tables
 
     with ExitStack() as opened:
         database = opened_database(settings, opened) if path is None else None
@@ -180,7 +180,7 @@ def replay(
     settings = load_config(config_path(config))
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from serve.replay import left_out, replay_traffic, table
+    from serve.commands.replay import left_out, replay_traffic, table
 
     with ExitStack() as opened:
         database = opened_database(settings, opened)
@@ -220,7 +220,7 @@ def demo(
 ) -> None:
     """Replay rows that were held back through the running service, images also corrupted, and count what holding the
     doubtful ones was worth."""
-    from serve.demo import replay, samples, table
+    from serve.commands.demo import replay, samples, table
 
     settings = load_config(config_path(config))
     name = model or next(iter(settings.models))

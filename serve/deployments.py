@@ -24,16 +24,16 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import outbox, queue
-from serve.batching import Overloaded
 from serve.canary_watch import CanaryWatch
-from serve.config import Config
+from serve.config.file import Config
 from serve.console.desk import Desk
-from serve.decided import Decided, Share
-from serve.handler import Handler
+from serve.gateway.batching import Overloaded
+from serve.gateway.handler import Handler
+from serve.gateway.journal import open_database
+from serve.gateway.road import HostState, ModelNotReady, Step
+from serve.hosts.decided import Decided, Share
 from serve.inputs import ModelInput
-from serve.journal import open_database
 from serve.language.engine import Asking, EngineFailed, Message, Piece
-from serve.road import HostState, ModelNotReady, Step
 from serve.webhooks import webhook_senders
 from traffic.log import draw_key
 from uncertainty.generation import Generation
@@ -80,7 +80,7 @@ class Host:
     """One replica of one model. The model runs in a thread of its own, so that health checks are always answered."""
 
     def __init__(self, name: str, config: Config) -> None:
-        from serve.host import ModelHost  # brings torch, which the gateway and the console do without
+        from serve.hosts.host import ModelHost  # brings torch, which the gateway and the console do without
 
         _log_plainly()
         self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
@@ -273,7 +273,7 @@ class Gateway:
         _every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        from serve.http import gateway_app
+        from serve.gateway.http import gateway_app
 
         return gateway_app(self._handler, max_body_bytes=self._config.limits.body_bytes)
 

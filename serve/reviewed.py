@@ -4,8 +4,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from review.reviewed import reviewed_inputs
-from serve.config import Config
-from serve.journal import open_database
+from serve.config.file import Config
+from serve.gateway.journal import open_database
 from serve.language.few_shot import Reviewed
 from serve.postgres import EmbeddedPostgres
 from traffic.record import Answer

@@ -18,8 +18,8 @@ from standardwebhooks.webhooks import Webhook
 
 from review import cases, outbox
 from review.outbox import Delivery
-from serve.config import Config
-from serve.webhook_config import WebhookConfig
+from serve.config.file import Config
+from serve.config.webhooks import WebhookConfig
 from serve.wire import dump, prediction_view_json
 from traffic import log
 from traffic.database import Connection, Database

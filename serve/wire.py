@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from review.item import Case, Status
 from review.load import NOTHING_EXPECTED, Expectation
+from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
+from serve.config.settings import complaint
+from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
-from serve.review_config import HIGHEST_PRIORITY, LATEST_DUE
-from serve.settings import complaint
-from serve.task import TaskConfig
 from traffic.outcomes import Precedence, position_that_counts, rule_in_words
 from traffic.record import Answer, Cost, Outcome, Record
 

@@ -22,7 +22,7 @@ from uuid_utils.compat import uuid7
 
 from review import queue, settling
 from review.item import NewCase, Verdict
-from serve.journal import open_database
+from serve.gateway.journal import open_database
 from serve.postgres import EmbeddedPostgres
 from traffic.database import Connection, Database
 from traffic.record import Answer, Entry, Record

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from benchmarks.language.stored_replies import as_json, from_json
 from benchmarks.language.tasks import CHECKPOINT, SEED, Task, label_of
 from deploy.models.sums.exercises import Exercise
-from serve.config import ModelConfig
+from serve.commands.labelled_rows import truth_about, truth_of
+from serve.config.file import ModelConfig
+from serve.config.task import TaskConfig
 from serve.inputs import InputLimits, ModelInput, read_input
-from serve.labelled_rows import truth_about, truth_of
 from serve.language.model import More
 from serve.language.offline import OfflineLanguageModel
 from serve.language.row import one_hot
-from serve.task import TaskConfig
 from traffic.dataset import LabelledFile
 from uncertainty.checks import Array, Mask
 from uncertainty.generation import Replies, as_column

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.models.sums.exercises import CODES, LETTERS, LEVELS, Exercise, exercises
-from serve.config import ModelConfig
+from serve.config.file import ModelConfig
 
 CHECKPOINT = Path(__file__).parents[2] / "deploy" / "models" / "sums"
 SEED = 11

@@ -29,9 +29,9 @@ from benchmarks.llm.subjects import (
 from benchmarks.llm.turns import Ask, Turns, in_turns, quartiles, shares, turn
 from policies.decision import Action
 from policies.selector import Selector
-from serve.batching import Together
-from serve.config import ModelConfig
-from serve.host_config import VllmHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import VllmHost
+from serve.gateway.batching import Together
 from serve.inputs import Conversation, ModelInput
 from serve.language.budget import More, more
 from serve.language.engine import Asking, Message

@@ -7,9 +7,9 @@ from typing import Any
 from deploy.models.sums.parts import parts
 from policies.selector import Selector
 from policies.selector_recipe import Parts
-from serve.config import ModelConfig
+from serve.commands.labelled_rows import truth_about, truth_of
+from serve.config.file import ModelConfig
 from serve.inputs import InputLimits, ModelInput, read_input
-from serve.labelled_rows import truth_about, truth_of
 from serve.language.engine import Engine
 from serve.language.model import LanguageModel
 from traffic.dataset import LabelledFile

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from serve.task import TaskConfig
+from serve.config.task import TaskConfig
 
 DIGITS = tuple("1234567890")
 FEW = len(DIGITS)

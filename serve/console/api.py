@@ -14,7 +14,7 @@ from review.item import Case, Status
 from serve.console import review_wire as wire
 from serve.console.desk import Desk
 from serve.console.visitor import COOKIE, HEADER, visitor_of
-from serve.http import takes, whole_body
+from serve.gateway.http import takes, whole_body
 from serve.wire import ProblemResponse, dump, parse
 
 DESCRIPTION = f"""

@@ -13,7 +13,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from review.queue import ClaimLost
-from serve.config import Config
+from serve.config.file import Config
 from serve.console import api, overview
 from serve.console.desk import Desk
 from serve.console.exchange_routes import add_exchange_routes
@@ -21,7 +21,7 @@ from serve.console.pages import add_pages
 from serve.console.review_wire import draft_json
 from serve.console.visitor import only_from_here, visitor_of
 from serve.errors import STATUS, problem_json, status_of
-from serve.http import describe, in_words, plain_problem, problem_response
+from serve.gateway.http import describe, in_words, plain_problem, problem_response
 from serve.inputs import InvalidRequest
 from serve.wire import dump
 from traffic.database import Database

@@ -15,7 +15,7 @@ from review.item import ENDED, Case, Claim, Event, Opinion, Scope, Status, Verdi
 from review.progress import Progress, Shelf
 from review.queue import ClaimLost, NotYours
 from review.settling import Prone, Settlement
-from serve.config import Config, ModelConfig
+from serve.config.file import Config, ModelConfig
 from serve.inputs import InvalidRequest
 from serve.wire import checked_label
 from traffic import log

@@ -11,15 +11,15 @@ from pydantic import BaseModel, Field
 
 from review.cases import Filter
 from review.item import Status
-from serve.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
-from serve.case_import import Imported, counted, import_verdicts, people_of
+from serve.config.task import TaskConfig
 from serve.console.api import Name, Word, problems, reply
+from serve.console.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
+from serve.console.case_import import Imported, counted, import_verdicts, people_of
 from serve.console.desk import Desk
+from serve.console.label_studio import InputKind, rows_of_export
 from serve.console.review_wire import Label
-from serve.http import whole_body
-from serve.label_studio import InputKind, rows_of_export
-from serve.road import UnknownModel
-from serve.task import TaskConfig
+from serve.gateway.http import whole_body
+from serve.gateway.road import UnknownModel
 
 CHUNK = 1 << 16
 

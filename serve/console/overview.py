@@ -26,9 +26,9 @@ from review.cases import Backlog
 from review.disagreement import PersonsWork
 from review.item import Scope
 from review.statistics import BacklogCurve, Flow, Window
+from serve.config.review import ReviewConfig
 from serve.console.overview_plots import plots_of
 from serve.console.quantities import date, duration, hours, percent
-from serve.review_config import ReviewConfig
 from traffic.database import Connection, Database
 
 Span = Literal["24h", "7d", "30d"]

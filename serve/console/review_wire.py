@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from review.cases import Backlog
 from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
+from serve.config.task import TaskConfig
 from serve.console.desk import Sight
-from serve.task import TaskConfig
 from serve.wire import Body, OutcomeView, Problem, Word
 from traffic.record import Record
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import orjson
 
+from serve.config.task import LETTERS
 from serve.inputs import PNG_PREFIX, picture
-from serve.task import LETTERS
 
 SHORT = 240
 """Characters of a text that is set large."""

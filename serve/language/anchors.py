@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from serve.host_config import TournamentConfig
-from serve.settings import Section, complaint
+from serve.config.hosts import TournamentConfig
+from serve.config.settings import Section, complaint
 from uncertainty.checks import Array
 from uncertainty.isotonic import IsotonicMap
 from uncertainty.tournament import START

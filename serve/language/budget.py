@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from policies.selector import Selector
-from serve.host_config import SamplesConfig
+from serve.config.hosts import SamplesConfig
 from uncertainty.checks import Mask
 from uncertainty.generation import Replies, as_column
 from uncertainty.output import Output

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from serve.checkpoint import first_line
+from serve.hosts.checkpoint import first_line
 from serve.language.engine import Asking, EngineFailed
 from uncertainty.checks import Array
 

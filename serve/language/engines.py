@@ -1,6 +1,6 @@
 """The engine that a host is configured with."""
 
-from serve.host_config import AnyLanguageHost, OpenAIHost, TransformersHost
+from serve.config.hosts import AnyLanguageHost, OpenAIHost, TransformersHost
 from serve.language.engine import Engine
 
 

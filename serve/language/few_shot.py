@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
-from serve.checkpoint import fingerprint, local_folder
-from serve.host_config import FewShotConfig
+from serve.config.hosts import FewShotConfig
+from serve.hosts.checkpoint import fingerprint, local_folder
 from serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question, read_input
 from serve.language.forms import Example, Form, UnfitExample
 from serve.language.readings import plain

@@ -7,10 +7,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
 from policies.selector import Selector
-from serve.batching import Together
-from serve.config import ModelConfig
-from serve.decided import Decided, Share
-from serve.host_config import ClassifierHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import ClassifierHost
+from serve.gateway.batching import Together
+from serve.gateway.road import HostState, Step
+from serve.hosts.decided import Decided, Share
+from serve.hosts.lineup import Lineup
+from serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
 from serve.inputs import InputSpec, ModelInput
 from serve.language.budget import more
 from serve.language.engine import Asking, Engine, Message, Piece
@@ -18,9 +21,6 @@ from serve.language.engines import started
 from serve.language.few_shot import Reviewed
 from serve.language.model import LanguageModel
 from serve.language.overheard import OverheardEngine, listening
-from serve.lineup import Lineup
-from serve.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
-from serve.road import HostState, Step
 from uncertainty.generation import Generation
 from uncertainty.output import Need, Output
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from serve.config import ModelConfig
-from serve.host_config import ClassifierHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import ClassifierHost
+from serve.config.task import LETTERS
 from serve.inputs import Conversation, InputSpec, ModelInput, Question
 from serve.language.engine import Asking, CannotGive, Engine, EngineFailed, Message
 from serve.language.few_shot import Reviewed, few_shot_from
@@ -20,7 +21,6 @@ from serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, Unfi
 from serve.language.prompts import BadPrompt, Prompts
 from serve.language.row import LEAST, Ledger, Row
 from serve.language.tournament import Tournament
-from serve.task import LETTERS
 from uncertainty.checks import Array, InvalidInput, Mask
 from uncertainty.generation import Generation, as_column
 from uncertainty.output import OF_REPLIES, Need, Output

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from serve.config import ModelConfig
-from serve.host_config import AnyLanguageHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import AnyLanguageHost
 from serve.inputs import InputSpec, ModelInput
 from serve.language.engine import Engine
 from serve.language.engines import started

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from serve.checkpoint import first_line
-from serve.host_config import OpenAIHost
+from serve.config.hosts import OpenAIHost
+from serve.hosts.checkpoint import first_line
 from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, Message, Piece
 from serve.language.reasoning import Parts, answer_start, split
 from uncertainty.checks import Array

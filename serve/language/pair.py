@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from serve.config import ModelConfig
-from serve.host_config import ClassifierHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import ClassifierHost
 from serve.language.engine import Asking, Engine
 from serve.language.prompts import TEMPLATES, Prompt, Prompts
 from serve.language.readings import letter_in

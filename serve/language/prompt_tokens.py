@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serve.checkpoint import BadCheckpoint, first_line
+from serve.hosts.checkpoint import BadCheckpoint, first_line
 from serve.language.engine import CannotGive, EngineFailed, Message
 from serve.language.reasoning import OPEN
 from serve.language.tokenizer_inside import inside_of

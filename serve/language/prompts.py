@@ -13,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from serve.language.engine import Message
 
 if TYPE_CHECKING:
-    from serve.config import ModelConfig
+    from serve.config.file import ModelConfig
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from serve.task import LETTERS
+from serve.config.task import LETTERS
 
 WRAPPING = " \t\r\n\"'`*_.,:;!?()[]{}<>"
 """What may stand around a label or an option without changing it."""

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from serve.host_config import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
+from serve.config.hosts import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
+from serve.config.task import ONLY_LANGUAGE
 from serve.language.readings import WRAPPING, plain
-from serve.task import ONLY_LANGUAGE
 
 if TYPE_CHECKING:
-    from serve.config import ModelConfig
+    from serve.config.file import ModelConfig
 
 SECTIONS = {"prompt": PromptConfig(), "samples": SamplesConfig(), "chat": ChatConfig()}
 """Of a model, for language models alone."""

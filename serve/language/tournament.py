@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from serve.config import ModelConfig
-from serve.host_config import ClassifierHost
+from serve.config.file import ModelConfig
+from serve.config.hosts import ClassifierHost
 from serve.inputs import ModelInput
 from serve.language.anchors import Anchors
 from serve.language.engine import CannotGive, Engine, EngineFailed

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from serve.checkpoint import BadCheckpoint, check_writes, first_line, local_folder
-from serve.host_config import TransformersHost
+from serve.config.hosts import TransformersHost
+from serve.hosts.checkpoint import BadCheckpoint, check_writes, first_line, local_folder
+from serve.hosts.models import best_device
 from serve.language.decoding import Decoder, Place, Request, Row, as_array
 from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
 from serve.language.prompt_tokens import ChatTemplate, PromptTokens
 from serve.language.reasoning import Parts
 from serve.language.reply import TokenTexts, put_together
-from serve.models import best_device
 from uncertainty.checks import Array
 from uncertainty.generation import Generation
 

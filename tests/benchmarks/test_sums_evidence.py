@@ -21,7 +21,7 @@ from benchmarks.language.sums_pictures import sums_pictures
 from benchmarks.language.sums_tables import sums_tables
 from benchmarks.language.tasks import TASKS, label_of
 from benchmarks.real.document import with_tables
-from serve.task import LETTERS
+from serve.config.task import LETTERS
 from tests.conftest import ROOT
 from uncertainty.generation import Generation, Replies, Usage, as_column
 from uncertainty.output import Output

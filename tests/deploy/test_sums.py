@@ -14,7 +14,7 @@ from deploy.models.sums import measure, parts, train
 from deploy.models.sums.exercises import CODES, LEVELS, TASKS, answer, codes, exercises, held_out, trace
 from deploy.models.sums.tokens import trained_tokenizer
 from policies.hierarchy import imdrf_parents
-from serve.tree_file import read_parents
+from serve.config.tree_file import read_parents
 from tests.conftest import ROOT
 from uncertainty.trace import trace_features
 

@@ -21,7 +21,7 @@ from uuid_utils.compat import uuid7
 
 from review import queue
 from review.item import TRANSITIONS, NewCase, Status
-from serve.config import Config
+from serve.config.file import Config
 from traffic import log
 from traffic.database import Connection, Database
 from traffic.record import Entry, Record

@@ -10,10 +10,10 @@ from zlib import crc32
 
 import numpy as np
 
-from serve.config import Config, ModelConfig
+from serve.config.file import Config, ModelConfig
 from serve.language import offline
 from serve.language.engine import Asking, EngineFailed, Gives, Message
-from serve.rank import as_judge
+from serve.rank.ranking import as_judge
 from uncertainty.generation import Generation
 
 SHOWN = re.compile(r"\[A\]\s*(.*?)\s*\[B\]\s*(.*?)\s*$", re.DOTALL)

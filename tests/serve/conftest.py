@@ -28,12 +28,12 @@ from audit import held_out
 from calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
 from calibration_store.store import ArtifactStore
 from policies.threshold import Threshold
-from serve.config import Config, load_config
-from serve.fit import fit_model
-from serve.handler import Handler
-from serve.host import ModelHost
-from serve.http import gateway_app
-from serve.road import HostState
+from serve.commands.fit import fit_model
+from serve.config.file import Config, load_config
+from serve.gateway.handler import Handler
+from serve.gateway.http import gateway_app
+from serve.gateway.road import HostState
+from serve.hosts.host import ModelHost
 from tests.conftest import ROOT, digit_rows
 from traffic.database import Database
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from serve.config import ModelConfig
+from serve.config.file import ModelConfig
 from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
 from uncertainty.generation import Generation
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from serve.config.task import LETTERS, TaskConfig
 from serve.console.answering import COMMANDS, answering, command_keys, label_keys
-from serve.task import LETTERS, TaskConfig
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from policies.selector import Selector
 from policies.threshold import Threshold
 from review import queue
 from serve.cli import main
-from serve.config import BadConfig
-from serve.terminal import moment, out
+from serve.commands.terminal import moment, out
+from serve.config.file import BadConfig
 from tests.conftest import ROOT, digit_rows, entry, new_case
 from traffic import log
 from traffic.record import ShadowDecision
@@ -453,7 +453,7 @@ def test_a_database_that_is_down_at_start(folder, demur):
 
 def test_a_missing_package(folder, demur, monkeypatch):
     for module in [name for name in sys.modules if name.split(".")[0] in ("ray", "serve")]:
-        if module not in ("serve", "serve.cli", "serve.config"):
+        if module not in ("serve", "serve.cli", "serve.config", "serve.config.file"):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg_pool", None)
     monkeypatch.delitem(sys.modules, "traffic.database", raising=False)

@@ -12,13 +12,13 @@ from transformers import BertConfig, BertForSequenceClassification
 from audit.report import audit
 from calibration_store.store import ArtifactStore
 from policies.hierarchy import up_propagate_labels
-from serve.compare import compare_on_file
-from serve.config import Config
+from serve.commands.compare import compare_on_file
+from serve.commands.fit import fit_model
+from serve.commands.labelled_rows import truth_of
+from serve.config.file import Config
 from serve.console.app import console_app
-from serve.fit import fit_model
-from serve.host import ModelHost
-from serve.http import gateway_app
-from serve.labelled_rows import truth_of
+from serve.gateway.http import gateway_app
+from serve.hosts.host import ModelHost
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_labelled_file, read_traffic
 from traffic.outcomes import LATEST

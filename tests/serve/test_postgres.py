@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from serve.journal import open_database
+from serve.gateway.journal import open_database
 from serve.postgres import EmbeddedPostgres, clear_stale_lock, is_alive
 from traffic.database import DatabaseUnavailable
 

@@ -17,11 +17,11 @@ from audit.report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
 from calibration_store.store import ArtifactStore
-from serve.config import Config
+from serve.commands.fit import fit_model
+from serve.config.file import Config
 from serve.console.app import console_app
-from serve.fit import fit_model
-from serve.host import ModelHost
-from serve.http import gateway_app
+from serve.gateway.http import gateway_app
+from serve.hosts.host import ModelHost
 from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from traffic.dataset import read_traffic

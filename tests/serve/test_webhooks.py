@@ -19,14 +19,14 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from starlette.testclient import TestClient
 
 from review import outbox, queue
-from serve.config import Config
+from serve.config.file import Config
+from serve.config.review import Person
+from serve.config.webhooks import NoSecret, WebhookConfig, check_secrets, check_webhooks
 from serve.console.app import console_app
-from serve.review_config import Person
-from serve.webhook_config import NoSecret, WebhookConfig, check_secrets, check_webhooks
 from serve.webhooks import AT_ONCE, WebhookSender, webhook_senders
 from tests.conftest import ROOT, entry, new_case, resolve
-from tests.serve.test_config import load
-from tests.serve.test_config import quickstart as quickstart_content
+from tests.serve.config.test_config import load
+from tests.serve.config.test_config import quickstart as quickstart_content
 from traffic import log
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -326,9 +326,9 @@ from pathlib import Path
 
 import numpy as np
 
-from serve.config import load_config
-from serve.journal import open_database
-from serve.webhook_config import WebhookConfig
+from serve.config.file import load_config
+from serve.gateway.journal import open_database
+from serve.config.webhooks import WebhookConfig
 from serve.webhooks import webhook_senders
 
 dsn, url, path = sys.argv[1:]

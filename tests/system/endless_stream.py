@@ -4,15 +4,15 @@ the stream stopped the replica."""
 import asyncio
 import logging
 
-from serve.up import _set_environment
+from serve.commands.up import _set_environment
 
 _set_environment()  # before Ray is imported
 
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
 
-from serve.decided import Share  # noqa: E402
 from serve.deployments import LanguageModelHost, RayHostClient  # noqa: E402
+from serve.hosts.decided import Share  # noqa: E402
 
 PATIENCE = 5000
 """Looks, each a little after the other."""

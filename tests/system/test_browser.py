@@ -16,11 +16,11 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 
 from review import cases, queue
-from serve.config import Config
+from serve.config.file import Config
 from serve.console.answering import REASONS
 from serve.console.app import console_app
 from serve.console.desk import Desk
-from serve.journal import open_database
+from serve.gateway.journal import open_database
 from tests.conftest import digit_rows, entry, new_case
 from traffic import log
 

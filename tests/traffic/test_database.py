@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from review import cases
-from serve.journal import MIGRATIONS, open_database
+from serve.gateway.journal import MIGRATIONS, open_database
 from tests.conftest import entry
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from psycopg import IntegrityError
 
-from serve.journal import open_database
+from serve.gateway.journal import open_database
 from tests.conftest import entry
 from traffic import log
 from traffic.log import KeyReused, RecordNotFound

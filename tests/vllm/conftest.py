@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serve.host_config import VllmHost
+from serve.config.hosts import VllmHost
 
 SMALL = {"max_model_len": 512, "max_num_seqs": 32}
 

@@ -1,0 +1,234 @@
+"""`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.held_out import calibration_report, held_out_report, rank_report
+from calibration_store.artifact import pack
+from calibration_store.fitting import Fit, fit_selectors
+from calibration_store.rows_apart import TooFewRows, rows_apart
+from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
+from calibration_store.store import ArtifactStore
+from policies.rules import acts_on_sets
+from policies.selector_recipe import SelectorRecipe
+from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from serve.commands.labelled_traffic import read_labelled_traffic
+from serve.commands.manifest import Sources, facts_of, versions
+from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
+from serve.config.file import Config, ModelConfig
+from serve.config.task import TaskConfig
+from serve.inputs import InvalidRequest
+from traffic.database import Database
+from traffic.dataset import read_labelled_file
+from traffic.record import Answer
+from uncertainty.output import LabelledOutput, Output
+
+CONFIGURED = {
+    "scores",
+    "confidence",
+    "policy",
+    "prediction_set",
+    "label_confidence",
+    "task",
+    "escalate_to",
+    "prompt",
+    "samples",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedArtifact:
+    name: str
+    fit: Fit
+    remarks: list[str]
+    """On the rows, and on what the fit makes of them."""
+
+
+def fit_model(
+    config: Config,
+    name: str,
+    data: Path,
+    *,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool = False,
+) -> FittedArtifact:
+    """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
+
+    Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
+    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance.
+    """
+    cascade = config.cascade(name)
+    rows = read_labelled_file(data)
+    truth = truth_of(rows, cascade[name].task)
+    models = loaded_models(config, cascade)
+    facts = {"file": data.name, "since": None, "until": None}
+    sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
+    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+
+
+def fit_on_traffic(
+    config: Config,
+    name: str,
+    database: Database,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    every_outcome_known: bool = False,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool = False,
+) -> FittedArtifact:
+    """The same on the records of the model in [since, until) that have an outcome and an input."""
+    cascade = config.cascade(name)
+    task = cascade[name].task
+    models = loaded_models(config, cascade)
+
+    def takes(value: Any) -> bool:
+        with suppress(InvalidRequest):
+            return all(model.read(value) is not None for model in models.values())
+        return False
+
+    def knows(outcome: Answer, value: Any) -> bool:
+        return is_label_of(outcome, value, task)
+
+    found = read_labelled_traffic(
+        database,
+        name,
+        precedence=config.precedence(name),
+        since=since,
+        until=until,
+        takes=takes,
+        knows=knows,
+        every_outcome_known=every_outcome_known,
+        progress=progress,
+    )
+    sources = Sources(
+        rows=found.rows,
+        truth=truth_of(found.rows, cascade[name].task),
+        weights=found.weights,
+        facts=found.facts,
+        remarks=found.remarks,
+    )
+    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+
+
+def _fit(
+    config: Config,
+    name: str,
+    models: Mapping[str, LoadedModel],
+    sources: Sources,
+    *,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    anyway: bool,
+) -> FittedArtifact:
+    cascade = config.cascade(name)
+    model = cascade[name]
+    recipes = {step: its_config.recipe for step, its_config in cascade.items()}
+    if not anyway:
+        _check_enough(sources, model, recipes)  # before a model is run for minutes
+    done, total = 0, len(cascade) * len(sources.rows)
+
+    def advance(n: int) -> None:
+        nonlocal done
+        done += n
+        progress(done, total)
+
+    labelled = {
+        step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
+    }
+    labelled, sources = _judged_again(labelled, sources, task=model.task)
+    fit = fit_selectors(
+        recipes,
+        labelled,
+        report=held_out_report,
+        cross_report=calibration_report,
+        rank_report=rank_report,
+        report_share=model.calibration.report_share,
+        rng=np.random.default_rng(model.calibration.seed),
+    )
+    against, beside = _weighed(fit.shortfalls, model)
+    if not anyway:
+        _refuse(against)
+    files = pack(
+        fit.selector,
+        model=name,
+        identity=models[name].identity,
+        further={step: (fit.selectors[step], models[step].identity) for step in cascade if step != name},
+        facts={
+            "created_at": clock().isoformat(),
+            "configured": model.model_dump(mode="json", include=CONFIGURED),
+            **facts_of(fit, model.task, sources),
+            "stored_anyway": [one.why for one in against],
+            "versions": versions(),
+        },
+    )
+    ArtifactStore(config.artifacts).save(name, files)
+    remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
+    return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
+
+
+def _judged_again(
+    labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
+) -> tuple[dict[str, LabelledOutput], Sources]:
+    """The rows without those about which people judged another text than the models write now."""
+    same = np.logical_and.reduce([said_again(one.output, sources.rows.said, task) for one in labelled.values()])
+    truth = next(iter(labelled.values())).truth
+    if same.all():
+        return labelled, replace(sources, truth=truth)
+    remark = f"{int((~same).sum()):,} rows are left out: the model does not write again what was judged there."
+    return {name: one.rows(same) for name, one in labelled.items()}, replace(
+        sources, truth=truth[same], remarks=[*sources.remarks, remark]
+    )
+
+
+def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, SelectorRecipe]) -> None:
+    share, seed = model.calibration.report_share, model.calibration.seed
+    classes = sources.truth.argmax(axis=1) if model.task.exclusive else np.zeros(len(sources.rows), dtype=np.intp)
+    rng = np.random.default_rng(seed)  # that of the fit: the same rows will be left after thinning
+    with suppress(TooFewRows):  # the fit will say so, once the inputs were read
+        apart = rows_apart(classes, list(recipes.values()), report_share=share, rng=rng, weights=sources.weights)
+        short, _ = too_few(recipes, apart, sources.truth, sources.rows.groups, report_share=share)
+        _refuse(_weighed(short, model)[0])
+
+
+def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:
+    """What speaks against the artifact, and what is only told: the sets are shown with every answer, but nobody asked
+    for their promise who neither configured them nor decides by them."""
+    wanted = bool(model.prediction_set) or acts_on_sets(model.recipe.policy)
+    against = [one for one in shortfalls if one.of != "sets" or wanted]
+    return against, [one for one in shortfalls if one not in against]
+
+
+def _refuse(shortfalls: Sequence[Shortfall]) -> None:
+    try:
+        refuse(shortfalls)
+    except (PromiseOutOfReach, RanksAtChance) as error:
+        raise type(error)(f"{error}. Nothing was stored; --anyway does so all the same") from None
+
+
+def _labelled(
+    model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
+) -> LabelledOutput:
+    """Run a model over the inputs; return its output beside the truth."""
+    inputs = rows_read(sources.rows, loaded.read)
+    batches = []
+    for start in range(0, len(inputs), ROWS_AT_A_TIME):
+        chunk = inputs[start : start + ROWS_AT_A_TIME]
+        batches.append(loaded.run(chunk, model.recipe.needs))
+        progress(len(chunk))
+    output = Output.concatenate(batches)
+    return LabelledOutput(
+        output=output,
+        truth=truth_about(output, sources.rows, sources.truth, model.task),
+        exclusive=model.task.exclusive,
+        groups=np.array(sources.rows.groups, dtype=object),
+        weights=sources.weights,
+    )

@@ -1,0 +1,116 @@
+"""Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from serve.config.task import LETTERS, TaskConfig
+from serve.inputs import InvalidRequest
+from serve.language.forms import option_of
+from serve.language.matching import is_right
+from traffic.dataset import BadDataFile, LabelledFile
+from traffic.record import Answer
+from uncertainty.checks import Mask
+from uncertainty.output import Output
+
+Read = TypeVar("Read")
+
+
+class Told(Protocol):
+    """What was said of rows: `LabelledFile`, or a part of it."""
+
+    @property
+    def labels(self) -> Sequence[Answer]: ...
+
+    @property
+    def said(self) -> Sequence[Answer | None] | None: ...
+
+
+def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
+    """Every input as `read` returns it; raises `BadDataFile` for one that it refuses."""
+    inputs = []
+    for number, value in enumerate(rows.inputs, start=1):
+        try:
+            inputs.append(read(value))
+        except InvalidRequest as error:
+            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
+    return inputs
+
+
+def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
+    """[n, C], True for what each row is labelled with, and what lies above that.
+
+    A choice is labelled with a letter, or with the text of an option. Of texts it is not known whether they are right
+    before they are written: here all are, and `truth_about` says more.
+    """
+    for number, label in enumerate(rows.labels, start=1):
+        if isinstance(label, str) != task.exclusive:
+            wanted = "one label, as a text" if task.exclusive else "a list of labels, which may be empty"
+            raise BadDataFile(f"{rows.path}, row {number}: a {task.kind} task takes {wanted}, not {label!r}")
+    sets = [[label] if isinstance(label, str) else label for label in rows.labels]
+    if task.kind == "generate":
+        sets = [["right"]] * len(rows)
+    if task.kind == "choice":
+        pairs = zip(sets, rows.inputs, strict=True)
+        sets = [[_letter(label, value, rows, number)] for number, ((label,), value) in enumerate(pairs, start=1)]
+    index = {label: position for position, label in enumerate(task.labels)}
+    unknown = sorted({label for labels in sets for label in labels} - set(index))
+    if unknown:
+        raise BadDataFile(
+            f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
+            f" it has: {', '.join(task.labels[:50])}"
+        )
+    truth = np.zeros((len(rows), len(index)), dtype=bool)
+    for row, labels in enumerate(sets):
+        truth[row, [index[label] for label in labels]] = True
+    return task.closed(truth)
+
+
+def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
+    """Whether a label of the log may be right about this input as the task is now."""
+    labels = [label] if isinstance(label, str) else label
+    if isinstance(label, str) != task.exclusive or not set(task.labels) >= set(labels):
+        return False
+    options = value.get("options") if task.kind == "choice" and isinstance(value, dict) else None
+    return not isinstance(options, list) or option_of(label, options) is not None
+
+
+def truth_about(output: Output, rows: Told, truth: Mask, task: TaskConfig) -> Mask:
+    """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
+    or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
+    if task.kind != "generate":
+        return truth
+    right = np.array(
+        [
+            label == "right" if rows.said is not None else is_right(text, label, task.match)
+            for text, label in zip(texts_of(output), map(str, rows.labels), strict=True)
+        ],
+        dtype=bool,
+    )
+    return np.column_stack([right, ~right])
+
+
+def said_again(output: Output, said: Sequence[Answer | None] | None, task: TaskConfig) -> Mask:
+    """[n], False for a text that is not the logged one, which `said` holds, and about which somebody said whether it is
+    right. None: the labels are not those of the log."""
+    if task.kind != "generate" or said is None:
+        return np.ones(len(output), dtype=bool)
+    return np.array([text == logged for text, logged in zip(texts_of(output), said, strict=True)], dtype=bool)
+
+
+def texts_of(output: Output) -> list[str]:
+    """What a language model wrote."""
+    assert output.replies is not None
+    return [replies.first.text for replies in output.replies]
+
+
+def _letter(label: str, value: Any, rows: LabelledFile, number: int) -> str:
+    """Raises `BadDataFile` for a letter that is none of the question's options, or a text that is none of them."""
+    options = value.get("options") if isinstance(value, dict) else None
+    if not isinstance(options, list):
+        return label
+    index = option_of(label, options)
+    if index is None:
+        raise BadDataFile(f"{rows.path}, row {number}: {label!r} is neither the letter nor the text of an option")
+    return LETTERS[index]

@@ -1,0 +1,166 @@
+"""`demur replay`: run the model again on logged inputs, and decide by another artifact than was in force then."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+
+from audit.labels import likeness
+from audit.replay import NothingToReplay, Replay, replay
+from serve.commands.labelled_rows import said_again
+from serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
+from serve.config.file import Config
+from serve.hosts.decided import as_columns
+from traffic.database import Database
+from traffic.dataset import Logged, count_logged, logged_pages
+from traffic.record import Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedTraffic:
+    """A replay, and what could not take part in it."""
+
+    model: str
+    artifact: str
+    since: datetime | None
+    until: datetime | None
+    forgotten: int
+    """Records whose input was deleted when its time was up."""
+
+    unusable: int
+    """Records whose input the model does not take any more."""
+
+    rewritten: int
+    """Records with an outcome whose text the model does not write again: whether the new one is right, nobody has
+    said, so the risks are without them."""
+
+    numbers: Replay
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "artifact": self.artifact,
+            "since": self.since.isoformat() if self.since else None,
+            "until": self.until.isoformat() if self.until else None,
+            "forgotten": self.forgotten,
+            "unusable": self.unusable,
+            "rewritten": self.rewritten,
+            **self.numbers.as_json(),
+        }
+
+
+def replay_traffic(
+    config: Config,
+    model: str,
+    artifact: str,
+    database: Database,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    progress: Progress,
+) -> ReplayedTraffic:
+    """Decide the records in [since, until) again. One page of inputs is in memory at a time."""
+    rerun = Rerun(config, model, [artifact])
+    with database.transaction() as connection:
+        total = count_logged(connection, model, since=since, until=until)
+    if total == 0:
+        raise NothingToReplay(f"there are no records of {model!r} in this range; widen it, or send traffic first")
+    then: list[str] = []
+    now: list[str] = []
+    quality_then: list[float | None] = []
+    quality_now: list[float | None] = []
+    done, forgotten, unusable, rewritten = 0, 0, 0, 0
+    for page in logged_pages(
+        database, model, precedence=config.precedence(model), since=since, until=until, size=ROWS_AT_A_TIME
+    ):
+        kept = [record for record in page if record.has_input]
+        pairs = [(record, rerun.read_if_possible(record.input)) for record in kept]
+        usable = [(record, value) for record, value in pairs if value is not None]
+        forgotten += len(page) - len(kept)
+        unusable += len(kept) - len(usable)
+        if usable:
+            records = [record for record, _ in usable]
+            actions, predictions, same = _decide(rerun, [value for _, value in usable], records)
+            outcomes = [record.outcome if again else None for record, again in zip(records, same, strict=True)]
+            rewritten += sum(
+                record.outcome is not None and not again for record, again in zip(records, same, strict=True)
+            )
+            then += [record.action for record in records]
+            now += actions
+            quality_then += [_worth(record.prediction, told) for record, told in zip(records, outcomes, strict=True)]
+            quality_now += [_worth(guess, told) for guess, told in zip(predictions, outcomes, strict=True)]
+        done += len(page)
+        progress(done, total)
+    if not now:
+        raise NothingToReplay(
+            f"none of the {total:,} records of {model!r} in this range can be run again: the inputs of"
+            f" {forgotten:,} were forgotten (keep_inputs_days), and {unusable:,} are not what the model takes"
+        )
+    return ReplayedTraffic(
+        model=model,
+        artifact=artifact,
+        since=since,
+        until=until,
+        forgotten=forgotten,
+        unusable=unusable,
+        rewritten=rewritten,
+        numbers=replay(then, now, quality_then, quality_now),
+    )
+
+
+def table(replayed: ReplayedTraffic) -> Table:
+    """Then and now, side by side."""
+    r = replayed.numbers
+    shown = Table(title=f"{replayed.artifact} on {r.n:,} records of {replayed.model}")
+    shown.add_column("what")
+    for column in ("then", "now", "change"):
+        shown.add_column(column, justify="right")
+    for what, then, now in (
+        ("answered", r.then.answered, r.now.answered),
+        ("held", r.then.held, r.now.held),
+        ("cases for people", r.then.for_people, r.now.for_people),
+    ):
+        shown.add_row(what, f"{then:,}", f"{now:,}", f"{now - then:+,}")
+    shown.add_row("answered then, held now", "", f"{r.answered_to_held:,}", "")
+    shown.add_row("held then, answered now", "", f"{r.held_to_answered:,}", "")
+    shown.add_row("risk of the answered", _risk(r.then.risk), _risk(r.now.risk), _risk(r.now.risk - r.then.risk, "+"))
+    shown.add_row("  n, answered with an outcome", f"{r.then.n_labelled:,}", f"{r.now.n_labelled:,}", "")
+    return shown
+
+
+def left_out(replayed: ReplayedTraffic) -> str:
+    """What is not in the table, and what its risks mean."""
+    n, labelled = replayed.numbers.n, replayed.numbers.n_labelled
+    other = f", and {replayed.rewritten:,} one about a text that is not written again" if replayed.rewritten else ""
+    return (
+        f"Left out: {replayed.forgotten:,} records whose input was forgotten and {replayed.unusable:,} whose input the"
+        f" model does not take. {labelled:,} of the {n:,} records have an outcome{other}; the risks are those of"
+        f" {'the first' if other else 'these'} alone."
+    )
+
+
+def _decide(
+    rerun: Rerun, inputs: Sequence[Read], records: Sequence[Logged]
+) -> tuple[list[str], list[Answer | None], list[bool]]:
+    """Actions, predictions, and whether the outcomes are about what is predicted now."""
+    (judged,) = rerun.judge(inputs, [record.group for record in records])
+    decided = as_columns(
+        judged.artifact,
+        rerun.task.labels,
+        judged.output,
+        judged.judgement,
+        exclusive=rerun.task.exclusive,
+        model_milliseconds=0.0,
+    )
+    same = said_again(judged.output, [record.said for record in records], rerun.task)
+    return decided.actions, decided.predictions, same.tolist()
+
+
+def _worth(guess: Answer | None, outcome: Answer | None) -> float | None:
+    return None if outcome is None else likeness(guess, outcome)
+
+
+def _risk(value: float, sign: str = "") -> str:
+    return "–" if value != value else f"{value:{sign}.4f}"

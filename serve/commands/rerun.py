@@ -1,0 +1,144 @@
+"""Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from calibration_store.artifact import Artifact
+from calibration_store.store import ArtifactStore
+from policies.cascade import last_words
+from policies.judgement import Judgement
+from serve.config.file import Config, ModelConfig
+from serve.config.hosts import ClassifierHost
+from serve.hosts.checkpoint import check_model
+from serve.hosts.identity import identity_of
+from serve.hosts.models import Classifier
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
+from serve.language.few_shot import Reviewed
+from serve.language.offline import OfflineLanguageModel
+from serve.reviewed import reviewed_of
+from uncertainty.checks import Array, Mask
+from uncertainty.correctness import QUALITIES
+from uncertainty.output import Need, Output
+
+ROWS_AT_A_TIME = 64
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are done, of how many."""
+
+Read = dict[str, ModelInput]
+"""An input as each model takes it, by the model's name."""
+
+
+class LoadedModel:
+    """A model with its weights, outside of the service."""
+
+    def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
+        self._limits = limits
+        check_model(model)
+        self._model: Classifier | OfflineLanguageModel = (
+            Classifier.of(model.host, model.task)
+            if isinstance(model.host, ClassifierHost)
+            else OfflineLanguageModel(model, model.host, reviewed=reviewed)
+        )
+        self.identity = identity_of(model)
+        torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+
+    def read(self, value: Any) -> ModelInput:
+        """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
+        return read_input(value, self._model.spec, self._limits)
+
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
+        """What the model says about at least one input."""
+        return self._model.run(inputs, needs)
+
+
+def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
+    """Models by name, with their weights."""
+    limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+    return {name: LoadedModel(model, limits, reviewed_of(config, name)) for name, model in models.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejudged:
+    """What an artifact makes of a batch."""
+
+    artifact: str
+    judgement: Judgement
+    """Of the model that has the last word about each row."""
+
+    output: Output
+    """Of that model, as far as it says which labels are probable, and what was written."""
+
+    right: str
+    """Which of `QUALITIES` says how right a prediction was."""
+
+    def quality(self, truth: Mask) -> Array:
+        """How right each prediction was [n], 0 to 1, by what holds [n, C]."""
+        return QUALITIES[self.right](self.judgement.predicted, truth)
+
+
+class Rerun:
+    """A model and those of its cascade, with artifacts that were fitted for exactly them.
+
+    All artifacts judge one and the same output. Every model of a cascade is run on every input.
+    """
+
+    def __init__(self, config: Config, name: str, artifacts: Sequence[str]) -> None:
+        model = config.model(name)
+        store = ArtifactStore(config.artifacts)
+        self.task = model.task
+        self._name, self._right = name, model.right
+        self.artifacts = list(artifacts)
+        self._artifacts = [store.load(name, artifact) for artifact in artifacts]
+        asked = dict.fromkeys([name, *(step for artifact in self._artifacts for step in artifact.further)])
+        self._models = loaded_models(config, {step: config.model(step) for step in asked})
+        self._needs = {step: self._needed_of(step) for step in asked}
+        for artifact in self._artifacts:
+            for step in (name, *artifact.further):
+                artifact.check_fits(self._models[step].identity, step)
+
+    def read(self, value: Any) -> Read:
+        """The input as each model takes it; raises `InvalidRequest` for one that some model does not take."""
+        return {name: model.read(value) for name, model in self._models.items()}
+
+    def read_if_possible(self, value: Any) -> Read | None:
+        """The same, and None for an input that is not taken any more."""
+        try:
+            return self.read(value)
+        except InvalidRequest:
+            return None
+
+    def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[Rejudged]:
+        """What each artifact decides about at least one input."""
+        outputs = {
+            name: model.run([read[name] for read in inputs], self._needs[name]) for name, model in self._models.items()
+        }
+        return [self._judged(artifact, outputs, groups) for artifact in self._artifacts]
+
+    def _judged(self, artifact: Artifact, outputs: dict[str, Output], groups: Sequence[str | None]) -> Rejudged:
+        steps = {name: outputs[name] for name in (self._name, *artifact.further)}
+        ended = last_words(
+            {
+                name: artifact.selector_of(name).decide(output.only(artifact.selector_of(name).needs), groups)
+                for name, output in steps.items()
+            }
+        )
+        written = [output.replies for output in steps.values() if output.replies is not None]
+        output = Output(
+            logits=ended.of([output.logits for output in steps.values()]),
+            probabilities=ended.of([output.probabilities for output in steps.values()]),
+            replies=ended.of(written) if len(written) == len(steps) else None,
+        )
+        return Rejudged(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
+
+    def _needed_of(self, step: str) -> frozenset[Need]:
+        return frozenset[Need]().union(
+            *(
+                artifact.selector_of(step).needs
+                for artifact in self._artifacts
+                if step == self._name or step in artifact.further
+            )
+        )

@@ -1,0 +1,156 @@
+"""`demur review`: what waits for people, and cases on their way to other tools and back."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from review.item import Scope, Status
+from serve.commands.artifact_commands import ModelArgument
+from serve.commands.terminal import ConfigOption, config_path, now, opened_database, out, progress_bar
+from serve.config.file import BadConfig, Config, load_config
+
+if TYPE_CHECKING:
+    from serve.console.desk import Desk
+
+review = typer.Typer(no_args_is_help=True, help="What waits for people; export to other tools, and import from them.")
+
+
+@review.command("status")
+def show_status(config: ConfigOption = None) -> None:
+    """How many cases of each model are open, in which state, and for how long the oldest has been waiting."""
+    from review import cases
+    from serve.console.words import age
+
+    settings = load_config(config_path(config))
+    counts = {name: name for name in ("open", "waiting", "claimed", "answered", "adjudication", "overdue")}
+    counts["adjudication"] = "to decide"
+    table = Table("model")
+    for column in (*counts.values(), "oldest"):
+        table.add_column(column, justify="right")
+    with ExitStack() as opened:
+        database = opened_database(settings, opened)
+        with out.status("counting"), database.transaction() as connection:
+            backlogs = [(name, cases.backlog(connection, Scope(models=(name,)))) for name in settings.models]
+            backlogs.append(("all", cases.backlog(connection)))
+    for name, backlog in backlogs:
+        table.add_row(
+            name,
+            *(f"{getattr(backlog, name):,}" for name in counts),
+            age(backlog.oldest, now()) if backlog.oldest else "–",
+            end_section=name != "all" and name == backlogs[-2][0],
+        )
+    out.print(table)
+
+
+@review.command("export")
+def export_cases(
+    model: ModelArgument,
+    to: Annotated[Path, typer.Option("--out", help="File to write.")],
+    form: Annotated[
+        str, typer.Option("--format", help="`label-studio`, or all that is known as `csv`, `parquet` or `jsonl`.")
+    ] = "label-studio",
+    status: Annotated[
+        list[Status] | None, typer.Option(help="Only cases in this state; repeat it for several.")
+    ] = None,
+    with_predictions: Annotated[
+        bool,
+        typer.Option("--with-predictions", help="Label Studio: also what the model said, except of blind cases."),
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write the cases of a model to a file, oldest first."""
+    from review import cases, exchange
+    from review.cases import Filter
+    from serve.console.case_files import FORMATS, write_cases
+
+    settings = load_config(config_path(config))
+    task = settings.model(model).task
+    wanted = next((known for known in FORMATS if known == form), None)
+    if wanted is None:
+        raise BadConfig(f"--format: {form!r} is not one of: {', '.join(FORMATS)}")
+    with ExitStack() as opened:
+        database = opened_database(settings, opened)
+        connection = opened.enter_context(database.transaction())
+        ids = cases.ids(connection, Filter(statuses=tuple(status) if status else None, model=model))
+        bar = opened.enter_context(progress_bar())
+        dossiers = bar.track(exchange.dossiers(connection, ids), total=len(ids), description=f"writing {to.name}")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("wb") as file:
+            written = write_cases(dossiers, file, wanted, task, with_predictions=with_predictions)
+    out.print(f"{written.cases:,} cases of {model} are in {to}")
+    if written.left_out:
+        out.print(
+            f"{written.left_out:,} were left out: their input is no longer kept (models.{model}.keep_inputs_days)"
+        )
+
+
+@review.command("label-config")
+def show_label_config(
+    model: ModelArgument,
+    kind: Annotated[
+        str | None, typer.Option("--input", help="`text` or `image`; needed while there is no case.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print Label Studio's labelling configuration for the cases of a model: Settings, Labeling Interface, Code."""
+    from serve.console.case_files import config_for
+
+    settings = load_config(config_path(config))
+    task = settings.model(model).task
+    if kind not in (None, "text", "image"):
+        raise BadConfig(f"--input: {kind!r} is neither text nor image")
+    with ExitStack() as opened:
+        desk = _desk(settings, opened)
+        typer.echo(config_for(desk, model, task, kind), nl=False)  # type: ignore[arg-type]
+
+
+@review.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="JSON export of Label Studio.")],
+    person: Annotated[
+        list[str] | None,
+        typer.Option(help="Who is who, such as 7=ada: a number or address there, a name here. Repeat it for several."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Take in what people chose in Label Studio: each annotation becomes an opinion of that person, and counts as one.
+
+    The same file can be brought again; what was taken stays as it is. Ends with status 1 if anything was refused."""
+    from serve.console.case_import import counted, import_verdicts, people_of
+    from serve.console.label_studio import BadExport, rows_of_export
+
+    settings = load_config(config_path(config))
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise BadExport(f"{file} cannot be read: {error.strerror}") from None
+    tasks = rows_of_export(content)
+    with ExitStack() as opened:
+        desk = _desk(settings, opened)
+        bar = opened.enter_context(progress_bar())
+        work = bar.add_task(f"reading {file.name}", total=None)
+        rows = import_verdicts(
+            desk,
+            tasks,
+            people=people_of(person or []),
+            progress=lambda done, of: bar.update(work, completed=done, total=of),
+        )
+    n = counted(rows)
+    if n["refused"]:
+        table = Table("task", "annotation", "case", "person", "why it was refused")
+        for row in rows:
+            if row.became == "refused":
+                table.add_row(str(row.task), str(row.annotation), str(row.case or "–"), row.person or "–", row.why)
+        out.print(table)
+    out.print(f"{n['taken']:,} taken, {n['known']:,} known from before, {n['refused']:,} refused")
+    if n["refused"]:
+        raise typer.Exit(1)
+
+
+def _desk(settings: Config, opened: ExitStack) -> "Desk":
+    from serve.console.desk import Desk
+
+    return Desk(settings, opened_database(settings, opened))

@@ -1,0 +1,100 @@
+"""What every command shares: the terminal, the configuration file, times, the database."""
+
+import getpass
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from calibration_store.history import Change
+from calibration_store.store import ArtifactStore
+from serve.config.file import BadConfig, Config
+
+if TYPE_CHECKING:
+    from traffic.database import Database
+
+out = Console(soft_wrap=True, highlight=False)
+
+DEFAULT_CONFIGS = ("demur.yaml", "deploy/quickstart.yaml")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="DEMUR_CONFIG",
+        help=f"Configuration file; by default the first of these that exists: {', '.join(DEFAULT_CONFIGS)}.",
+    ),
+]
+
+
+def config_path(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    for candidate in DEFAULT_CONFIGS:
+        if Path(candidate).is_file():
+            return Path(candidate)
+    raise BadConfig(f"no configuration file given, and there is none of: {', '.join(DEFAULT_CONFIGS)}")
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time given as an age (7d, 12h, 30m) or as an ISO date; without a zone it is in UTC."""
+    if text is None:
+        return None
+    units = {"d": "days", "h": "hours", "m": "minutes"}
+    try:
+        if text[-1:] in units:
+            return now() - timedelta(**{units[text[-1]]: float(text[:-1])})
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadConfig(f"{text!r} is neither an age like 7d, 12h or 30m nor a date like 2026-11-21T08:00") from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
+    )
+
+
+def put_in_force(settings: Config, model: str, name: str, why: str) -> None:
+    store = ArtifactStore(settings.artifacts)
+    promotion = store.promote(model, name, by=getpass.getuser(), why=why, clock=now)
+    out.print(f"{promotion.artifact} is in force for {model} (promotion {promotion.number})")
+    for sentence in ended_roles(promotion):
+        out.print(sentence)
+
+
+def ended_roles(change: Change) -> list[str]:
+    """Which artifact had a role before this change and has it no more, one sentence each."""
+    ended = {"shadow": change.shadow_ended, "canary": change.canary_ended}
+    return [f"{name} is no longer the {role}" for role, name in ended.items() if name is not None]
+
+
+def opened_database(settings: Config, until_closed: ExitStack) -> "Database":
+    """The configured database, for as long as the stack is open."""
+    from serve.gateway.journal import open_database
+    from serve.postgres import EmbeddedPostgres
+
+    dsn = settings.database
+    if dsn == "embedded":
+        dsn = until_closed.enter_context(EmbeddedPostgres(settings.data)).dsn
+    database = open_database(dsn)
+    until_closed.callback(database.close)
+    return database
+
+
+def write_json(path: Path | None, numbers: dict[str, Any]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        out.print(f"numbers: {path}")

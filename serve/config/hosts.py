@@ -1,0 +1,223 @@
+"""Where a model comes from and what it runs on: one section for each kind of host."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from serve.config.settings import Section
+
+Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")]
+
+
+class BatchConfig(Section):
+    """How requests for one model are gathered. There is no waiting time: a batch leaves when the host is free."""
+
+    max_size: int = Field(default=64, ge=1, le=4096)
+    in_flight: int = Field(default=2, ge=1, le=1024)
+    """Batches on their way to the host at the same time, for each replica."""
+
+    max_queued: int = Field(default=4096, ge=1)
+    """Predictions that may wait at a gateway; above it callers get a 503 with Retry-After."""
+
+
+class AnyHost(Section):
+    """What every host has."""
+
+    batch: BatchConfig = BatchConfig()
+    timeout_seconds: float = Field(default=10.0, gt=0)
+    """How long a batch may take; what takes longer is held for a person."""
+
+    replicas: int = Field(default=1, ge=1)
+    cpus: float = Field(default=1.0, ge=0)
+    gpus: float | None = Field(default=None, ge=0)
+    """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+
+class ClassifierHost(AnyHost):
+    """A classifier of the transformers library."""
+
+    kind: Literal["classifier"]
+    checkpoint: str
+    """A folder, or the name of a model on a hub."""
+
+    device: Device = "auto"
+    mc_passes: int = Field(default=20, ge=1, le=1000)
+    """Passes with dropout left on, made only when a score asks for them."""
+
+    @property
+    def model_name(self) -> str:
+        return self.checkpoint
+
+
+class TournamentConfig(Section):
+    """A binary input is rated by comparing it with inputs whose ratings are known (`demur rank`)."""
+
+    ratings: Path
+    """What `demur rank` wrote."""
+
+    anchors: int = Field(default=64, ge=2, le=10_000)
+    """How many of the rated inputs it may meet, spread over the ratings."""
+
+    rounds: int = Field(default=8, ge=1, le=1000)
+    """How many of them it meets."""
+
+
+class LanguageHost(AnyHost):
+    """What every host of a language model has. The engine gathers what runs together, so batches are small."""
+
+    batch: BatchConfig = BatchConfig(max_size=8, in_flight=64)
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    max_tokens: int = Field(default=256, ge=1)
+    """Longest reply. Labels are read of one that is cut off there as of any other; an unfinished text is held."""
+
+    tournament: TournamentConfig | None = None
+
+
+class TransformersHost(LanguageHost):
+    """A small causal language model of the transformers library, run in the replica itself."""
+
+    kind: Literal["transformers"]
+    checkpoint: str
+    """A folder, or the name of a model on a hub."""
+
+    device: Device = "auto"
+
+    @property
+    def model_name(self) -> str:
+        return self.checkpoint
+
+
+class VllmHost(LanguageHost):
+    """A language model in vLLM's engine, in the replica itself."""
+
+    kind: Literal["vllm"]
+    checkpoint: str
+    """A folder, or the name of a model on a hub."""
+
+    engine: dict[str, Any] = Field(default={})
+    """Arguments of vLLM's engine by their own names, such as `tensor_parallel_size` or `max_model_len`."""
+
+    @property
+    def model_name(self) -> str:
+        return self.checkpoint
+
+
+class OpenAIHost(LanguageHost):
+    """A language model behind any endpoint that speaks OpenAI's chat completions."""
+
+    kind: Literal["openai"]
+    base_url: str = Field(pattern=r"^https?://")
+    model: str
+    """As the endpoint calls it."""
+
+    api_key_env: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key; a key in a file would be read by too many."""
+
+    concurrency: int = Field(default=32, ge=1)
+    """Requests at the same time, for each replica."""
+
+    retries: int = Field(default=3, ge=0, le=20)
+    """How often a request that failed in passing is sent again, after a growing time with jitter."""
+
+    gives_logprobs: bool = True
+    """False for an endpoint that gives no log-probabilities: scores that need them are then refused at once."""
+
+    extra_body: dict[str, Any] = Field(default={})
+    """What else the endpoint wants in each request."""
+
+    @property
+    def model_name(self) -> str:
+        return f"{self.model} at {self.base_url}"
+
+    @field_validator("base_url")
+    @classmethod
+    def has_no_secret(cls, url: str) -> str:
+        if "@" in url:
+            raise ValueError("an address with a password in it would be logged; put the key into `api_key_env`")
+        return url.rstrip("/")
+
+
+AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
+
+HostConfig = Annotated[ClassifierHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")]
+
+
+class FewShotConfig(Section):
+    """Labelled examples before the question, the nearest ones of each input."""
+
+    examples: Path | Literal["reviews"]
+    """A labelled file, or `reviews`: inputs of the log whose outcome is known."""
+
+    k: int = Field(default=10, ge=1, le=200)
+    embedding: str = "tfidf"
+    """`tfidf` (n-grams of characters), or the folder of a transformers encoder, whose last layer is averaged."""
+
+
+class PromptConfig(Section):
+    """How a language model is asked, and how its reply becomes probabilities."""
+
+    template: Path | None = None
+    """A Jinja file; by default the task's own in serve/language/templates."""
+
+    mapping_template: Path | None = None
+    """`choice`: asks which option a reply means, where no letter is found in it."""
+
+    rating_template: Path | None = None
+    """Asks for a rating of the answer, for the score `rating`."""
+
+    pair_template: Path | None = None
+    """Asks which of two inputs is more surely positive, for tournaments."""
+
+    few_shot: FewShotConfig | None = None
+    probabilities: Literal["reply", "first_token", "full_label", "samples"] = "reply"
+    """Of the labels: `reply`, 1 for what the reply was read as; `first_token` or `full_label`, from the model's
+    log-probabilities of the labels' first tokens or of the labels as a whole; `samples`, how often each was replied."""
+
+    constrained: bool = False
+    """Whether the engine may write nothing but labels."""
+
+    shuffle: bool = True
+    """`choice`: whether every sample sees the options in another order."""
+
+    reply: Literal["lines", "json"] = "lines"
+    """`multilabel`: a label on each line, or a JSON object of labels with confidences."""
+
+
+class SamplesConfig(Section):
+    """Replies that are sampled beside the one at temperature 0, for scores that compare them."""
+
+    min: int | None = Field(default=None, ge=1, le=200)
+    """After how many it is first asked whether more are wanted; by default all are drawn at once."""
+
+    max: int = Field(default=10, ge=1, le=200)
+    stop: Literal["decision"] | None = None
+    """`decision`: no more are drawn once the decision cannot change, however the rest comes out."""
+
+    temperature: float = Field(default=1.0, gt=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def budget_is_clear(self) -> "SamplesConfig":
+        if self.min is not None and self.min > self.max:
+            raise ValueError(f"min is {self.min}, above max, {self.max}")
+        if (self.min is None) != (self.stop is None):
+            raise ValueError("`min` and `stop: decision` go together: `samples: {min: 3, max: 20, stop: decision}`")
+        return self
+
+
+class ChatConfig(Section):
+    """How the model answers at /v1/chat/completions."""
+
+    stream: Literal["hold", "tentative"] = "hold"
+    """`hold`: nothing is sent before the decision. `tentative`: tokens flow at once, and the decision comes last."""
+
+    refusal: str = "I am not sure enough to answer this. A person has been asked."
+    """What is said in the place of an answer that is held for review."""
+
+    abstention: str = "I am not sure enough to answer this."
+    """What is said in the place of an answer that is withheld and not reviewed."""
+
+    proxy: bool = False
+    """Whether everything is passed through untouched: no scores, no decision, no record."""

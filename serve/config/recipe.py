@@ -1,0 +1,257 @@
+"""A selector as the settings of a model ask for it: names looked up, and what does not go together refused."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from policies.all_of import GATES, AllOf, GateRecipe
+from policies.cheapest_label import CostLimit, LeastCost
+from policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
+from policies.prediction import PredictorRecipe
+from policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
+from policies.selective_risk import SelectiveRisk
+from policies.selector_recipe import SelectorRecipe
+from serve.config.language_recipe import (
+    as_hosted,
+    check_cascades,
+    check_language,
+    check_name,
+    hosted_sets,
+    offered_scores,
+    own_probabilities,
+    writes,
+)
+from serve.config.settings import named, part
+from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
+from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
+from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
+from uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
+
+if TYPE_CHECKING:
+    from serve.config.file import ModelConfig
+
+
+def recipe_of(model: "ModelConfig") -> SelectorRecipe:
+    """Return the recipe, or raise `ValueError` in words for whoever wrote the settings."""
+    scores, combinations = _scores(model)
+    policy = _policy(model, model.policy)
+    if unknown := sorted(policy.reads - {*scores, *combinations}):
+        raise ValueError(f"policy: {', '.join(unknown)} is not among the scores: {', '.join((*scores, *combinations))}")
+    parts: dict[str, ScoreRecipe | CombinationRecipe] = {**scores, **combinations}
+    _check_right(model, policy, [name for name, one in parts.items() if _of_right(one)])
+    recipe = SelectorRecipe(
+        scores=scores,
+        combinations=combinations,
+        confidence_score=model.confidence.score,
+        calibrator=_calibrator(model),
+        policy=policy,
+        predictor=_predictor(model),
+        right=model.right,
+        sets=_sets(model, policy),
+        label_calibrator=_label_calibrator(model),
+        sampled=writes(model) and own_probabilities(model) and model.prompt.probabilities == "samples",
+    )
+    check_language(model, recipe)
+    return recipe
+
+
+def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
+    """Raise `ValueError` where the rule of a cascade's first model cannot decide about a model that is asked later."""
+    rule = first.rule
+    if isinstance(rule, SelectiveRisk) and rule.method == "sgr":
+        raise ValueError(
+            "sgr ranks the confidences of one model, and a cascade has several; set `method: ltt`, which tests given"
+            " limits"
+        )
+    if missing := sorted(rule.reads - {*following.scores, *following.combinations}):
+        raise ValueError(f"the policy looks at {', '.join(missing)}; list it among the scores there as well")
+    if acts_on_sets(rule) and following.sets is None:
+        raise ValueError("the policy acts on prediction sets; add `prediction_set: {kind: risk_control}` there as well")
+    if isinstance(rule, CostLimit) and not isinstance(following.predictor, LeastCost):
+        raise ValueError("the policy acts on expected costs; give a policy with a `matrix` there as well")
+
+
+def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
+    scores: dict[str, ScoreRecipe] = {}
+    combinations: dict[str, CombinationRecipe] = {}
+    link = model.task.link
+    for entry in model.scores:
+        kind, settings = named("scores", entry)
+        settings = dict(settings)
+        name = settings.pop("as", kind)
+        if not isinstance(name, str):
+            raise ValueError(f"scores: {kind}: `as` is {name!r}; a name is a text")
+        if name in scores or name in combinations:
+            raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
+        if kind in COMBINATIONS:
+            combinations[name] = part("scores", COMBINATIONS, kind, settings)
+        else:
+            check_name(model, kind)
+            offered = {other: SCORES[other] for other in offered_scores(model)}
+            score = part("scores", offered, kind, settings, also=COMBINATIONS)
+            scores[name] = as_hosted(model, kind, score)
+            if ONLY_FOR.get(kind, link) != link:
+                fitting = [other for other in offered if ONLY_FOR.get(other, link) == link]
+                raise ValueError(
+                    f"scores: {kind} is not defined for a {model.task.kind} task; these are: {', '.join(fitting)}"
+                )
+    for name, mix in combinations.items():
+        if missing := [source for source in mix.sources if source not in scores]:
+            raise ValueError(f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} as well")
+    check_cascades(scores, combinations)
+    if model.confidence.score not in {**scores, **combinations}:
+        raise ValueError(
+            f"confidence.score: {model.confidence.score!r} is not among the scores:"
+            f" {', '.join((*scores, *combinations))}"
+        )
+    return scores, combinations
+
+
+def _policy(model: "ModelConfig", written: Mapping[str, Any]) -> PolicyRecipe | AllOf:
+    settings = dict(written)
+    kind = settings.pop("kind", None)
+    if kind == "all_of":
+        return _all_of(model, settings)
+    if kind == "risk_control":
+        settings.pop("alpha", None)  # of its sets
+    by_label, with_labels = WITH_LABELS.get(str(kind), ("", None))
+    if with_labels is None or by_label not in settings:
+        policy: PolicyRecipe = part("policy.kind", POLICIES, kind, settings, also=["all_of"])
+        return policy
+    place, told = f"policy.{by_label}", settings.pop(by_label)
+    if kind == "threshold":
+        if model.task.exclusive:
+            raise ValueError(f"{place}: limits for labels are for multilabel tasks")
+        limit = settings.get("limit", 0.5)
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            raise ValueError(f"policy.limit: {limit!r} is not a number")
+        settings |= {"limit": limit, "limits": _by_label(place, told, model.task.labels, otherwise=limit)}
+    rule: PolicyRecipe = part("policy.kind", {str(kind): with_labels}, kind, settings)
+    return rule
+
+
+def _all_of(model: "ModelConfig", settings: dict[str, Any]) -> AllOf:
+    """`all_of` with `gates`, a list of names with settings, and a `rule`, written like any other policy."""
+    if set(settings) != {"gates", "rule"}:
+        raise ValueError(f"policy: all_of takes `gates` and `rule`, not: {', '.join(settings) or 'nothing'}")
+    entries = settings["gates"]
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("policy.gates: write a list of gates, like `- in_distribution: {score: ..., quantile: 0.99}`")
+    gates: list[GateRecipe] = []
+    for entry in entries:
+        if not isinstance(entry, str | dict):
+            raise ValueError(f"policy.gates: {entry!r} is not a gate; there are: {', '.join(GATES)}")
+        name, its_settings = named("policy.gates", entry)
+        gates.append(part("policy.gates", GATES, name, its_settings))
+    if not isinstance(settings["rule"], dict) or settings["rule"].get("kind") == "all_of":
+        raise ValueError("policy.rule: write a policy with its `kind`, other than all_of")
+    rule = _policy(model, settings["rule"])
+    assert not isinstance(rule, AllOf)
+    return AllOf(rule=rule, gates=tuple(gates))
+
+
+def _rule_settings(model: "ModelConfig") -> Mapping[str, Any]:
+    """The settings of the main rule, behind gates or not."""
+    rule: Mapping[str, Any] = model.policy["rule"] if model.policy.get("kind") == "all_of" else model.policy
+    return rule
+
+
+def _predictor(model: "ModelConfig") -> PredictorRecipe:
+    rule = _rule_settings(model)
+    if "matrix" not in rule:
+        return model.task.predictor
+    matrix = rule["matrix"]
+    if not model.task.exclusive:
+        raise ValueError("policy.matrix: a matrix of costs is for tasks with one right label")
+    labels = model.task.labels
+    if not isinstance(matrix, dict) or set(matrix) != set(labels):
+        raise ValueError(
+            f"policy.matrix: write a row of costs for each label that may be predicted: {', '.join(labels[:50])}"
+        )
+    costs = [_by_label(f"policy.matrix.{label}", matrix[label], labels, otherwise=None) for label in labels]
+    try:
+        return LeastCost(costs=tuple(costs))
+    except ValueError as error:
+        raise ValueError(f"policy.matrix: {error}") from None
+
+
+def _by_label(place: str, told: Any, labels: Sequence[str], *, otherwise: float | None) -> tuple[float, ...]:
+    """One number for each label, in the order of the task."""
+    if not isinstance(told, dict):
+        raise ValueError(f"{place}: write a number for each label, like `{{{labels[0]}: 0.5}}`")
+    if unknown := [str(label) for label in told if label not in labels]:
+        raise ValueError(f"{place}: {', '.join(unknown[:5])} is not among the labels: {', '.join(labels[:50])}")
+    if otherwise is None and (missing := [label for label in labels if label not in told]):
+        raise ValueError(f"{place}: there is no number for {', '.join(missing[:5])}")
+    if wrong := [one for one in told.values() if isinstance(one, bool) or not isinstance(one, int | float)]:
+        raise ValueError(f"{place}: {wrong[0]!r} is not a number")
+    default = 0.0 if otherwise is None else otherwise
+    return tuple(float(told.get(label, default)) for label in labels)
+
+
+def _calibrator(model: "ModelConfig") -> CalibratorRecipe:
+    name, settings = named("confidence.calibrator", model.confidence.calibrator)
+    calibrator: CalibratorRecipe = part("confidence.calibrator", CALIBRATORS, name, settings)
+    if model.right != "exact" and name not in FOR_SHARES:
+        raise ValueError(
+            f"confidence.calibrator: {name} is fitted to predictions that are right or wrong, and `right:"
+            f" {model.right}` knows degrees; use {' or '.join(sorted(FOR_SHARES))}, or `right: exact`"
+        )
+    if calibrator.reads == "logits" and not model.task.exclusive:
+        raise ValueError(
+            f"confidence.calibrator: {name} reads the logits of labels that exclude each other, which those of a"
+            " multilabel task do not"
+        )
+    return calibrator
+
+
+def _sets(model: "ModelConfig", policy: PolicyRecipe | AllOf) -> PredictionSetsRecipe | None:
+    settings = dict(model.prediction_set)
+    rule = _rule_settings(model)
+    table = SETS if model.task.exclusive else MULTILABEL_SETS
+    if rule.get("kind") == "risk_control":
+        if model.task.exclusive:
+            raise ValueError("policy: risk_control is for multilabel tasks; in others use conformal")
+        settings = {"kind": "risk_control", **settings, **({"alpha": rule["alpha"]} if "alpha" in rule else {})}
+    if not model.task.exclusive and "kind" not in settings:
+        if settings:
+            raise ValueError("prediction_set: in a multilabel task `kind: risk_control` comes with these settings")
+        if acts_on_sets(policy):
+            raise ValueError(
+                "policy: it acts on prediction sets; add `prediction_set: {kind: risk_control}`, without which a"
+                " multilabel task has none"
+            )
+        return None
+    hosted = hosted_sets(model, settings, acts_on_sets(policy)) if model.task.exclusive else settings
+    if hosted is None:
+        return None
+    kind = hosted.pop("kind", "split")
+    recipe: PredictionSetsRecipe = part("prediction_set", table, kind, hosted)
+    return recipe
+
+
+def _label_calibrator(model: "ModelConfig") -> LabelCalibratorRecipe | None:
+    if model.task.exclusive:
+        if model.label_confidence is not None:
+            raise ValueError("label_confidence is for multilabel tasks; here confidence is that of the one label")
+        return None
+    name, settings = named("label_confidence", model.label_confidence or "isotonic")
+    recipe: LabelCalibratorRecipe = part("label_confidence", LABEL_CALIBRATORS, name, settings)
+    return recipe
+
+
+def _of_right(recipe: ScoreRecipe | CombinationRecipe) -> bool:
+    """Whether it learns from predictions that were right or wrong, and from nothing between."""
+    return isinstance(recipe, Logistic) or bool(getattr(recipe, "learns_from_right", False))
+
+
+def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, learners: Sequence[str]) -> None:
+    if model.right == "jaccard" and model.task.exclusive:
+        raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
+    if model.right == "exact":
+        return
+    if policy.certifies:
+        raise ValueError(
+            f"policy: {_rule_settings(model)['kind']} counts errors; it needs `confidence: {{right: exact}}`"
+        )
+    if learners:
+        raise ValueError(f"scores: {learners[0]} learns from right and wrong; it needs `confidence: {{right: exact}}`")

@@ -1,0 +1,163 @@
+"""What a model decides between: its labels, which of them lie above which, and from when on they are predicted."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from policies.closed_labels import ClosedLabelLimits, LimitsRecipe
+from policies.hierarchy import imdrf_parents, tree_over
+from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from serve.config.settings import Section, named, part
+from serve.config.tree_file import as_parents, read_parents
+from uncertainty.checks import InvalidInput, Mask, fraction
+from uncertainty.label_tree import LabelTree
+from uncertainty.output import Link
+
+LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+OWN_LABELS = {"choice": LETTERS[:10], "generate": ("right", "wrong")}
+ONLY_LANGUAGE = frozenset(OWN_LABELS)
+"""Kinds of task that only a language model can have."""
+
+
+class TaskConfig(Section):
+    """What the model decides between."""
+
+    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
+
+    kind: Literal["binary", "multiclass", "multilabel", "choice", "generate"]
+    """One of two labels; one of several; each label by itself; and, for language models alone, one of the options that
+    come with a question, or any text."""
+
+    outputs: tuple[str, ...] = Field(default=(), alias="labels", max_length=10_000)
+    """In the order of the checkpoint's outputs. In a binary task the second one is the positive one. Of `choice`, the
+    letters of as many options as a question may have, by default A to J. `generate` has none to be given: its text is
+    `right` or `wrong`."""
+
+    match: Literal["exact", "number", "contains"] = "exact"
+    """`generate`: when a text is right, once the right one is known: they are the same but for case, blanks and the
+    stop at the end; the last number in it is the right one's; or the right one occurs in it."""
+
+    parents: Literal["imdrf"] | dict[str, list[str]] | None = Field(default=None, alias="tree")
+    """Which labels of a multilabel task lie above which: `imdrf` for labels that are IMDRF codes, a mapping from child
+    to parent, or a file of such pairs, which is read at once. Labels and probabilities are closed upwards."""
+
+    thresholds: str | dict[str, dict[str, Any]] | None = None
+    """From which probability on a label of a multilabel task is predicted: `fixed` (0.5, or another `limit`),
+    `max_f1`, each label's own, or `risk_control`, one that misses at most a share `alpha` of the labels."""
+
+    @field_validator("parents", mode="before")
+    @classmethod
+    def tree_is_read(cls, value: Any) -> Any:
+        if value in (None, "imdrf"):
+            return value
+        return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents("this", value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def labels_that_are_given(cls, values: Any) -> Any:
+        """Those of a kind that brings its own."""
+        if not isinstance(values, Mapping):
+            return values
+        labels = values.get("labels", values.get("outputs"))
+        own = OWN_LABELS.get(values.get("kind", ""))
+        if own and not labels:
+            return {**values, "labels": own}
+        if values.get("kind") == "generate" and tuple(labels) != own:
+            raise ValueError("labels: a text has none to be chosen from; leave them out")
+        return values
+
+    @model_validator(mode="after")
+    def labels_suit_the_kind(self) -> "TaskConfig":
+        if not self.outputs:
+            raise ValueError(f"labels: list the labels of the {self.kind} task")
+        if self.kind == "choice" and self.outputs != LETTERS[: len(self.outputs)]:
+            raise ValueError("labels: of a choice these are letters, A, B and so on, one for each option")
+        twice = sorted(label for label, times in Counter(self.outputs).items() if times > 1)
+        if twice:
+            raise ValueError(f"labels appear twice: {', '.join(twice)}")
+        if self.kind == "binary" and len(self.outputs) != 2:
+            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.outputs)}")
+        if self.exclusive and len(self.outputs) < 2:
+            raise ValueError(f"a {self.kind} task has 2 labels or more")
+        if self.parents is not None and self.exclusive:
+            raise ValueError(f"tree is for multilabel tasks; the labels of a {self.kind} one exclude each other")
+        if self.thresholds is not None and self.exclusive:
+            raise ValueError(f"thresholds are for multilabel tasks; in a {self.kind} one the most probable label wins")
+        _ = self.predictor
+        return self
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether exactly one label is right."""
+        return self.kind != "multilabel"
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model's answer is a text of its own, of which its one prediction is that it is right."""
+        return self.kind == "generate"
+
+    @property
+    def link(self) -> Link:
+        return "softmax" if self.exclusive else "sigmoid"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Everything that can be predicted, told and recorded: the outputs, and behind them what else lies above."""
+        return self._labels_and_tree[0]
+
+    @property
+    def tree(self) -> LabelTree | None:
+        return self._labels_and_tree[1]
+
+    @property
+    def parents_sha256(self) -> str:
+        """What an artifact is bound to besides the labels; empty without a tree."""
+        return self.tree.sha256 if self.tree else ""
+
+    def means_the_same_as(self, other: "TaskConfig") -> bool:
+        """Whether both say the same about an input, in whatever way their models come to it."""
+        return (self.kind, self.labels, self.parents_sha256) == (other.kind, other.labels, other.parents_sha256)
+
+    def closed(self, truth: Mask) -> Mask:
+        """Return what is known to hold, [..., L], with all that lies above it."""
+        return self.tree.closed(truth) if self.tree else truth
+
+    def with_ancestors(self, told: Iterable[str]) -> list[str]:
+        """Return labels that somebody tells, which must be among `labels`, with their ancestors, in that order."""
+        chosen = frozenset(told)
+        held = self.closed(np.array([label in chosen for label in self.labels]))
+        return [label for label, holds in zip(self.labels, held.tolist(), strict=True) if holds]
+
+    @cached_property
+    def predictor(self) -> PredictorRecipe:
+        if self.exclusive:
+            return MostProbable()
+        name, settings = named("thresholds", self.thresholds or "fixed")
+        if name == "fixed" and "labels" in settings:
+            settings = {**settings, "labels": self._by_position(settings["labels"])}
+        limits: LimitsRecipe = part("thresholds", LABEL_LIMITS, name, settings)
+        return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
+
+    @cached_property
+    def _labels_and_tree(self) -> tuple[tuple[str, ...], LabelTree | None]:
+        if self.parents is None:
+            return self.outputs, None
+        try:
+            parents = imdrf_parents(self.outputs) if self.parents == "imdrf" else self.parents
+            return tree_over(self.outputs, parents)
+        except InvalidInput as error:
+            raise ValueError(f"tree: {error}") from None
+
+    def _by_position(self, limits: Any) -> dict[int, float]:
+        place = "thresholds: fixed: labels"
+        if not isinstance(limits, Mapping):
+            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
+        index = {label: position for position, label in enumerate(self.labels)}
+        if unknown := [label for label in limits if label not in index]:
+            raise ValueError(f"{place}: {', '.join(map(repr, unknown[:10]))} is not among task.labels")
+        return {index[label]: fraction(f"{place}: {label}", limit) for label, limit in limits.items()}

@@ -1,0 +1,1 @@
+"""The road of a request, from HTTP to its committed answer."""

@@ -1,0 +1,84 @@
+"""What one model does not answer goes to the next, until one answers or the last has spoken."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from policies.decision import Action
+from serve.gateway.road import Asked, ModelNotReady, Road, Row, Step
+from serve.inputs import InvalidRequest, ModelInput
+
+logger = logging.getLogger("demur.gateway")
+
+Read = Callable[[int, Road], Awaitable[ModelInput]]
+"""Gives the input of a row, by its position, in the form that a model takes."""
+
+
+async def follow(
+    model: str,
+    roads: Mapping[str, Road],
+    asked: Sequence[Asked],
+    rows: Sequence[Row],
+    *,
+    read: Read,
+) -> list[Row]:
+    """Return the last word about each of the rows that `model` decided.
+
+    Every model of a cascade decides by the artifact that the first one named. Where the next one cannot be asked, the
+    prediction is held. Raises `Overloaded` where a later model is.
+    """
+    ended = list(rows)
+    while onward := _escalated(ended):
+        await asyncio.gather(
+            *(_ask(ended, members, roads.get(name), Step(model, artifact), asked, read, name)
+              for (name, artifact), members in onward.items())
+        )  # fmt: skip
+    return ended
+
+
+def _escalated(rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
+    """Positions of rows for which another model is to be asked, by its name and the artifact that says so."""
+    onward: dict[tuple[str, str], list[int]] = {}
+    for at, row in enumerate(rows):
+        if row.share and not row.why_none and row.share.decided.actions[row.index] == Action.ESCALATE:
+            onward.setdefault((row.share.decided.asks_next, row.share.decided.artifact), []).append(at)
+    return onward
+
+
+async def _ask(
+    rows: list[Row],
+    members: Sequence[int],
+    road: Road | None,
+    step: Step,
+    asked: Sequence[Asked],
+    read: Read,
+    name: str,
+) -> None:
+    """Put what the next model says in the place of what the one before said."""
+    if road is None:
+        logger.error("model %s escalates to %s, which is not served", step.model, name)
+        for at in members:
+            rows[at] = _held(rows[at], f"model {name} was to be asked and is not served")
+        return
+    ready, onward = [], []
+    for at in members:
+        try:
+            onward.append(Asked(await read(at, road), asked[at].group, asked[at].draw, time.perf_counter(), step))
+            ready.append(at)
+        except (InvalidRequest, ModelNotReady) as error:
+            rows[at] = _held(rows[at], f"model {name} was to be asked and could not be: {error}")
+    if not ready:
+        return
+    answers = await road.later.submit(onward)
+    for at, answer in zip(ready, answers, strict=True):
+        if answer.share is None:
+            rows[at] = _held(rows[at], f"model {name} was asked: {answer.why_none}")
+        else:
+            rows[at] = replace(answer, before=(*rows[at].before, rows[at]))
+
+
+def _held(row: Row, why: str) -> Row:
+    """The row as the last model that spoke left it, and held."""
+    return replace(row, why_none=why)

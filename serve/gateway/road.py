@@ -1,0 +1,259 @@
+"""The way from the gateway to one model and back: gather, ask, and hold what the model leaves undecided."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from calibration_store.store import ArtifactNotFound
+from serve.config.file import ModelConfig
+from serve.gateway.batching import GreedyBatcher, Overloaded
+from serve.hosts.decided import Decided, Share
+from serve.inputs import InputSpec, ModelInput
+from serve.language.engine import Asking, Message, Piece
+from uncertainty.generation import Generation
+
+logger = logging.getLogger("demur.gateway")
+
+
+class UnknownModel(LookupError):
+    """No model of this name is served."""
+
+
+class ModelNotReady(RuntimeError):
+    """The model is still starting. Try again a little later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostState:
+    """What a host says about itself."""
+
+    spec: InputSpec
+    artifact: str | None
+    """The one in force; None while there is none."""
+
+    shadow: str | None = None
+    canary: str | None = None
+    share: float = 0.0
+    """Share of the traffic about which the canary decides."""
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where in a cascade a model is asked: by the artifact of the model that was asked first."""
+
+    model: str
+    artifact: str
+
+
+class HostClient(Protocol):
+    """The way to a model host."""
+
+    async def state(self) -> HostState: ...
+
+    async def decide(
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+    ) -> list[Share]:
+        """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's.
+
+        Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed.
+        """
+        ...
+
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
+        """Decide what an earlier model of a cascade escalated. Raises as `decide` does."""
+        ...
+
+    def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+        """Language models: yield the reply to one input as it is written, the first piece empty, and last what was
+        decided about it. Closing the generator stops the model. Raises as `decide` does."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        """Language models: what the engine says, passed through. Raises `EngineFailed` or `Overloaded`."""
+        ...
+
+    def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
+        """The same, one reply as it is written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An input on its way to the model, and when it set out."""
+
+    input: ModelInput
+    group: str | None
+    draw: int
+    at: float
+    step: Step | None = None
+    """None where no other model was asked before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One of the rows that were decided together; none at all if the model failed."""
+
+    share: Share | None
+    index: int
+    why_none: str
+    """Why the row is held although nobody decided so; empty where somebody decided."""
+
+    queued_milliseconds: float
+    before: "tuple[Row, ...]" = ()
+    """In a cascade, what the models said that were asked before, in turn."""
+
+
+class Road:
+    """One model as the gateway sees it."""
+
+    def __init__(self, name: str, config: ModelConfig, host: HostClient) -> None:
+        self.name = name
+        self.config = config
+        self.host = host
+        self._spec: InputSpec | None = None
+        batch = config.host.batch
+
+        def batcher() -> GreedyBatcher[Asked, Row]:
+            return GreedyBatcher(
+                self._send,
+                max_size=batch.max_size,
+                in_flight=batch.in_flight * config.host.replicas,
+                max_queued=batch.max_queued,
+                name=f"model {name}",
+            )
+
+        self.batcher = batcher()
+        self.later = batcher()
+        """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
+
+        self._streams: set[asyncio.Task[None]] = set()
+
+    async def spec(self) -> InputSpec:
+        """What the model takes. Asked of the host once."""
+        if self._spec is None:
+            try:
+                self._spec = (await asyncio.wait_for(self.host.state(), self.config.host.timeout_seconds)).spec
+            except TimeoutError:
+                raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
+        return self._spec
+
+    async def stream(self, asked: Asked) -> AsyncGenerator[str | Row, None]:
+        """Yield the reply of a language model as it is written, the first piece empty, and last what was decided.
+
+        What goes wrong in the model is a row without a decision, as in a batch. Closing the generator stops the model.
+        """
+        if len(self._streams) >= self.config.host.batch.max_queued:
+            raise Overloaded(f"{len(self._streams)} streams of model {self.name} are open; try again a little later")
+        said: asyncio.Queue[str | Row | Exception] = asyncio.Queue()
+        listening = asyncio.create_task(
+            self._listen(asked, said)
+        )  # its time does not hang on how fast the caller reads
+        self._streams.add(listening)
+        listening.add_done_callback(self._streams.discard)
+        item: str | Row | Exception = ""
+        try:
+            while not isinstance(item, Row):
+                item = await said.get()
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            if not isinstance(item, Row):
+                listening.cancel()
+
+    async def _listen(self, asked: Asked, said: "asyncio.Queue[str | Row | Exception]") -> None:
+        queued = (time.perf_counter() - asked.at) * 1000
+        seconds = self.config.host.timeout_seconds
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                aclosing(self.host.stream(asked.input, asked.group, asked.draw)) as items,
+            ):
+                async for item in items:
+                    if isinstance(item, Share):
+                        said.put_nowait(Row(item, 0, "", queued))
+                        return
+                    said.put_nowait(item)
+            raise RuntimeError("the stream ended without a decision")
+        except (Overloaded, ArtifactNotFound) as error:
+            said.put_nowait(error)
+            return
+        except TimeoutError:
+            logger.error("model %s: a stream was not at its end in time", self.name)
+            why = f"the model had not finished within {seconds:g} s"
+        except Exception:
+            logger.exception("model %s failed in a stream", self.name)
+            why = "the model failed on this input"
+        said.put_nowait(Row(None, 0, f"{why}, and what is unknown is held", queued))
+
+    async def _send(self, asked: list[Asked]) -> list[Row]:
+        """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
+        left = time.perf_counter()
+        queued = [(left - item.at) * 1000 for item in asked]
+        try:
+            shares = await asyncio.wait_for(self._ask(asked), self.config.host.timeout_seconds)
+        except Overloaded:
+            raise
+        except ArtifactNotFound as error:
+            steps = list(_by_step(asked))
+            if steps == [None]:
+                raise
+            if len(steps) > 1:  # the artifacts of the other steps are not to blame
+                return await self._send_apart(asked)
+            logger.error("model %s cannot decide what others escalate: %s", self.name, error)
+            return [Row(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
+        except TimeoutError:
+            why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
+            logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
+        except Exception:
+            logger.exception("model %s failed on a batch of %d", self.name, len(asked))
+            if len(asked) > 1:  # one of them may be to blame; the others shall not be held for it
+                return [row for rows in await asyncio.gather(*(self._send([item]) for item in asked)) for row in rows]
+            why = "the model failed on this input"
+        else:
+            rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
+            return [rows[at] for at in range(len(asked))]
+        return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
+
+    async def _send_apart(self, asked: list[Asked]) -> list[Row]:
+        """Let the host decide, each step by itself."""
+        by_step = _by_step(asked)
+        parts = await asyncio.gather(*(self._send([asked[at] for at in members]) for members in by_step.values()))
+        rows = {
+            at: row
+            for members, part in zip(by_step.values(), parts, strict=True)
+            for at, row in zip(members, part, strict=True)
+        }
+        return [rows[at] for at in range(len(asked))]
+
+    async def _ask(self, asked: list[Asked]) -> list[Share]:
+        """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
+        by_step = _by_step(asked)
+        parts = await asyncio.gather(
+            *(self._ask_together(step, [asked[at] for at in members]) for step, members in by_step.items())
+        )
+        return [
+            replace(share, rows=[members[i] for i in share.rows])
+            for members, shares in zip(by_step.values(), parts, strict=True)
+            for share in shares
+        ]
+
+    async def _ask_together(self, step: Step | None, asked: Sequence[Asked]) -> list[Share]:
+        inputs, groups = [item.input for item in asked], [item.group for item in asked]
+        if step is None:
+            return await self.host.decide(inputs, groups, [item.draw for item in asked])
+        return [Share(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
+
+
+def _by_step(asked: Sequence[Asked]) -> dict[Step | None, list[int]]:
+    """Where the rows of each step are."""
+    by_step: dict[Step | None, list[int]] = {}
+    for at, item in enumerate(asked):
+        by_step.setdefault(item.step, []).append(at)
+    return by_step

@@ -1,0 +1,1 @@
+"""Models in replicas, and the artifacts that judge what they say."""

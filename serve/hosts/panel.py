@@ -1,0 +1,234 @@
+"""The artifacts that judge one model's output: which they are now, and what each of them decides about a batch."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibration_store.artifact import Artifact
+from calibration_store.store import ArtifactNotFound, ArtifactStore
+from policies.judgement import Judgement
+from policies.selector import Selector
+from serve.config.file import ModelConfig
+from serve.gateway.road import HostState, Step
+from serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
+from serve.hosts.identity import identity_of
+from serve.hosts.later_steps import LaterSteps
+from serve.hosts.lineup import Lineup, Watch
+from serve.inputs import InputSpec
+from uncertainty.checks import Mask
+from uncertainty.output import Output
+
+log = logging.getLogger("demur.host")
+
+Job = Callable[[], None]
+Groups = Sequence[str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What a model said about some rows, and what is to be known to judge it."""
+
+    lineup: Lineup
+    output: Output
+    groups: Groups
+    draws: Sequence[int] | None
+    spent: float
+    """Milliseconds in the model."""
+
+
+class Panel:
+    """What a host keeps beside its model. It is not safe to judge in two threads at a time."""
+
+    def __init__(
+        self, name: str, config: ModelConfig, store: ArtifactStore, others: Mapping[str, ModelConfig] | None
+    ) -> None:
+        """`others` are all models that are configured, for those that a cascade asks next."""
+        identity = identity_of(config)
+        self._name = name
+        self._task = config.task
+        self._watch = Watch(name, store, identity, others)
+        self._later_steps = LaterSteps(name, store, identity)
+        self._lineup: Lineup | None = None
+        self._failed: dict[str, str] = {}
+
+    @property
+    def lineup(self) -> Lineup:
+        """Raises `ArtifactNotFound` while there is none."""
+        if self._lineup is None:
+            raise ArtifactNotFound(self._watch.trouble)
+        return self._lineup
+
+    @property
+    def artifact_name(self) -> str | None:
+        return self._lineup.in_force.name if self._lineup else None
+
+    @property
+    def trouble(self) -> str:
+        """What is not as the store wants it, or went wrong beside what is in force; empty when all is well."""
+        return "; ".join(filter(None, (self._watch.trouble, *self._failed.values())))
+
+    def state(self, spec: InputSpec) -> HostState:
+        lineup = self._lineup
+        return HostState(
+            spec=spec,
+            artifact=lineup.in_force.name if lineup else None,
+            shadow=lineup.shadow.name if lineup and lineup.shadow else None,
+            canary=lineup.canary.name if lineup and lineup.canary else None,
+            share=lineup.share if lineup else 0.0,
+            trouble=self.trouble,
+        )
+
+    def refresh(self, trial: Callable[[Artifact], None], between_batches: Callable[[Job], None]) -> None:
+        """Take up what the store says now, from the next batch on.
+
+        Reads and checks in the thread that calls. `trial` shows that the model gives what an artifact needs; whatever
+        it raises, the artifact is refused. `between_batches` does a job where nothing is judged at that moment, and
+        returns when it is done.
+        """
+        lineup = self._watch.look(trial)
+        if lineup is not self._lineup:
+            between_batches(lambda: self._swap(lineup))
+
+    def _swap(self, lineup: Lineup | None) -> None:
+        self._lineup, self._failed = lineup, {}
+
+    def shares(
+        self, lineup: Lineup, output: Output, groups: Groups, draws: Sequence[int] | None, *, spent: float
+    ) -> list[Share]:
+        """What each artifact that had a part in it decided about its rows, after `spent` milliseconds in the model.
+
+        `draws`, in [0, 2**64), settle which rows are the canary's: those below its share; without draws none is. Every
+        row is in exactly one of the results.
+        """
+        started = time.perf_counter()
+        judged = self._judge_shares(lineup, output, groups, lineup.in_canary(draws, len(output)))
+        spent += (time.perf_counter() - started) * 1000
+        shares = []
+        for artifact, rows, judgement in judged:
+            part = _part(output, rows)
+            decided = as_columns(
+                artifact.name,
+                self._task.labels,
+                part,
+                judgement,
+                exclusive=self._task.exclusive,
+                writes=self._task.writes,
+                model_milliseconds=spent,
+                asks_next=artifact.selector.asks_next,
+            )
+            began = time.perf_counter()
+            shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
+            shares.append(
+                Share(
+                    rows=np.flatnonzero(rows).tolist(),
+                    decided=decided,
+                    shadow=shadow,
+                    shadow_milliseconds=(time.perf_counter() - began) * 1000,
+                )
+            )
+        return shares
+
+    def shares_together(self, batches: Sequence[Batch]) -> list[list[Share]]:
+        """The same of several batches, for each of them: those that one lineup judges are judged in one go."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for place, batch in enumerate(batches):
+            alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())
+            groups.setdefault(alike, []).append(place)
+        found: dict[int, list[Share]] = {}
+        for places in groups.values():
+            found |= zip(places, self._shares_of([batches[place] for place in places]), strict=True)
+        return [found[place] for place in range(len(batches))]
+
+    def _shares_of(self, batches: Sequence[Batch]) -> list[list[Share]]:
+        first = batches[0]
+        if len(batches) == 1:
+            return [self.shares(first.lineup, first.output, first.groups, first.draws, spent=first.spent)]
+        shares = self.shares(
+            first.lineup,
+            Output.concatenate([batch.output for batch in batches]),
+            [group for batch in batches for group in batch.groups],
+            None if first.draws is None else [draw for batch in batches for draw in batch.draws or ()],
+            spent=0.0,
+        )
+        ends = np.cumsum([len(batch.output) for batch in batches]).tolist()
+        return [
+            [part for share in shares if (part := share.between(end - len(batch.output), end, spent=batch.spent)).rows]
+            for batch, end in zip(batches, ends, strict=True)
+        ]
+
+    def artifact_of(self, step: Step) -> Artifact:
+        """The artifact of another model by which rows are decided that it escalates to this one."""
+        return self._later_steps.artifact(step)
+
+    def selector_of(self, artifact: Artifact) -> Selector:
+        """What such an artifact fitted for this model."""
+        return artifact.further[self._name]
+
+    def decide_by(self, artifact: Artifact, output: Output, groups: Groups, *, spent: float) -> Decided:
+        """Decide rows that another model escalates, by its artifact: that was fitted for both."""
+        started = time.perf_counter()
+        selector = self.selector_of(artifact)
+        judgement = selector.decide(output, groups)
+        return as_columns(
+            artifact.name,
+            self._task.labels,
+            output,
+            judgement,
+            exclusive=self._task.exclusive,
+            writes=self._task.writes,
+            model_milliseconds=spent + (time.perf_counter() - started) * 1000,
+            asks_next=selector.asks_next,
+        )
+
+    def judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:
+        """What one artifact makes of an output that may hold more than it asked for."""
+        return artifact.selector.decide(output.only(artifact.selector.needs), groups)
+
+    def complain(self, what: str, error: BaseException) -> None:
+        """Say it in the log once for as long as the artifacts are these, and in `trouble` until they are others."""
+        if what not in self._failed:
+            log.error("model %s: %s", self._name, what, exc_info=error)
+            self._failed = {**self._failed, what: f"{what}: {type(error).__name__}: {error}"}
+
+    def _judge_shares(
+        self, lineup: Lineup, output: Output, groups: Groups, in_canary: Mask
+    ) -> list[tuple[Artifact, Mask, Judgement]]:
+        """Judge the rows of the canary and those of the artifact in force. What the canary cannot judge is not its."""
+        judged = []
+        if lineup.canary and in_canary.any():
+            try:
+                judgement = self.judge(lineup.canary, _part(output, in_canary), _of(groups, in_canary))
+                judged.append((lineup.canary, in_canary, judgement))
+            except Exception as error:
+                self.complain(f"the canary {lineup.canary.name} failed, and the artifact in force decided", error)
+                in_canary = np.zeros_like(in_canary)
+        if not in_canary.all():
+            rows = ~in_canary
+            judgement = self.judge(lineup.in_force, _part(output, rows), _of(groups, rows))
+            judged.append((lineup.in_force, rows, judgement))
+        return judged
+
+    def _in_the_shadow(self, lineup: Lineup, output: Output, groups: Groups) -> Shadowed | None:
+        """Let the shadow judge the same rows. However it fails, nobody is to notice."""
+        if lineup.shadow is None:
+            return None
+        try:
+            judgement = self.judge(lineup.shadow, output, groups)
+            return as_shadow(lineup.shadow.name, self._task.labels, output, judgement, exclusive=self._task.exclusive)
+        except Exception as error:
+            self.complain(f"the shadow {lineup.shadow.name} failed", error)
+            return None
+
+
+NOT_FROM_MODEL = "what only the shadow or the canary needs could not be had from the model"
+
+
+def _part(output: Output, rows: Mask) -> Output:
+    return output if rows.all() else output.rows(rows)
+
+
+def _of(groups: Groups, rows: Mask) -> Groups:
+    return groups if rows.all() else [group for group, taken in zip(groups, rows, strict=True) if taken]

@@ -1,0 +1,1 @@
+"""`demur rank`: a tournament between texts."""

@@ -1,0 +1,74 @@
+import json
+
+import numpy as np
+import pytest
+
+from serve.commands.demo import CORRUPTIONS, Sample, samples, table
+from serve.config.task import TaskConfig
+from traffic.dataset import BadDataFile
+
+DIGITS = TaskConfig.model_validate({"kind": "multiclass", "labels": list("0123456789")})
+
+
+def test_every_row_is_replayed_under_every_corruption(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    image = np.tile(np.linspace(0, 1, 8), (8, 1))
+    path.write_text("\n".join(json.dumps({"input": image.tolist(), "label": str(i)}) for i in range(5)))
+    todo = samples(path, seed=3)
+    assert [s.part for s in todo] == [part for part in CORRUPTIONS for _ in range(5)]
+    assert [s.input for s in todo] == [s.input for s in samples(path, seed=3)]
+    for sample in todo:
+        pixels = np.array(sample.input)
+        assert pixels.shape == (8, 8)
+        assert 0 <= pixels.min() <= pixels.max() <= 1
+        assert np.allclose(pixels, image, atol=1e-4) == (sample.part == "clean")
+
+
+def test_texts_and_questions_are_replayed_as_they_are(tmp_path):
+    rows = [{"input": {"question": "?", "options": ["x", "y"]}, "label": "A", "group": "hard"}]
+    rows += [{"input": "a text", "label": ["x", "y"], "group": "easy"}, {"input": "another", "label": "x"}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    todo = samples(tmp_path / "rows.jsonl", seed=0)
+    assert [sample.part for sample in todo] == ["all", "easy", "hard"]
+    assert {json.dumps(sample.input) for sample in todo} == {json.dumps(row["input"]) for row in rows}
+    predictions = [{"prediction": sample.label, "action": "answer"} for sample in todo]
+    assert [(line.part, line.rows) for line in table(todo, predictions, DIGITS)] == [
+        ("all", 1),
+        ("easy", 1),
+        ("hard", 1),
+        ("all", 3),
+    ]
+
+
+def test_ragged_images_are_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"input": [[0, 1], [0]], "label": "x"}')
+    with pytest.raises(BadDataFile, match="rows of the same length"):
+        samples(tmp_path / "rows.jsonl", seed=0)
+
+
+def test_the_table_counts():
+    todo, predictions = [], []
+    for part in CORRUPTIONS:
+        for right, answered in [(True, True), (True, False), (False, True), (False, False)]:
+            todo.append(Sample(part=part, input=None, label="1"))
+            predictions.append({"prediction": "1" if right else "2", "action": "answer" if answered else "review"})
+    lines = {line.part: line for line in table(todo, predictions, DIGITS)}
+    assert list(lines) == [*CORRUPTIONS, "all corrupted"]
+    assert (lines["noise"].rows, lines["noise"].answered, lines["noise"].held) == (4, 2, 2)
+    assert lines["all corrupted"].rows == 12
+    assert (lines["clean"].accuracy, lines["clean"].accuracy_answered, lines["clean"].caught) == (0.5, 0.5, 0.5)
+
+
+def test_without_errors_or_answers_the_shares_are_undefined():
+    todo = [Sample(part=part, input=None, label="1") for part in CORRUPTIONS]
+    lines = table(todo, [{"prediction": "1", "action": "review"}] * len(todo), DIGITS)
+    assert np.isnan(lines[0].accuracy_answered)
+    assert np.isnan(lines[0].caught)
+
+
+def test_a_text_is_right_if_it_says_what_the_right_one_does():
+    task = TaskConfig.model_validate({"kind": "generate", "match": "number"})
+    todo = [Sample(part="all", input="What is 4 + 3?", label="7")] * 3
+    predictions = [{"prediction": text, "action": "answer"} for text in ("It is 7.", "8", None)]
+    (line,) = table(todo, predictions, task)
+    assert line.accuracy == pytest.approx(1 / 3)

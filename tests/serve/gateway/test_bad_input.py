@@ -1,0 +1,141 @@
+"""Every row of the table of requests in docs/errors.md, asked of a real gateway with a real model and database."""
+
+import json
+import re
+
+import pytest
+from starlette.testclient import TestClient
+from uuid_utils.compat import uuid7
+
+from calibration_store.store import ArtifactStore
+from serve.gateway.http import gateway_app
+from serve.hosts.host import ModelHost
+from tests.conftest import ROOT
+from tests.serve.conftest import LocalHost, make_handler
+from traffic.database import DatabaseUnavailable
+
+TABLE = (ROOT / "docs/errors.md").read_text().split("## Reviews")[0]
+ROWS = {
+    what: (int(status), kind, message)
+    for what, status, kind, message in re.findall(r"^\| (.+?) \| (\d+) \| (\w+) \| (.+?) \|$", TABLE, re.MULTILINE)
+}
+
+IMAGE = [[0.5] * 8] * 8
+
+
+def predict(value=IMAGE, **more):
+    return ("POST", "/v1/predict", json.dumps({"model": "digits", "input": value, **more}))
+
+
+def raw(body):
+    return ("POST", "/v1/predict", body)
+
+
+def pixel(text):
+    """An image with one pixel written like this."""
+    return raw(json.dumps({"model": "digits", "input": IMAGE}).replace("0.5", text, 1))
+
+
+def batch(items):
+    return ("POST", "/v1/predict/batch", json.dumps({"items": items}))
+
+
+def outcome(label, record_id, **more):
+    return ("POST", f"/v1/predictions/{record_id}/outcome", json.dumps({"label": label, **more}))
+
+
+REQUESTS = {
+    "malformed JSON": raw('{"model": "digits", "input": [['),
+    "an empty body": raw(""),
+    "text that is not UTF-8": raw(b'{"model": "words", "input": "\xff\xfe"}'),
+    "half a surrogate pair": raw('{"model": "words", "input": "\\ud800"}'),
+    "a body that is not an object": raw("[1, 2]"),
+    "wrong type: model is a number": predict(model=7),
+    "wrong type: pixels are text": predict([["a"] * 8] * 8),
+    "wrong type: text for an image model": predict("seven"),
+    "wrong type: image for a text model": predict(model="words"),
+    "missing input": raw('{"model": "digits"}'),
+    "wrong shape": predict([[0, 1], [1, 0]]),
+    "rows that differ in length": predict([[0.5] * 8] * 7 + [[0.5]]),
+    "NaN pixels": pixel("NaN"),
+    "infinite pixels": pixel("Infinity"),
+    "a pixel too large for a float": pixel("1e999"),
+    "pixels outside 0 to 1": predict([[16] * 8] * 8),
+    "a URL that holds no PNG": predict("data:image/png;base64,AAAA"),
+    "empty text": predict("  ", model="words"),
+    "text of 1 MB": predict("a" * 1_000_000, model="words"),
+    "a body over the limit": raw(" " * 17_000_000),
+    "unknown model": predict(model="nobody"),
+    "unknown field": predict(colour="red"),
+    "a group with a control character": predict(group="a\0b"),
+    "a batch of 0": batch([]),
+    "a batch of 1,025": batch([{}] * 1025),
+    "a batch that is not a list": batch("abc"),
+    "a malformed idempotency key": (*predict(), {"Idempotency-Key": "two words"}),
+    "an empty idempotency key": (*predict(), {"Idempotency-Key": ""}),
+    "an idempotency key used for another input": (*predict(group="other"), {"Idempotency-Key": "used"}),
+    "an unknown label in an outcome": outcome("eleven", "{known}"),
+    "an outcome that claims to be a review": outcome("3", uuid7(), source="review"),
+    "an outcome for an unknown prediction": outcome("3", uuid7()),
+    "a malformed prediction id": ("GET", "/v1/predictions/7", ""),
+    "an unknown address": ("POST", "/v1/predictt", "{}"),
+    "a method that is not possible": ("GET", "/v1/predict", ""),
+    "no artifact": predict(),
+    "a database that is gone": predict(),
+}
+
+
+@pytest.fixture
+def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monkeypatch):
+    """A gateway with an image model and a text model, without an artifact or a database where the row says so."""
+    digits = quickstart.models["digits"]
+    words = digits.model_copy(
+        update={
+            "host": digits.host.model_copy(update={"checkpoint": tiny_bert}),
+            "task": digits.task.model_copy(update={"labels": ("bad", "fair", "good")}),
+        }
+    )
+    bare = ArtifactStore(str(tmp_path))
+    hosts = {"digits": local_host, "words": LocalHost(ModelHost("words", words, bare))}
+    if request.node.callspec.id == "no artifact":
+        hosts["digits"] = LocalHost(ModelHost("digits", digits, bare))
+    config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})
+    handler = make_handler(config, hosts, database)
+    with TestClient(gateway_app(handler, max_body_bytes=config.limits.body_bytes)) as client:
+        if request.node.callspec.id == "a database that is gone":
+
+            def gone():
+                raise DatabaseUnavailable("PostgreSQL at somewhere does not answer")
+
+            monkeypatch.setattr(database, "transaction", gone)
+        yield client
+
+
+def records(database):
+    with database.transaction() as connection:
+        return connection.execute("select count(*) from records").fetchone()[0]
+
+
+@pytest.mark.parametrize("what", REQUESTS, ids=str)
+def test_row(what, service, database, monkeypatch):
+    method, path, content, *headers = REQUESTS[what]
+    known = ""
+    if "{known}" in path or "key used" in what:
+        first = service.post("/v1/predict", content=predict()[2], headers={"Idempotency-Key": "used"})
+        known = first.json()["id"]
+    before = 0 if what == "a database that is gone" else records(database)
+
+    response = service.request(method, path.replace("{known}", known), content=content, headers=dict(*headers))
+
+    status, kind, message = ROWS[what]
+    error = response.json()["error"]
+    assert (response.status_code, error["kind"]) == (status, kind), error
+    assert message in error["message"]
+    assert "Traceback" not in response.text
+    assert ("Retry-After" in response.headers) == (status == 503)
+    monkeypatch.undo()
+    assert records(database) == before
+
+
+def test_the_table_and_the_tests_have_the_same_rows():
+    assert list(ROWS) == list(REQUESTS)

@@ -1,0 +1,486 @@
+"""Against a real server on this machine, which does what each test tells it to."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from types import FunctionType, SimpleNamespace
+
+import numpy as np
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from serve.config.hosts import OpenAIHost
+from serve.language.engine import Asking, CannotGive, EngineFailed
+from serve.language.engines import started
+
+QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]
+
+
+class Endpoint:
+    """Answers as `replies` says, one after the other, and the last one ever after."""
+
+    def __init__(self):
+        self.asked, self.keys, self.now, self.most, self.gone = [], [], 0, 0, 0
+        self.delay, self.owner, self.replies = 0.0, "somebody", [reply("132")]
+        app = FastAPI()
+        app.post("/v1/chat/completions")(self.complete)
+        app.get("/v1/models")(self.models)
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
+        self.server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread.start()
+
+    async def complete(self, request: Request):
+        body = await request.json()
+        self.asked.append(body)
+        self.keys.append(request.headers.get("authorization"))
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(self.delay)
+        finally:
+            self.now -= 1
+        said = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return said(body) if isinstance(said, FunctionType) else said
+
+    async def models(self):
+        return {"object": "list", "data": [{"id": "m", "object": "model", "created": 0, "owned_by": self.owner}]}
+
+    def streams(self, chunks, *, endless=False):
+        """A reply that streams these deltas."""
+
+        async def lines():
+            try:
+                for chunk in chunks:
+                    yield f"data: {json.dumps(chunk)}\n\n"
+                    await asyncio.sleep(0.01)
+                while endless:
+                    yield f"data: {json.dumps(delta('more '))}\n\n"
+                    await asyncio.sleep(0.01)
+                yield "data: [DONE]\n\n"
+            except BaseException:
+                self.gone += 1
+                raise
+
+        return lambda body: StreamingResponse(lines(), media_type="text/event-stream")
+
+    def stop(self):
+        self.server.should_exit = self.server.force_exit = True
+        self.thread.join()
+        self.socket.close()
+
+
+def token(text, logprob=-0.5, top=()):
+    alternatives = [{"token": t, "logprob": p, "bytes": list(t.encode())} for t, p in top]
+    data = text if isinstance(text, bytes) else text.encode()
+    return {
+        "token": data.decode(errors="replace"),
+        "logprob": logprob,
+        "bytes": list(data),
+        "top_logprobs": alternatives,
+    }
+
+
+def choice(text, tokens=None, index=0, finish="stop", **message):
+    return {
+        "index": index,
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text, **message},
+        "logprobs": None if tokens is None else {"content": tokens},
+    }
+
+
+def reply(*texts, completion_tokens=4, **facts):
+    return choices(*(choice(text, index=i, **facts) for i, text in enumerate(texts)), usage=(9, completion_tokens))
+
+
+def choices(*made, usage=(9, 4)):
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": list(made),
+        "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)},
+    }
+
+
+def delta(text=None, *, finish=None, tokens=None, usage=None, **more):
+    chosen = {
+        "index": 0,
+        "delta": {"content": text, **more},
+        "finish_reason": finish,
+        "logprobs": {"content": tokens} if tokens else None,
+    }
+    return {
+        "id": "x",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "m",
+        "choices": [] if usage else [chosen],
+        "usage": usage,
+    }
+
+
+def refusal(status, message="no", **headers):
+    return JSONResponse({"error": {"message": message}}, status_code=status, headers=headers)
+
+
+@pytest.fixture
+def endpoint():
+    server = Endpoint()
+    while not server.server.started:
+        time.sleep(0.005)
+    yield server
+    server.stop()
+
+
+def with_engine(endpoint, work, **settings):
+    """Do it with an engine that asks the endpoint."""
+
+    async def run():
+        host = OpenAIHost(kind="openai", base_url=endpoint.url, model="m", **{"timeout_seconds": 5, **settings})
+        engine = await started(host)
+        try:
+            return await work(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def ask(endpoint, asking=Asking(max_tokens=8), **settings):  # noqa: B008 - it is frozen
+    return with_engine(endpoint, lambda engine: engine.generate(QUESTION, asking), **settings)
+
+
+LOGPROBS = Asking(max_tokens=8, logprobs=True, top_logprobs=2)
+
+
+def test_a_reply_with_tokens(endpoint):
+    top = [("1", -0.1), ("2", -2.5)]
+    endpoint.replies = [choices(choice("132", [token("1", -0.1, top), token("32", -0.2, top), token("<|end|>", -0.3)]))]
+    [said] = ask(endpoint, LOGPROBS)
+    assert (said.text, said.reasoning, said.finish_reason) == ("132", None, "stop")
+    assert said.tokens == ("1", "32")  # without the one that ended it
+    assert said.logprobs.tolist() == [-0.1, -0.2]
+    assert said.top_logprobs[0].tolist() == [-0.1, -2.5]
+    assert (said.prompt_tokens, said.completion_tokens) == (9, 4)
+    assert endpoint.asked == [
+        {
+            "model": "m",
+            "messages": QUESTION,
+            "max_tokens": 8,
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": 2,
+        }
+    ]
+
+
+def test_what_is_not_told_is_missing(endpoint):
+    [said] = ask(endpoint, LOGPROBS)
+    assert said.text == "132"
+    assert said.tokens == ()
+    assert said.logprobs is None
+    assert said.top_logprobs is None
+
+
+def test_nothing_is_asked_of_an_endpoint_that_is_said_not_to_give_it(endpoint):
+    ask(endpoint, LOGPROBS, gives_logprobs=False)
+    assert not {"logprobs", "top_logprobs"} & set(endpoint.asked[0])
+    gives = with_engine(endpoint, _gives, gives_logprobs=False)
+    assert gives == {"constrained"}
+    assert "logprobs" in with_engine(endpoint, _gives)
+
+
+async def _gives(engine):
+    return engine.gives
+
+
+THOUGHT = [token("<think>"), token("hm"), token("</think>"), token("\n\n"), token("1"), token("32"), token("<end>")]
+
+
+@pytest.mark.parametrize(
+    ("said", "start"),
+    [
+        (choice("<think>hm</think>\n\n132", THOUGHT), 4),
+        (choice("hm</think>\n\n132", THOUGHT[1:]), 3),  # the prompt had the opening mark
+        (choice("132", THOUGHT, reasoning_content="hm"), 4),  # a server that splits, and counts all tokens
+        (choice("132", THOUGHT, reasoning="hm"), 4),
+        (choice("132", THOUGHT[4:], reasoning="hm"), 0),  # one that tells of the answer alone
+    ],
+)
+def test_a_trace_is_kept_apart(endpoint, said, start):
+    endpoint.replies = [choices(said)]
+    [heard] = ask(endpoint, LOGPROBS)
+    assert (heard.text, heard.reasoning) == ("132", "hm")
+    assert heard.answer_start == start
+    assert heard.reasoning_tokens == (start or None)  # not 0: a trace of no tokens would be that of a sure model
+    assert heard.tokens[start:] == ("1", "32")
+
+
+def test_tokens_that_do_not_fit_the_text_are_not_told(endpoint):
+    endpoint.replies = [choices(choice("132", [token("one"), token("hundred")]))]
+    [said] = ask(endpoint, LOGPROBS)
+    assert said.text == "132"
+    assert said.logprobs is None
+
+
+def test_a_character_of_two_tokens(endpoint):
+    endpoint.replies = [choices(choice("4 €", [token("4"), token(b" \xe2"), token(b"\x82\xac"), token("<end>")]))]
+    [said] = ask(endpoint, LOGPROBS)
+    assert said.tokens == ("4", "", " €")
+
+
+def test_half_a_character_is_none(endpoint):
+    """JSON can spell it; what kept it could neither be logged nor sent."""
+    spelled = json.dumps(reply("a\ud83d\ude00 \ud83d"))
+    endpoint.replies = [Response(spelled, media_type="application/json")]
+    assert ask(endpoint)[0].text == "a\U0001f600 \ufffd"
+    endpoint.replies = [endpoint.streams([delta("1\ud83d"), delta("2", finish="stop")])]
+    assert stream_of(endpoint)[-1].whole.text == "1\ufffd2"
+
+
+def test_samples_are_asked_for_at_once(endpoint):
+    endpoint.replies = [reply("1", "2", "3", completion_tokens=10)]
+    asking = Asking(max_tokens=8, n=3, temperature=0.7, top_p=0.9, seed=5, stop=("\n",))
+    said = ask(endpoint, asking)
+    assert [one.text for one in said] == ["1", "2", "3"]
+    assert [one.completion_tokens for one in said] == [4, 3, 3]
+    [body] = endpoint.asked
+    assert (body["n"], body["seed"], body["top_p"], body["stop"]) == (3, 5, 0.9, ["\n"])
+
+
+def test_an_endpoint_that_ignores_n_is_asked_one_by_one(endpoint):
+    endpoint.replies = [lambda body: reply(f"seed {body['seed']}")]
+    said = ask(endpoint, Asking(max_tokens=8, n=3, temperature=1.0, seed=5))
+    assert [one.text for one in said] == ["seed 5", "seed 6", "seed 7"]
+
+
+def test_an_endpoint_that_refuses_n_is_asked_one_by_one(endpoint):
+    endpoint.replies = [lambda body: refusal(400, "n must be 1") if body.get("n", 1) > 1 else reply("1")]
+
+    async def twice(engine):
+        for _ in range(2):
+            assert len(await engine.generate(QUESTION, Asking(max_tokens=8, n=2, temperature=1.0))) == 2
+
+    with_engine(endpoint, twice)
+    assert [body.get("n", 1) for body in endpoint.asked] == [2, 1, 1, 1, 1]  # it is not asked for n again
+
+
+def test_the_limit_has_another_name_for_some_models(endpoint):
+    message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    endpoint.replies = [lambda body: refusal(400, message) if "max_tokens" in body else reply("132")]
+
+    async def twice(engine):
+        for _ in range(2):
+            await engine.generate(QUESTION, Asking(max_tokens=8))
+
+    with_engine(endpoint, twice)
+    assert [body.get("max_completion_tokens") for body in endpoint.asked] == [None, 8, 8]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_fails_in_passing_is_asked_again(endpoint, status):
+    endpoint.replies = [refusal(status, **{"retry-after-ms": "1"}), reply("132")]
+    assert ask(endpoint)[0].text == "132"
+    assert len(endpoint.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, r"answered 500: no$"),
+        (429, r"answered 429: no$"),
+        (400, r"refused the request: no$"),
+        (401, r"refused the key in OPENAI_API_KEY$"),
+        (404, r"answered 404: no$"),
+    ],
+)
+def test_what_keeps_failing_is_told(endpoint, status, message):
+    endpoint.replies = [refusal(status, **{"retry-after-ms": "1"})]
+    with pytest.raises(EngineFailed, match=message):
+        ask(endpoint, retries=1)
+
+
+def test_a_slow_endpoint_is_not_waited_for(endpoint):
+    endpoint.delay = 30
+    with pytest.raises(EngineFailed, match=r"gave no reply within 0\.2 s"):
+        ask(endpoint, timeout_seconds=0.2, retries=0)
+
+
+def test_retries_do_not_outlast_the_time_there_is(endpoint):
+    endpoint.replies = [refusal(500, **{"retry-after": "30"})]
+    with pytest.raises(EngineFailed, match=r"gave no reply within 0\.3 s"):
+        ask(endpoint, timeout_seconds=0.3, retries=5)
+
+
+def test_nobody_there():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nobody = SimpleNamespace(url=f"http://127.0.0.1:{unused.getsockname()[1]}/v1")
+        with pytest.raises(EngineFailed, match="cannot be reached"):
+            ask(nobody, retries=0)
+
+
+def test_no_more_are_asked_at_a_time_than_allowed(endpoint):
+    endpoint.delay = 0.02
+
+    async def many(engine):
+        await asyncio.gather(*(engine.generate(QUESTION, Asking(max_tokens=1)) for _ in range(12)))
+
+    with_engine(endpoint, many, concurrency=3)
+    assert len(endpoint.asked) == 12
+    assert endpoint.most == 3
+
+
+@pytest.mark.parametrize("said", ["", {"choices": []}, {"choices": None}])
+def test_a_reply_without_a_reply(endpoint, said):
+    endpoint.replies = [JSONResponse(said)]
+    with pytest.raises(EngineFailed, match="reply"):
+        ask(endpoint)
+
+
+def test_a_withheld_reply_is_no_reply(endpoint):
+    endpoint.replies = [reply("", finish="content_filter")]
+    with pytest.raises(EngineFailed, match="withheld"):
+        ask(endpoint)
+
+
+def test_a_reply_that_was_cut_off(endpoint):
+    endpoint.replies = [reply("13", finish="length")]
+    assert ask(endpoint)[0].finish_reason == "length"
+
+
+ONLY = Asking(max_tokens=8, only=("yes", "no"), logprobs=True)
+
+
+def test_only_some_texts_by_a_schema(endpoint):
+    endpoint.replies = [choices(choice('{"reply": "no"}', [token('{"reply": "no"}')]))]
+    [said] = ask(endpoint, ONLY)
+    assert said.text == "no"
+    assert said.logprobs is None  # of what was left to it, perhaps
+    schema = endpoint.asked[0]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["reply"]["enum"] == ["yes", "no"]
+
+
+def test_only_some_texts_by_vllms_own_means(endpoint):
+    endpoint.owner, endpoint.replies = "vllm", [reply("no")]
+    [said] = ask(endpoint, ONLY, extra_body={"top_k": 5})
+    assert said.text == "no"
+    assert endpoint.asked[0]["structured_outputs"] == {"choice": ["yes", "no"]}
+    assert endpoint.asked[0]["top_k"] == 5
+    assert "response_format" not in endpoint.asked[0]
+
+
+def test_an_endpoint_that_keeps_to_no_texts(endpoint):
+    endpoint.replies = [reply("maybe")]
+    with pytest.raises(CannotGive, match=r"set prompt\.constrained to false"):
+        ask(endpoint, ONLY)
+
+
+def label_logprobs(endpoint, labels, top, **how):
+    endpoint.replies = [choices(choice(top[0][0], [token(*top[0], top)]))]
+    work = lambda engine: engine.label_logprobs(QUESTION, labels, first_token=True)  # noqa: E731
+    return with_engine(endpoint, work, **how)
+
+
+def test_labels_by_their_first_tokens(endpoint):
+    told, prompt_tokens = label_logprobs(endpoint, ("yes", "no", "perhaps"), [("yes", -0.1), ("n", -9.0), ("no", -2.5)])
+    assert prompt_tokens == 9
+    np.testing.assert_array_equal(told, [-0.1, -2.5, np.nan])
+    assert endpoint.asked[0]["top_logprobs"] == 20
+
+
+def test_a_label_may_come_with_a_space_before_it(endpoint):
+    told, _ = label_logprobs(endpoint, ("yes", "no"), [("yes", -0.1), (" no", -2.5)])
+    np.testing.assert_array_equal(told, [-0.1, -2.5])
+
+
+def test_labels_that_begin_alike(endpoint):
+    with pytest.raises(CannotGive, match="'A01' and 'A02' begin with the same token"):
+        label_logprobs(endpoint, ("A01", "A02"), [("A", -0.1)])
+
+
+def test_whole_labels_cannot_be_scored(endpoint):
+    with pytest.raises(CannotGive, match=r"set prompt\.probabilities to first_token"):
+        with_engine(endpoint, lambda engine: engine.label_logprobs(QUESTION, ("a", "b"), first_token=False))
+
+
+USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+
+
+def stream_of(endpoint, asking=LOGPROBS, **settings):
+    async def pieces(engine):
+        return [piece async for piece in engine.stream(QUESTION, asking)]
+
+    return with_engine(endpoint, pieces, **settings)
+
+
+@pytest.mark.parametrize("name", [None, "reasoning", "reasoning_content"])
+def test_a_stream(endpoint, name):
+    thought = [delta("<th"), delta("ink>hm</think>")] if name is None else [delta(None, **{name: "hm"})]
+    answer = [delta("13", tokens=[token("13", -0.1)]), delta("2", tokens=[token("2", -0.2)])]
+    endpoint.replies = [endpoint.streams([*thought, *answer, delta(finish="stop"), delta(usage=USAGE)])]
+    pieces = stream_of(endpoint)
+    assert "".join(piece.text for piece in pieces) == "132"
+    assert "".join(piece.reasoning for piece in pieces) == "hm"
+    whole = pieces[-1].whole
+    assert (whole.text, whole.reasoning, whole.finish_reason) == ("132", "hm", "stop")
+    assert whole.logprobs.tolist() == [-0.1, -0.2]
+    assert (whole.prompt_tokens, whole.completion_tokens) == (9, 5)
+    assert endpoint.asked[0]["stream"] is True
+
+
+def test_a_stream_of_some_texts_tells_the_text_and_no_json(endpoint):
+    endpoint.replies = [endpoint.streams([delta('{"reply": '), delta('"no"}'), delta(finish="stop")])]
+    pieces = stream_of(endpoint, ONLY)
+    assert [piece.text for piece in pieces] == ["no"]
+    assert pieces[0].whole.text == "no"
+
+
+def test_a_stream_that_breaks_off(endpoint):
+    endpoint.replies = [endpoint.streams([delta("13")])]
+    with pytest.raises(EngineFailed, match="broke off"):
+        stream_of(endpoint)
+
+
+def test_a_stream_that_is_refused_in_passing_is_asked_for_again(endpoint):
+    endpoint.replies = [refusal(503, **{"retry-after-ms": "1"}), endpoint.streams([delta("1"), delta(finish="stop")])]
+    assert stream_of(endpoint)[-1].whole.text == "1"
+
+
+def test_a_closed_stream_is_closed_at_the_endpoint(endpoint):
+    endpoint.replies = [endpoint.streams([], endless=True)]
+
+    async def first(engine):
+        stream = engine.stream(QUESTION, Asking(max_tokens=8))
+        async for _ in stream:
+            break
+        await stream.aclose()
+        while not endpoint.gone:
+            await asyncio.sleep(0.01)
+        endpoint.replies = [reply("132")]
+        return await engine.generate(QUESTION, Asking(max_tokens=8))
+
+    assert with_engine(endpoint, first, concurrency=1)[0].text == "132"  # and its slot is free
+
+
+def test_the_key_comes_from_the_environment(endpoint, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "s3cret")
+    ask(endpoint, api_key_env="SOME_KEY")
+    assert endpoint.keys == ["Bearer s3cret"]
+
+
+def test_a_missing_key_is_told_unless_the_endpoint_is_here(endpoint, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    ask(endpoint)
+    for away in ("https://models.example.org/v1", "https://127.0.0.1.example.org/v1"):
+        with pytest.raises(CannotGive, match="the environment has no OPENAI_API_KEY"):
+            ask(SimpleNamespace(url=away))
