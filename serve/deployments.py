@@ -120,7 +120,7 @@ class LanguageModelHost:
 
     async def __init__(self, name: str, config: Config) -> None:  # type: ignore[misc]  # Serve awaits it
         from serve.language.host import LanguageHost
-        from serve.reviewed import reviewed_of
+        from serve.language.reviewed import reviewed_of
 
         _log_plainly()
         store = ArtifactStore(config.artifacts)

@@ -18,7 +18,7 @@ from serve.hosts.models import Classifier
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
 from serve.language.few_shot import Reviewed
 from serve.language.offline import OfflineLanguageModel
-from serve.reviewed import reviewed_of
+from serve.language.reviewed import reviewed_of
 from uncertainty.checks import Array, Mask
 from uncertainty.correctness import QUALITIES
 from uncertainty.output import Need, Output
