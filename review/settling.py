@@ -8,10 +8,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import orjson
 import psycopg
+from uuid_utils.compat import uuid7
 
 from review import cases, queue
 from review.adjudication import Agreement, adjudicate
@@ -134,7 +135,8 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
 
 
 def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> None:
-    """Ask once more about a share of what was resolved, blindly, as long as the input is still there."""
+    """Ask once more about a share of what was resolved, blindly, as long as the input is still there. The id of
+    the case is of the kind that records have: it shall not tell one from the other."""
     if not rules.re_review or rules.draws is None:
         return
     if rules.draws.of(str(case.record_id)) < limit(rules.re_review):
@@ -143,7 +145,7 @@ def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> No
             " select %(new)s, %(record)s, 're_review', model, 'waiting', clock_timestamp(), \"group\", confidence, true"
             " from review_items where id = %(id)s and exists (select from payloads where record_id = %(record)s)"
             " on conflict do nothing",
-            {"new": uuid4(), "record": case.record_id, "id": case.id},
+            {"new": uuid7(), "record": case.record_id, "id": case.id},
         )
 
 

@@ -142,6 +142,7 @@ def test_a_share_of_what_was_resolved_is_looked_at_again_by_another(database):
         assert queue.claim_next(connection, "ada", lease_seconds=60) is None  # not by who answered first
     assert {case.record_id for case in again} == {one for one in ids if draws.of(str(one)) < limit(0.5)}
     assert all(case.blind and case.id != case.record_id for case in again)
+    assert {case.id.version for case in again} == {one.version for one in ids}  # ids look alike
     assert 3 < len(again) < 17
     same, other, unclear = again[:3]
     assert say(database, same.id, "bob", "7", rules=rules).resolution == "agreed"
