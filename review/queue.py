@@ -63,6 +63,8 @@ def claim(
 ) -> Claim:
     """Take one case. A reviewer who holds it already gets the lease anew, under the same token."""
     lapse(connection, case_id)
+    # locked before it is judged: what this person may do with it hangs on a state that may be changing just now
+    connection.execute("select from review_items where id = %s for update", (case_id,))
     wanted = cases.case(connection, case_id)
     _check_may(connection, wanted, reviewer, scope)
     taken = _claim(
@@ -117,8 +119,6 @@ def heartbeat(
     draft: dict[str, Any] | None = None,
 ) -> Claim:
     """Prolong a claim, and keep what the person has typed so far."""
-    if draft is not None:
-        keep_draft(connection, case_id, reviewer, draft)
     row = connection.execute(
         "update review_items set lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)"
         " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s"
@@ -127,6 +127,8 @@ def heartbeat(
     ).fetchone()
     if row is None:
         raise ClaimLost(_why_lost(connection, case_id))
+    if draft is not None:  # after the case, as an answer does it: else the two could wait for each other
+        keep_draft(connection, case_id, reviewer, draft)
     return Claim(case_id=case_id, reviewer=reviewer, token=token, lease_until=row[0], adjudicating=row[1])
 
 
