@@ -188,7 +188,7 @@ def answer(
 
 def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, lease_seconds: float) -> Claim:
     """Take an answer back while there is time, and hold the case again, under a new token. What was said stays on
-    record as taken back."""
+    record as taken back. Doing it again changes nothing."""
     row = connection.execute(
         "update review_items set status = 'claimed', settles_at = null, token = token + 1,"
         " lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), moved_by = %(reviewer)s,"
@@ -198,7 +198,9 @@ def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, le
         {"id": case_id, "reviewer": reviewer, "token": token, "seconds": lease_seconds},
     ).fetchone()
     if row is None:
-        cases.case(connection, case_id)
+        now = cases.case(connection, case_id)
+        if now.status is Status.CLAIMED and (now.claimed_by, now.token) == (reviewer, token + 1):
+            return heartbeat(connection, case_id, reviewer, token=now.token, lease_seconds=lease_seconds)
         raise ClaimLost("it is too late to take this answer back: it counts")
     connection.execute(
         "update review_opinions set undone_at = clock_timestamp() where case_id = %s and token = %s", (case_id, token)

@@ -213,6 +213,8 @@ def test_an_answer_can_be_taken_back_in_time(database, held):
         run(database, queue.undo, held[0], "bob", token=token, lease_seconds=FOREVER)
     claim = run(database, queue.undo, held[0], "ada", token=token, lease_seconds=FOREVER)
     assert claim.token == token + 1
+    again = run(database, queue.undo, held[0], "ada", token=token, lease_seconds=FOREVER)  # its reply was lost
+    assert again.token == claim.token
     with pytest.raises(ClaimLost):  # a retry of the answer that was taken back
         run(database, queue.answer, held[0], "ada", token=token, verdict=SEVEN, undo_seconds=0)
     one = Verdict(label="1", saw_prediction=True)
