@@ -270,6 +270,7 @@ class Desk:
     def withdraw(self, name: str, case_id: UUID, why: str) -> Case:
         self.check_leads(name)
         with self._database.transaction() as connection:
+            self._case(connection, name, case_id)
             return queue.withdraw(connection, case_id, name, why=why)
 
     def check_leads(self, name: str) -> None:

@@ -24,6 +24,7 @@ PEOPLE = {
     "bob": {"models": ["letters"]},
     "eve": {"adjudicates": True},
     "lea": {"leads": True, "adjudicates": True},
+    "len": {"leads": True, "models": ["letters"]},
     "Zoë": {},
 }
 
@@ -249,6 +250,7 @@ def test_each_sees_and_does_what_they_may(ask, held):
     events = ask("lea", "get", f"/v1/cases/{id}/events")["events"]
     assert [(event["actor"], event["detail"]) for event in events] == [(None, None), ("lea", {"why": "a test"})]
     ask("lea", "post", f"/v1/cases/{held()}/withdraw", {"why": ""}, status=422)
+    ask("len", "post", f"/v1/cases/{held()}/withdraw", {"why": "a test"}, status=403)  # leads, but not these
 
 
 def test_a_case_is_given_back(ask, held):
