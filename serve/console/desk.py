@@ -1,6 +1,7 @@
 """What a person can see and do with cases, whether through the pages or through the API."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -143,7 +144,8 @@ class Desk:
         with self._database.transaction() as connection:
             held = cases.listed(connection, Filter(statuses=(Status.CLAIMED,), model=model, claimed_by=name), limit=1)
             if held and held[0].claimed_by == name:  # and the lease has not run out
-                return queue.claim(connection, held[0].id, name, lease_seconds=self._review.lease_seconds)
+                with suppress(ClaimLost):  # just now it ended, or went to somebody else
+                    return queue.claim(connection, held[0].id, name, lease_seconds=self._review.lease_seconds)
             return queue.claim_next(
                 connection,
                 name,

@@ -253,6 +253,18 @@ def test_each_sees_and_does_what_they_may(ask, held):
     ask("len", "post", f"/v1/cases/{held()}/withdraw", {"why": "a test"}, status=403)  # leads, but not these
 
 
+def test_whose_case_ends_just_now_gets_the_next_one(ask, held, monkeypatch):
+    mine = held()
+    ask("ada", "post", f"/v1/cases/{mine}/claim")
+    other = held()
+
+    def lost(*_args, **_more):
+        raise queue.ClaimLost("this case has ended: it is withdrawn")
+
+    monkeypatch.setattr(queue, "claim", lost)
+    assert ask("ada", "post", "/v1/cases/next")["case_id"] == other
+
+
 def test_a_case_is_given_back(ask, held):
     id = held()
     token = ask("ada", "post", "/v1/cases/next", {"model": "toy"})["token"]
