@@ -89,7 +89,9 @@ def settle(connection: Connection, rules: Settlement, case_id: UUID | None = Non
             with connection.transaction():  # a case that cannot be settled keeps no other waiting
                 _settle(connection, cases.case(connection, one), said[one], rules)
             settled += 1
-        except (psycopg.DataError, psycopg.IntegrityError, ValueError):
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            raise  # that is not about this case
+        except Exception:
             logger.exception("case %s cannot be settled", one)
     return settled
 
@@ -163,16 +165,15 @@ def _wanted_in_group(connection: Connection, case: Case, prone: Prone) -> int:
 
 def pass_due(connection: Connection, at_due: AtDue) -> int:
     """Note the cases whose due time has passed, each once, and do with them what is to be done; return how many."""
+    busy = () if at_due == "unanswered" else ("claimed", "answered")  # looked at when whoever is at it is done
+    statuses = ("waiting", "adjudication", *busy)
     rows = connection.execute(  # the time of the statement stands still, so an index can be searched for it
-        "select id, status from review_items where due_at <= statement_timestamp() and overdue_at is null"
-        " and status in ('waiting', 'claimed', 'answered', 'adjudication') limit %s for update skip locked",
+        "select id from review_items where due_at <= statement_timestamp() and overdue_at is null"
+        f" and status in ({', '.join(map(repr, statuses))}) limit %s for update skip locked",
         (AT_ONCE,),
     ).fetchall()
-    ended = 0
-    for case_id, status in rows:
+    for (case_id,) in rows:
         if at_due == "unanswered":
-            if status in ("claimed", "answered"):
-                continue  # somebody is at it: looked at again when they are done
             connection.execute(
                 "update review_items set status = 'expired', overdue_at = clock_timestamp(),"
                 ' ended_at = clock_timestamp(), moved_by = null, moved_detail = \'{"why": "the due time passed"}\''
@@ -186,8 +187,7 @@ def pass_due(connection: Connection, at_due: AtDue) -> int:
                 f"update review_items set overdue_at = clock_timestamp(){raised} where id = %s", (case_id,)
             )
             announce(connection, case_id, Told.OVERDUE)
-        ended += 1
-    return ended
+    return len(rows)
 
 
 def _move(connection: Connection, case: Case, to: Status, detail: dict[str, str], *, wanted: int | None = None) -> None:

@@ -199,14 +199,15 @@ def test_what_happens_at_the_due_time(database, at_due, statuses, priority):
     assert told(database, free) == []
 
 
-def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog):
+@pytest.mark.parametrize("oddness", ["update review_opinions set label = '{}'", "delete from review_opinions"])
+def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog, oddness):
     odd, fine = put(database, 2)
     with database.transaction() as connection:
         for case_id in (odd, fine):
             claim = queue.claim(connection, case_id, "ada", lease_seconds=60)
             verdict = Verdict(label="7", saw_prediction=False)
             queue.answer(connection, case_id, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
-        connection.execute("update review_opinions set label = '{}' where case_id = %s", (odd,))
+        connection.execute(f"{oddness} where case_id = %s", (odd,))
         assert settling.settle(connection, PLAIN) == 1
         assert [cases.case(connection, one).status for one in (odd, fine)] == ["answered", "resolved"]
     assert f"case {odd} cannot be settled" in caplog.text
@@ -223,3 +224,13 @@ def test_two_sweeps_at_once_settle_each_answer_once(database):
         moved = [settling.settle(connection, PLAIN) for connection in (one, other)]
     assert moved == [30, 0]
     assert all(told(database, case_id) == [("7", "ada")] for case_id in ids)
+
+
+def test_what_people_are_busy_with_keeps_nothing_that_is_due_waiting(database, monkeypatch):
+    monkeypatch.setattr(settling, "AT_ONCE", 2)
+    *taken, free = put(database, 3, due_at=datetime.now(UTC) - timedelta(seconds=1))
+    with database.transaction() as connection:
+        for case_id in taken:
+            queue.claim(connection, case_id, "ada", lease_seconds=60)
+        settling.pass_due(connection, "unanswered")
+        assert cases.case(connection, free).status is Status.EXPIRED
