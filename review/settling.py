@@ -102,7 +102,7 @@ def _settle(connection: Connection, case: Case, opinions: Sequence[Opinion], rul
     if latest.adjudicates:
         _resolve(connection, case, latest.label, "undecided" if latest.label is None else "adjudicated", rules)
         return
-    wanted = case.opinions_wanted
+    wanted = 1 if case.kind is Kind.RE_REVIEW else case.opinions_wanted
     if len(counting) >= wanted and rules.prone and case.kind is not Kind.RE_REVIEW:
         wanted = max(wanted, _wanted_in_group(connection, case, rules.prone))
     if len(counting) < wanted:
@@ -137,14 +137,18 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
 
 
 def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> None:
-    """Ask once more about a share of what was resolved, blindly, as long as the input is still there. The id of
-    the case is of the kind that records have: it shall not tell one from the other."""
+    """Ask once more about a share of what was resolved, blindly, as long as the input is still there. It
+    looks as a held case of its kind does: the same kind of id, as urgent, wanted of as many; but one opinion is enough.
+    """
     if not rules.re_review or rules.draws is None:
         return
     if rules.draws.of(str(case.record_id)) < limit(rules.re_review):
         connection.execute(
-            'insert into review_items (id, record_id, kind, model, status, created_at, "group", confidence, blind)'
-            " select %(new)s, %(record)s, 're_review', model, 'waiting', clock_timestamp(), \"group\", confidence, true"
+            'insert into review_items (id, record_id, kind, model, status, created_at, "group", confidence, blind,'
+            "   priority, due_at, opinions_wanted)"
+            " select %(new)s, %(record)s, 're_review', model, 'waiting', clock_timestamp(), \"group\", confidence,"
+            f"  true, case when priority < {ESCALATED} then priority else 0 end,"
+            "   clock_timestamp() + (due_at - created_at), opinions_wanted"
             " from review_items where id = %(id)s and exists (select from payloads where record_id = %(record)s)"
             " on conflict do nothing",
             {"new": uuid7(), "record": case.record_id, "id": case.id},
@@ -155,7 +159,8 @@ def _wanted_in_group(connection: Connection, case: Case, prone: Prone) -> int:
     row = connection.execute(
         "select count(*), count(*) filter (where resolution <> 'agreed') from ("
         '  select resolution from review_items where model = %(model)s and "group" is not distinct from %(group)s'
-        "  and opinions_wanted > 1 and status = 'resolved' order by ended_at desc limit %(among)s) latest",
+        "  and opinions_wanted > 1 and kind <> 're_review' and status = 'resolved'"
+        "  order by ended_at desc limit %(among)s) latest",
         {"model": case.model, "group": case.group, "among": prone.among},
     ).fetchone()
     assert row is not None

@@ -158,6 +158,21 @@ def test_a_share_of_what_was_resolved_is_looked_at_again_by_another(database):
     assert kinds == [("held", 20), ("re_review", len(again))]  # none is drawn from what was looked at again
 
 
+def test_a_second_look_is_as_urgent_as_what_it_looks_at(database):
+    """Where all cases have a priority, a due time or two opinions, one without them would stand out."""
+    rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
+    urgent = {"priority": 3, "due_at": datetime.now(UTC) + timedelta(hours=2), "opinions_wanted": 2}
+    (first,) = put(database, **urgent)
+    say(database, first, "ada", "7", rules=rules)
+    say(database, first, "bob", "7", rules=rules)
+    with database.transaction() as connection:
+        (again,) = cases.listed(connection, cases.Filter(statuses=(Status.WAITING,)), limit=9)
+        first = cases.case(connection, first)
+    assert (again.priority, again.opinions_wanted) == (3, 2)
+    assert again.due_at - again.created_at == pytest.approx(first.due_at - first.created_at, abs=timedelta(seconds=1))
+    assert say(database, again.id, "cleo", "7", rules=rules).resolution == "agreed"  # all the same one is enough
+
+
 def test_nothing_is_looked_at_again_once_its_input_is_gone(database):
     rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
     (case_id,) = put(database)
