@@ -281,11 +281,10 @@ def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Scope
     check_covers(scope, wanted)
     if wanted.status is Status.ADJUDICATION and not scope.adjudicates:
         raise NotYours("people disagree about this case, and you are not among those who decide")
-    spoken = connection.execute(
-        "select exists (select from review_opinions where undone_at is null and reviewer = %s and case_id = any(%s))",
-        (reviewer, [wanted.id, wanted.record_id]),
+    free = connection.execute(
+        f"select {NOT_YET_BY} from review_items i where id = %(id)s", {"id": wanted.id, "reviewer": reviewer}
     ).fetchone()
-    if spoken and spoken[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
+    if free and not free[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
         raise NotYours("you have answered this case before; it waits for somebody else")
 
 

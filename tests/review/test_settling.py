@@ -158,6 +158,26 @@ def test_a_share_of_what_was_resolved_is_looked_at_again_by_another(database):
     assert kinds == [("held", 20), ("re_review", len(again))]  # none is drawn from what was looked at again
 
 
+def test_who_took_an_answer_back_gets_no_second_look_at_it(database):
+    """Once they had answered they saw what the model said, and a second look is blind."""
+    rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
+    (case_id,) = put(database)
+    verdict = Verdict(label="1", saw_prediction=False)
+    with database.transaction() as connection:
+        claim = queue.claim(connection, case_id, "bob", lease_seconds=60)
+        queue.answer(connection, case_id, "bob", token=claim.token, verdict=verdict, undo_seconds=60)
+        claim = queue.undo(connection, case_id, "bob", token=claim.token, lease_seconds=60)
+        queue.release(connection, case_id, "bob", token=claim.token)
+        assert queue.claim(connection, case_id, "bob", lease_seconds=0)  # the case itself still is for them
+    say(database, case_id, "ada", "7", rules=rules)
+    with database.transaction() as connection:
+        (again,) = cases.listed(connection, cases.Filter(statuses=(Status.WAITING,)), limit=9)
+        assert queue.claim_next(connection, "bob", lease_seconds=60) is None
+        with pytest.raises(NotYours):
+            queue.claim(connection, again.id, "bob", lease_seconds=60)
+        assert queue.claim_next(connection, "cleo", lease_seconds=60).case_id == again.id
+
+
 def test_a_second_look_is_as_urgent_as_what_it_looks_at(database):
     """Where all cases have a priority, a due time or two opinions, one without them would stand out."""
     rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
