@@ -33,10 +33,11 @@ IN_SCOPE = (
 )
 
 NOT_YET_BY = (
-    "not exists (select from review_opinions o where o.undone_at is null and o.reviewer = %(reviewer)s"
-    " and (o.case_id = i.id or o.case_id = i.record_id))"
+    "not exists (select from review_opinions o where o.reviewer = %(reviewer)s"
+    " and (o.case_id = i.id and o.undone_at is null or o.case_id = i.record_id and i.kind = 're_review'))"
 )
-"""Nobody counts twice: not on one case, and not on the case whose answer is being checked."""
+"""Nobody counts twice: not on one case, and not on the case whose answer is being checked. Who took back an answer to
+that has seen what the model said."""
 
 
 class CaseNotFound(LookupError):

@@ -118,7 +118,8 @@ def announce(connection: Connection, case_id: UUID, event: Told) -> None:
         " select s.webhook, %(event)s, i.id from webhook_subscriptions s, review_items i"
         " where i.id = %(id)s and %(event)s = any(s.events) and (s.models is null or i.model = any(s.models))"
         "   and (i.kind <> 're_review'"
-        "     or (%(event)s = 'resolved' and i.label is not null and i.resolution <> 'agreed'))"
+        "     or (%(event)s = 'resolved' and i.label is not null and i.resolution <> 'agreed' and i.label::jsonb"
+        "       is distinct from (select first.label::jsonb from review_items first where first.id = i.record_id)))"
         " on conflict do nothing",
         {"id": case_id, "event": event.value},
     )

@@ -17,6 +17,9 @@ FULLY = 20_000
 BEGINNING = 160
 """Characters of any other."""
 
+WORDS = r"(replace(input::text, '\u0000', '\ufffd')::json #>> '{}')"
+"""An input as text. PostgreSQL has no text with a zero character in it, and raises at one in JSON."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
@@ -88,8 +91,8 @@ def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, An
         connection.execute(
             "select record_id, case when"
             " pg_column_size(input) <= %(fully)s and octet_length(input::text) <= %(fully)s and"  # packed, and unpacked
-            " (json_typeof(input) <> 'string' or left(input #>> '{}', 10) = 'data:image') then input else"
-            " to_json(left(input #>> '{}', case left(input #>> '{}', 10) when 'data:image' then 10"
+            f" (json_typeof(input) <> 'string' or left({WORDS}, 10) = 'data:image') then input else"
+            f" to_json(left({WORDS}, case left({WORDS}, 10) when 'data:image' then 10"
             " else %(beginning)s end)) end"
             " from payloads where record_id = any(%(ids)s)",
             {"ids": list(record_ids), "fully": FULLY, "beginning": BEGINNING},

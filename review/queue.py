@@ -63,6 +63,8 @@ def claim(
 ) -> Claim:
     """Take one case. A reviewer who holds it already gets the lease anew, under the same token."""
     lapse(connection, case_id)
+    # locked before it is judged: what this person may do with it hangs on a state that may be changing just now
+    connection.execute("select from review_items where id = %s for update", (case_id,))
     wanted = cases.case(connection, case_id)
     _check_may(connection, wanted, reviewer, scope)
     taken = _claim(
@@ -117,8 +119,6 @@ def heartbeat(
     draft: dict[str, Any] | None = None,
 ) -> Claim:
     """Prolong a claim, and keep what the person has typed so far."""
-    if draft is not None:
-        keep_draft(connection, case_id, reviewer, draft)
     row = connection.execute(
         "update review_items set lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)"
         " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s"
@@ -127,6 +127,8 @@ def heartbeat(
     ).fetchone()
     if row is None:
         raise ClaimLost(_why_lost(connection, case_id))
+    if draft is not None:  # after the case, as an answer does it: else the two could wait for each other
+        keep_draft(connection, case_id, reviewer, draft)
     return Claim(case_id=case_id, reviewer=reviewer, token=token, lease_until=row[0], adjudicating=row[1])
 
 
@@ -186,7 +188,7 @@ def answer(
 
 def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, lease_seconds: float) -> Claim:
     """Take an answer back while there is time, and hold the case again, under a new token. What was said stays on
-    record as taken back."""
+    record as taken back. Doing it again changes nothing."""
     row = connection.execute(
         "update review_items set status = 'claimed', settles_at = null, token = token + 1,"
         " lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), moved_by = %(reviewer)s,"
@@ -196,7 +198,9 @@ def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, le
         {"id": case_id, "reviewer": reviewer, "token": token, "seconds": lease_seconds},
     ).fetchone()
     if row is None:
-        cases.case(connection, case_id)
+        now = cases.case(connection, case_id)
+        if now.status is Status.CLAIMED and (now.claimed_by, now.token) == (reviewer, token + 1):
+            return heartbeat(connection, case_id, reviewer, token=now.token, lease_seconds=lease_seconds)
         raise ClaimLost("it is too late to take this answer back: it counts")
     connection.execute(
         "update review_opinions set undone_at = clock_timestamp() where case_id = %s and token = %s", (case_id, token)
@@ -277,11 +281,10 @@ def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Scope
     check_covers(scope, wanted)
     if wanted.status is Status.ADJUDICATION and not scope.adjudicates:
         raise NotYours("people disagree about this case, and you are not among those who decide")
-    spoken = connection.execute(
-        "select exists (select from review_opinions where undone_at is null and reviewer = %s and case_id = any(%s))",
-        (reviewer, [wanted.id, wanted.record_id]),
+    free = connection.execute(
+        f"select {NOT_YET_BY} from review_items i where id = %(id)s", {"id": wanted.id, "reviewer": reviewer}
     ).fetchone()
-    if spoken and spoken[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
+    if free and not free[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
         raise NotYours("you have answered this case before; it waits for somebody else")
 
 

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import orjson
 import psycopg
+from uuid_utils.compat import uuid7
 
 from review import cases, queue
 from review.adjudication import Agreement, adjudicate
@@ -88,7 +89,9 @@ def settle(connection: Connection, rules: Settlement, case_id: UUID | None = Non
             with connection.transaction():  # a case that cannot be settled keeps no other waiting
                 _settle(connection, cases.case(connection, one), said[one], rules)
             settled += 1
-        except (psycopg.DataError, psycopg.IntegrityError, ValueError):
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            raise  # that is not about this case
+        except Exception:
             logger.exception("case %s cannot be settled", one)
     return settled
 
@@ -99,7 +102,7 @@ def _settle(connection: Connection, case: Case, opinions: Sequence[Opinion], rul
     if latest.adjudicates:
         _resolve(connection, case, latest.label, "undecided" if latest.label is None else "adjudicated", rules)
         return
-    wanted = case.opinions_wanted
+    wanted = 1 if case.kind is Kind.RE_REVIEW else case.opinions_wanted
     if len(counting) >= wanted and rules.prone and case.kind is not Kind.RE_REVIEW:
         wanted = max(wanted, _wanted_in_group(connection, case, rules.prone))
     if len(counting) < wanted:
@@ -134,16 +137,21 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
 
 
 def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> None:
-    """Ask once more about a share of what was resolved, blindly, as long as the input is still there."""
+    """Ask once more about a share of what was resolved, blindly, as long as the input is still there. It
+    looks as a held case of its kind does: the same kind of id, as urgent, wanted of as many; but one opinion is enough.
+    """
     if not rules.re_review or rules.draws is None:
         return
     if rules.draws.of(str(case.record_id)) < limit(rules.re_review):
         connection.execute(
-            'insert into review_items (id, record_id, kind, model, status, created_at, "group", confidence, blind)'
-            " select %(new)s, %(record)s, 're_review', model, 'waiting', clock_timestamp(), \"group\", confidence, true"
+            'insert into review_items (id, record_id, kind, model, status, created_at, "group", confidence, blind,'
+            "   priority, due_at, opinions_wanted)"
+            " select %(new)s, %(record)s, 're_review', model, 'waiting', clock_timestamp(), \"group\", confidence,"
+            f"  true, case when priority < {ESCALATED} then priority else 0 end,"
+            "   clock_timestamp() + (due_at - created_at), opinions_wanted"
             " from review_items where id = %(id)s and exists (select from payloads where record_id = %(record)s)"
             " on conflict do nothing",
-            {"new": uuid4(), "record": case.record_id, "id": case.id},
+            {"new": uuid7(), "record": case.record_id, "id": case.id},
         )
 
 
@@ -151,7 +159,8 @@ def _wanted_in_group(connection: Connection, case: Case, prone: Prone) -> int:
     row = connection.execute(
         "select count(*), count(*) filter (where resolution <> 'agreed') from ("
         '  select resolution from review_items where model = %(model)s and "group" is not distinct from %(group)s'
-        "  and opinions_wanted > 1 and status = 'resolved' order by ended_at desc limit %(among)s) latest",
+        "  and opinions_wanted > 1 and kind <> 're_review' and status = 'resolved'"
+        "  order by ended_at desc limit %(among)s) latest",
         {"model": case.model, "group": case.group, "among": prone.among},
     ).fetchone()
     assert row is not None
@@ -161,16 +170,15 @@ def _wanted_in_group(connection: Connection, case: Case, prone: Prone) -> int:
 
 def pass_due(connection: Connection, at_due: AtDue) -> int:
     """Note the cases whose due time has passed, each once, and do with them what is to be done; return how many."""
+    busy = () if at_due == "unanswered" else ("claimed", "answered")  # looked at when whoever is at it is done
+    statuses = ("waiting", "adjudication", *busy)
     rows = connection.execute(  # the time of the statement stands still, so an index can be searched for it
-        "select id, status from review_items where due_at <= statement_timestamp() and overdue_at is null"
-        " and status in ('waiting', 'claimed', 'answered', 'adjudication') limit %s for update skip locked",
+        "select id from review_items where due_at <= statement_timestamp() and overdue_at is null"
+        f" and status in ({', '.join(map(repr, statuses))}) limit %s for update skip locked",
         (AT_ONCE,),
     ).fetchall()
-    ended = 0
-    for case_id, status in rows:
+    for (case_id,) in rows:
         if at_due == "unanswered":
-            if status in ("claimed", "answered"):
-                continue  # somebody is at it: looked at again when they are done
             connection.execute(
                 "update review_items set status = 'expired', overdue_at = clock_timestamp(),"
                 ' ended_at = clock_timestamp(), moved_by = null, moved_detail = \'{"why": "the due time passed"}\''
@@ -184,8 +192,7 @@ def pass_due(connection: Connection, at_due: AtDue) -> int:
                 f"update review_items set overdue_at = clock_timestamp(){raised} where id = %s", (case_id,)
             )
             announce(connection, case_id, Told.OVERDUE)
-        ended += 1
-    return ended
+    return len(rows)
 
 
 def _move(connection: Connection, case: Case, to: Status, detail: dict[str, str], *, wanted: int | None = None) -> None:

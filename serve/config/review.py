@@ -178,6 +178,18 @@ class ReviewConfig(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def there_are_people_enough(self) -> "ReviewConfig":
+        asked = {f"rules.{at}.opinions": rule.opinions for at, rule in enumerate(self.rules)}
+        asked["prone.opinions"] = self.prone.opinions if self.prone else None
+        for place, opinions in asked.items():
+            if self.people and opinions and opinions > len(self.people):
+                raise ValueError(
+                    f"{place}: {opinions} people are to say something about a case, and {len(self.people)} are named in"
+                    " `people`: it would wait for ever; name more, or ask for fewer"
+                )
+        return self
+
     def scope_of(self, name: str) -> Scope | None:
         """What this person may see and do; None where others are named and this one is not."""
         if not self.people:

@@ -1,6 +1,7 @@
 """What a person can see and do with cases, whether through the pages or through the API."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -11,7 +12,7 @@ from uuid import UUID
 from review import cases, exchange, progress, queue, settling
 from review.cases import Backlog, Filter
 from review.exchange import Dossier, Taken
-from review.item import ENDED, Case, Claim, Event, Opinion, Scope, Status, Verdict
+from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
 from review.progress import Progress, Shelf
 from review.queue import ClaimLost, NotYours
 from review.settling import Prone, Settlement
@@ -119,6 +120,7 @@ class Desk:
             opinions = cases.opinions_of(connection, [case_id])[case_id]
             ended = case.status in ENDED
             mine = case.status is Status.CLAIMED and case.claimed_by == name
+            decides = mine and case.adjudicating
             return Sight(
                 case=case,
                 mine=mine,
@@ -127,7 +129,7 @@ class Desk:
                 shown=ended or self._sees_prediction(case, name, opinions),
                 draft=cases.draft_of(connection, case_id, name),
                 own=next((one for one in opinions if one.reviewer == name and one.undone_at is None), None),
-                opinions=opinions if ended or (mine and case.adjudicating) else [],
+                opinions=opinions if ended else self._to_decide_between(connection, case, opinions) if decides else [],
                 events=cases.events_of(connection, case_id) if ended or self._review.leads(name) else [],
                 outcomes=log.outcomes_of(connection, case.record_id) if ended else [],
             )
@@ -143,7 +145,8 @@ class Desk:
         with self._database.transaction() as connection:
             held = cases.listed(connection, Filter(statuses=(Status.CLAIMED,), model=model, claimed_by=name), limit=1)
             if held and held[0].claimed_by == name:  # and the lease has not run out
-                return queue.claim(connection, held[0].id, name, lease_seconds=self._review.lease_seconds)
+                with suppress(ClaimLost):  # just now it ended, or went to somebody else
+                    return queue.claim(connection, held[0].id, name, lease_seconds=self._review.lease_seconds)
             return queue.claim_next(
                 connection,
                 name,
@@ -270,12 +273,21 @@ class Desk:
     def withdraw(self, name: str, case_id: UUID, why: str) -> Case:
         self.check_leads(name)
         with self._database.transaction() as connection:
+            self._case(connection, name, case_id)
             return queue.withdraw(connection, case_id, name, why=why)
 
     def check_leads(self, name: str) -> None:
         """Raise `NotYours` for whoever may not see the overview, nor withdraw cases."""
         if not self._review.leads(name):
             raise NotYours(f"{name} does not lead reviews; those who do have `leads: true` in review.people")
+
+    @staticmethod
+    def _to_decide_between(connection: Connection, case: Case, opinions: list[Opinion]) -> list[Opinion]:
+        """What was said about a case, and before it about the one whose answer it checks: with one side alone whoever
+        decides would be led, and would know why people are asked."""
+        if case.kind is not Kind.RE_REVIEW:
+            return opinions
+        return cases.opinions_of(connection, [case.record_id])[case.record_id] + opinions
 
     def _case(self, connection: Connection, name: str, case_id: UUID) -> Case:
         case = cases.case(connection, case_id)

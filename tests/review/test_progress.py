@@ -67,6 +67,10 @@ URL = "data:image/png;base64,"
         ([[0.0, 1.0]], [[0.0, 1.0]]),
         ({"a": ["b"]}, {"a": ["b"]}),
         (URL + "iVBO", URL + "iVBO"),
+        ("a\x00b", "a\ufffdb"),  # no caller shall keep everybody from the queue
+        ({"a": ["\x00"]}, {"a": ["\x00"]}),
+        ({"a": "\x00" * 30_000}, ('{"a":"' + "\\ufffd" * 30)[: progress.BEGINNING]),
+        (r"C:\\u0000", r"C:\\ufffd"),  # not escaped: only looks like it
     ],
 )
 def test_glances(database, value, glance):

@@ -213,6 +213,8 @@ def test_an_answer_can_be_taken_back_in_time(database, held):
         run(database, queue.undo, held[0], "bob", token=token, lease_seconds=FOREVER)
     claim = run(database, queue.undo, held[0], "ada", token=token, lease_seconds=FOREVER)
     assert claim.token == token + 1
+    again = run(database, queue.undo, held[0], "ada", token=token, lease_seconds=FOREVER)  # its reply was lost
+    assert again.token == claim.token
     with pytest.raises(ClaimLost):  # a retry of the answer that was taken back
         run(database, queue.answer, held[0], "ada", token=token, verdict=SEVEN, undo_seconds=0)
     one = Verdict(label="1", saw_prediction=True)
@@ -344,6 +346,45 @@ def test_many_at_once_never_get_the_same_case(database):
     with ThreadPoolExecutor(8) as pool:
         got = [case for mine in pool.map(work, map(str, range(8))) for case in mine]
     assert sorted(got) == sorted(e.record.id for e in entries)
+
+
+@pytest.mark.parametrize(
+    ("name", "becomes", "why"), [("bob", "adjudication", "those who decide"), ("ada", "waiting", "answered this case")]
+)
+def test_a_case_that_settles_meanwhile_goes_to_nobody_who_may_not_have_it(database, held, name, becomes, why):
+    answer(database, held[0], "ada")
+    scope = Scope(adjudicates=False)
+    with ThreadPoolExecutor(1) as pool, database.transaction() as settling_one:
+        settling_one.execute(
+            "update review_items set status = %s, settles_at = null, claimed_by = null where id = %s",
+            (becomes, held[0]),
+        )
+        claimed = pool.submit(run, database, queue.claim, held[0], name, lease_seconds=FOREVER, scope=scope)
+        while not (claimed.done() or run(database, somebody_waits_for_a_lock)):
+            pass
+        settling_one.commit()
+        with pytest.raises(NotYours, match=why):
+            claimed.result()
+
+
+def test_a_heartbeat_locks_the_case_before_the_draft_as_an_answer_does(database, held):
+    """Else two of one person, sent at once, would each wait for the other."""
+    claim = run(database, queue.claim, held[0], "ada", lease_seconds=FOREVER)
+    run(database, queue.keep_draft, held[0], "ada", {"comment": "a"})
+    values = {"token": claim.token, "lease_seconds": FOREVER, "draft": {"comment": "b"}}
+    with ThreadPoolExecutor(1) as pool, database.transaction() as answering:
+        answering.execute("select from review_items where id = %s for update", (held[0],))
+        beat = pool.submit(run, database, queue.heartbeat, held[0], "ada", **values)
+        while not (beat.done() or run(database, somebody_waits_for_a_lock)):
+            pass
+        answering.execute("select from review_drafts where case_id = %s for update nowait", (held[0],))
+        answering.commit()
+        assert beat.result().token == claim.token
+    assert run(database, cases.draft_of, held[0], "ada") == {"comment": "b"}
+
+
+def somebody_waits_for_a_lock(connection):
+    return connection.execute("select exists (select from pg_locks where not granted)").fetchone()[0]
 
 
 def test_inputs_are_forgotten_once_nobody_has_to_look_at_them(database):

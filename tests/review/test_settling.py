@@ -142,6 +142,7 @@ def test_a_share_of_what_was_resolved_is_looked_at_again_by_another(database):
         assert queue.claim_next(connection, "ada", lease_seconds=60) is None  # not by who answered first
     assert {case.record_id for case in again} == {one for one in ids if draws.of(str(one)) < limit(0.5)}
     assert all(case.blind and case.id != case.record_id for case in again)
+    assert {case.id.version for case in again} == {one.version for one in ids}  # ids look alike
     assert 3 < len(again) < 17
     same, other, unclear = again[:3]
     assert say(database, same.id, "bob", "7", rules=rules).resolution == "agreed"
@@ -155,6 +156,41 @@ def test_a_share_of_what_was_resolved_is_looked_at_again_by_another(database):
     with database.transaction() as connection:
         kinds = connection.execute("select kind, count(*) from review_items group by 1 order by 1").fetchall()
     assert kinds == [("held", 20), ("re_review", len(again))]  # none is drawn from what was looked at again
+
+
+def test_who_took_an_answer_back_gets_no_second_look_at_it(database):
+    """Once they had answered they saw what the model said, and a second look is blind."""
+    rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
+    (case_id,) = put(database)
+    verdict = Verdict(label="1", saw_prediction=False)
+    with database.transaction() as connection:
+        claim = queue.claim(connection, case_id, "bob", lease_seconds=60)
+        queue.answer(connection, case_id, "bob", token=claim.token, verdict=verdict, undo_seconds=60)
+        claim = queue.undo(connection, case_id, "bob", token=claim.token, lease_seconds=60)
+        queue.release(connection, case_id, "bob", token=claim.token)
+        assert queue.claim(connection, case_id, "bob", lease_seconds=0)  # the case itself still is for them
+    say(database, case_id, "ada", "7", rules=rules)
+    with database.transaction() as connection:
+        (again,) = cases.listed(connection, cases.Filter(statuses=(Status.WAITING,)), limit=9)
+        assert queue.claim_next(connection, "bob", lease_seconds=60) is None
+        with pytest.raises(NotYours):
+            queue.claim(connection, again.id, "bob", lease_seconds=60)
+        assert queue.claim_next(connection, "cleo", lease_seconds=60).case_id == again.id
+
+
+def test_a_second_look_is_as_urgent_as_what_it_looks_at(database):
+    """Where all cases have a priority, a due time or two opinions, one without them would stand out."""
+    rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
+    urgent = {"priority": 3, "due_at": datetime.now(UTC) + timedelta(hours=2), "opinions_wanted": 2}
+    (first,) = put(database, **urgent)
+    say(database, first, "ada", "7", rules=rules)
+    say(database, first, "bob", "7", rules=rules)
+    with database.transaction() as connection:
+        (again,) = cases.listed(connection, cases.Filter(statuses=(Status.WAITING,)), limit=9)
+        first = cases.case(connection, first)
+    assert (again.priority, again.opinions_wanted) == (3, 2)
+    assert again.due_at - again.created_at == pytest.approx(first.due_at - first.created_at, abs=timedelta(seconds=1))
+    assert say(database, again.id, "cleo", "7", rules=rules).resolution == "agreed"  # all the same one is enough
 
 
 def test_nothing_is_looked_at_again_once_its_input_is_gone(database):
@@ -198,14 +234,15 @@ def test_what_happens_at_the_due_time(database, at_due, statuses, priority):
     assert told(database, free) == []
 
 
-def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog):
+@pytest.mark.parametrize("oddness", ["update review_opinions set label = '{}'", "delete from review_opinions"])
+def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog, oddness):
     odd, fine = put(database, 2)
     with database.transaction() as connection:
         for case_id in (odd, fine):
             claim = queue.claim(connection, case_id, "ada", lease_seconds=60)
             verdict = Verdict(label="7", saw_prediction=False)
             queue.answer(connection, case_id, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
-        connection.execute("update review_opinions set label = '{}' where case_id = %s", (odd,))
+        connection.execute(f"{oddness} where case_id = %s", (odd,))
         assert settling.settle(connection, PLAIN) == 1
         assert [cases.case(connection, one).status for one in (odd, fine)] == ["answered", "resolved"]
     assert f"case {odd} cannot be settled" in caplog.text
@@ -222,3 +259,13 @@ def test_two_sweeps_at_once_settle_each_answer_once(database):
         moved = [settling.settle(connection, PLAIN) for connection in (one, other)]
     assert moved == [30, 0]
     assert all(told(database, case_id) == [("7", "ada")] for case_id in ids)
+
+
+def test_what_people_are_busy_with_keeps_nothing_that_is_due_waiting(database, monkeypatch):
+    monkeypatch.setattr(settling, "AT_ONCE", 2)
+    *taken, free = put(database, 3, due_at=datetime.now(UTC) - timedelta(seconds=1))
+    with database.transaction() as connection:
+        for case_id in taken:
+            queue.claim(connection, case_id, "ada", lease_seconds=60)
+        settling.pass_due(connection, "unanswered")
+        assert cases.case(connection, free).status is Status.EXPIRED

@@ -147,6 +147,10 @@ def rule(**told):
         (rule(opinions=2, when={"confidence": {"above": 0.5, "below": 0.5}}), "nothing is above 0.5 and below 0.5"),
         (rule(opinions=2, when={"confidence": {"above": float("nan")}}), "confidence.above: input should be a finite"),
         (rule(opinions=2, when={"share": 0}), "review.rules.0.when.share: input should be greater than 0"),
+        (
+            lambda c: c.update(review={"people": {"ada": {"adjudicates": True}}, "rules": [{"opinions": 2}]}),
+            "review: rules.0.opinions: 2 people are to say something about a case, and 1 are named",
+        ),
         (lambda c: c["models"].update({"Bad Name": c["models"]["digits"]}), "Bad Name"),
     ],
 )

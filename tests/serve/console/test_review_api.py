@@ -24,6 +24,7 @@ PEOPLE = {
     "bob": {"models": ["letters"]},
     "eve": {"adjudicates": True},
     "lea": {"leads": True, "adjudicates": True},
+    "len": {"leads": True, "models": ["letters"]},
     "Zoë": {},
 }
 
@@ -249,6 +250,35 @@ def test_each_sees_and_does_what_they_may(ask, held):
     events = ask("lea", "get", f"/v1/cases/{id}/events")["events"]
     assert [(event["actor"], event["detail"]) for event in events] == [(None, None), ("lea", {"why": "a test"})]
     ask("lea", "post", f"/v1/cases/{held()}/withdraw", {"why": ""}, status=422)
+    ask("len", "post", f"/v1/cases/{held()}/withdraw", {"why": "a test"}, status=403)  # leads, but not these
+
+
+def test_who_decides_about_a_second_look_sees_both_sides(ask, held):
+    held()
+
+    def say(name, label):
+        claim = ask(name, "post", "/v1/cases/next", re_review=1)
+        seen = ask(name, "get", claim["url"], re_review=1)
+        ask(name, "post", f"{claim['url']}/answer", {"token": claim["token"], "label": label}, re_review=1)
+        return seen
+
+    say("ada", "7")
+    assert say("Zo%C3%AB", "1")["opinions"] == []
+    seen = say("eve", "1")
+    assert [(one["reviewer"], one["label"]) for one in seen["opinions"]] == [("ada", "7"), ("Zoë", "1")]
+    assert (seen["kind"], seen["record_id"], seen["outcomes"]) == (None, None, [])
+
+
+def test_whose_case_ends_just_now_gets_the_next_one(ask, held, monkeypatch):
+    mine = held()
+    ask("ada", "post", f"/v1/cases/{mine}/claim")
+    other = held()
+
+    def lost(*_args, **_more):
+        raise queue.ClaimLost("this case has ended: it is withdrawn")
+
+    monkeypatch.setattr(queue, "claim", lost)
+    assert ask("ada", "post", "/v1/cases/next")["case_id"] == other
 
 
 def test_a_case_is_given_back(ask, held):
