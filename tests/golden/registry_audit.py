@@ -1,4 +1,4 @@
-"""Audits from partial labels, monitors and reviewers, METHODS 9.1 to 9.4 and 9.6, as the golden vectors expect them."""
+"""Audits from partial labels, monitors and reviewers, METHODS 9.1 to 9.6, as the golden vectors expect them."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -25,7 +25,7 @@ from audit import (
     weighted_sets,
     weighted_top_k,
 )
-from policies import risk_bound
+from policies import adaptive, review_price, review_rate, risk_bound, tracked_limit
 from review import adjudication
 from traffic import draw
 
@@ -75,6 +75,10 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "audit.conformal_p_values": exchangeability.conformal_p_values,
     "audit.exchangeability_martingale": as_dict(exchangeability.exchangeability_martingale),
     "audit.label_shift": as_dict(label_shift.label_shift),
+    "audit.price_run": as_dict(review_price.price_run),
+    "audit.rate_run": as_dict(review_rate.rate_run),
+    "audit.ipw_aci": adaptive.ipw_adaptive_alphas,
+    "audit.threshold_track": as_dict(tracked_limit.threshold_track),
     "audit.reviewer_rates": as_dict(reviewers.reviewer_rates),
     "audit.rogan_gladen": as_dict(reviewers.rogan_gladen),
     "audit.cohen_kappa": agreement.cohen_kappa,

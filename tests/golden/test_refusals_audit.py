@@ -82,6 +82,26 @@ GOOD: dict[str, dict[str, Any]] = {
     "audit.conformal_p_values": {"reference": [1, 2, 3], "stream": [1, 2], "uniforms": [0.5, 0.1]},
     "audit.exchangeability_martingale": {"p_values": [0.5, 0.1], "jump": 0.01, "delta": 0.05},
     "audit.label_shift": {"confusion": [[0.5, 0.1], [0.1, 0.3]], "predicted": [1, 2]},
+    "audit.price_run": {
+        "confidence": [0.5, None],
+        "capacity": 0.1,
+        "step": 0.2,
+        "error_cost": 1,
+        "review_cost": 0.1,
+        "floor": 0.4,
+        "price": 0,
+    },
+    "audit.rate_run": {"confidence": [0.5, None], "target": 0.2, "step": 0.1, "threshold": 0.8, "floor": 0.1},
+    "audit.ipw_aci": {"alpha": 0.1, "gamma": 0.01, "errs": [1, None], "weights": [4, 0]},
+    "audit.threshold_track": {
+        "u": [0.5, None],
+        "errors": [1, None],
+        "weights": [4, 0],
+        "target": 0.1,
+        "step": 0.1,
+        "threshold": 0.5,
+        "ceiling": 2,
+    },
     "audit.reviewer_rates": {"verdict": [1, None, 0], "truth": [1, None, 1], "weights": [2, 0, 1]},
     "audit.rogan_gladen": {
         "rate": 0.06,
@@ -103,6 +123,8 @@ OPINIONS = [["a"], ["0.5"], []]
 MEANT: dict[tuple[str, str], list[Any]] = {
     ("audit.weighted_selective_risk", "threshold"): [math.inf, -math.inf, -1],
     ("audit.weighted_set_metrics", "sets"): [[[0.1], [0.2, 0.3]]],
+    **{(f"audit.{name}", "confidence"): [[None]] for name in ("price_run", "rate_run")},  # unknown
+    ("audit.threshold_track", "threshold"): [-1],
     ("audit.krippendorff_alpha", "ratings"): [[["a"]], [[1j]], [[None]]],  # nobody to agree with
     ("audit.adjudicate", "verdicts"): [*OPINIONS, [["a"]], [None], [[]]],  # the last: that no label holds
     ("audit.adjudicate", "adjudicator"): ["x", *OPINIONS, None],
