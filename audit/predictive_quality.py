@@ -106,14 +106,7 @@ def macro_f1_by_bucket(
     y_true: Any, y_pred: Any, buckets: Sequence[str], *, absent: Absent = "zero"
 ) -> dict[str, float]:
     """`macro_f1_multilabel` over the labels of each bucket; NaN for a bucket without labels."""
-    f1 = _label_f1(y_true, y_pred)
-    if not isinstance(buckets, Sequence | np.ndarray):
-        raise InvalidInput("buckets is not a list of words")
-    for name in buckets:
-        one_of("buckets", name, BUCKETS)
-    same_length(labels=f1, buckets=buckets)
-    member = np.array(buckets)
-    return {name: mean_f1(f1[member == name], absent) for name in BUCKETS}
+    return mean_f1_by_bucket(_label_f1(y_true, y_pred), buckets, absent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +136,19 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
     return Jaccard(mean=float(per_sample.mean()), per_sample=per_sample)
 
 
+def mean_f1_by_bucket(f1: Array, buckets: Sequence[str], absent: Absent) -> dict[str, float]:
+    """The mean F1 of the labels [L] in each bucket, where `buckets` [L] names that of each label."""
+    if not isinstance(buckets, Sequence | np.ndarray):
+        raise InvalidInput("buckets is not a list of words")
+    for name in buckets:
+        one_of("buckets", name, BUCKETS)
+    same_length(labels=f1, buckets=buckets)
+    member = np.array(buckets)
+    return {name: mean_f1(f1[member == name], absent) for name in BUCKETS}
+
+
 def mean_f1(f1: Array, absent: Absent) -> float:
+    """The mean over labels [L], of which those that do not occur, NaN, count as 0 or stay out; NaN if none is left."""
     one_of("absent", absent, ("zero", "exclude"))
     values = np.nan_to_num(f1) if absent == "zero" else f1[~np.isnan(f1)]
     return float(values.mean()) if len(values) else np.nan

@@ -4,14 +4,15 @@
 without a label. F1 is twice the weight of the hits over the weight of all mentions, as true and as predicted.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from audit.categories import encode
-from audit.predictive_quality import Absent, class_counts, mean_f1
+from audit.predictive_quality import Absent, class_counts, mean_f1, mean_f1_by_bucket
 from audit.weighted_rows import Column, at, column_of, relative
-from uncertainty.checks import InvalidInput, Mask, indicators, same_length
+from uncertainty.checks import Array, InvalidInput, Mask, indicators, same_length
 
 BLOCK = 1 << 13
 """Rows of label columns that are added up together."""
@@ -30,13 +31,29 @@ def weighted_macro_f1_multilabel(y_true: Any, y_pred: Any, weights: Any, *, abse
 
     A row of `y_true` without a label may be None. `absent` says what becomes of a column that no labelled row names.
     """
+    f1, any_label = _label_f1(y_true, y_pred, weights)
+    mean = mean_f1(f1, absent)
+    return mean if any_label else np.nan
+
+
+def weighted_macro_f1_by_bucket(
+    y_true: Any, y_pred: Any, weights: Any, buckets: Sequence[str], *, absent: Absent = "zero"
+) -> dict[str, float]:
+    """The same over the labels of each bucket, where `buckets` [L] are those of `label_buckets`; NaN for an empty
+    one."""
+    f1, any_label = _label_f1(y_true, y_pred, weights)
+    means = mean_f1_by_bucket(f1, buckets, absent)
+    return means if any_label else dict.fromkeys(means, np.nan)
+
+
+def _label_f1(y_true: Any, y_pred: Any, weights: Any) -> tuple[Array, bool]:
+    """[L], NaN for a label that is neither true nor predicted in a labelled row; and whether there is such a row."""
     w, predicted = relative(weights), indicators("y_pred", y_pred)
     rows = column_of("y_true", y_true)
     same_length(y_true=rows, y_pred=predicted, weights=w)
     known = w > 0
     if not known.any():
-        mean_f1(np.empty(0), absent)  # a word that is none of its options is refused all the same
-        return np.nan
+        return np.full(predicted.shape[1], np.nan), False
     true, predicted, w = labelled_indicators("y_true", rows, known), predicted[known], w[known]
     if true.shape != predicted.shape:
         raise InvalidInput(f"y_true has {true.shape[1]} columns, y_pred {predicted.shape[1]}")
@@ -45,8 +62,7 @@ def weighted_macro_f1_multilabel(y_true: Any, y_pred: Any, weights: Any, *, abse
         part = slice(start, start + BLOCK)
         hits += w[part] @ (true[part] & predicted[part]).astype(np.float64)
         named += w[part] @ (true[part].astype(np.float64) + predicted[part])
-    f1 = np.divide(2 * hits, named, out=np.full_like(named, np.nan), where=named > 0)
-    return mean_f1(f1, absent)
+    return np.divide(2 * hits, named, out=np.full_like(named, np.nan), where=named > 0), True
 
 
 def labelled_indicators(name: str, rows: Column, known: Mask) -> Mask:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.predictive_quality import macro_f1, macro_f1_multilabel
-from audit.weighted_quality import weighted_macro_f1, weighted_macro_f1_multilabel
+from audit.predictive_quality import macro_f1, macro_f1_by_bucket, macro_f1_multilabel
+from audit.weighted_quality import weighted_macro_f1, weighted_macro_f1_by_bucket, weighted_macro_f1_multilabel
 from uncertainty.checks import InvalidInput
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30)
@@ -91,3 +91,13 @@ def test_many_rows_are_added_up_in_blocks():
     y, p, w = rng.integers(0, 2, (20_000, 3)), rng.integers(0, 2, (20_000, 3)), rng.integers(0, 3, 20_000)
     repeated = macro_f1_multilabel(np.repeat(y, w, axis=0), np.repeat(p, w, axis=0))
     assert weighted_macro_f1_multilabel(y, p, w) == pytest.approx(repeated, abs=1e-12)
+
+
+def test_the_labels_of_each_bucket():
+    rng, buckets = np.random.default_rng(0), ["head", "tail", "head"]
+    y, p, w = rng.integers(0, 2, (30, 3)), rng.integers(0, 2, (30, 3)), rng.integers(0, 3, 30)
+    want = macro_f1_by_bucket(np.repeat(y, w, axis=0), np.repeat(p, w, axis=0), buckets)
+    assert weighted_macro_f1_by_bucket(y, p, w, buckets) == pytest.approx(want, nan_ok=True)
+    assert all(np.isnan(list(weighted_macro_f1_by_bucket([None] * 30, p, [0] * 30, buckets).values())))
+    with pytest.raises(InvalidInput):
+        weighted_macro_f1_by_bucket(y, p, w, ["head", "tail"])
