@@ -44,7 +44,7 @@ def set_metrics(sets: Any, truth: Any, *, counts: Any = None, groups: Any = None
     are the votes for each option, and options are then indices below K. `groups` [n] are names.
     """
     votes = None if counts is None else _votes(counts)
-    sizes, covered = _membership(sets, truth, None if votes is None else votes.shape[1])
+    sizes, covered = membership(sets, truth, None if votes is None else votes.shape[1])
     columns = {
         "coverage": covered,
         "average_set_size": sizes,
@@ -78,7 +78,7 @@ def _votes(counts: Any) -> Array:
     return votes
 
 
-def _membership(sets: Any, truth: Any, n_options: int | None) -> tuple[NDArray[np.intp], Mask]:
+def membership(sets: Any, truth: Any, n_options: int | None) -> tuple[NDArray[np.intp], Mask]:
     """How many options each set has, and whether the truth is one of them."""
     if isinstance(sets, np.ndarray) and sets.dtype == bool and sets.ndim == 2:
         if n_options not in (None, sets.shape[1]):

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.categories import Codes, encode
 from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole_number
 from uncertainty.correctness import jaccard_similarity
-from uncertainty.tally import Counts, per_column
+from uncertainty.tally import per_column
 
 Absent = Literal["zero", "exclude"]
 """What a label that is neither true nor predicted anywhere does to a mean: counts as 0, or stays out."""
@@ -27,8 +28,8 @@ def macro_f1(y_true: Any, y_pred: Any) -> float:
 class ClassCounts:
     """Per class [C]: how many rows have it rightly, and how often it is named, as true or as predicted."""
 
-    hits: Counts
-    named: Counts
+    hits: NDArray[Any]
+    named: NDArray[Any]
 
     def __sub__(self, other: "ClassCounts") -> "ClassCounts":
         return ClassCounts(hits=self.hits - other.hits, named=self.named - other.named)
@@ -44,11 +45,13 @@ class ClassCounts:
         return float((2 * self.hits[present] / self.named[present]).mean()) if present.any() else np.nan
 
 
-def class_counts(true: Codes, predicted: Codes, n_classes: int) -> ClassCounts:
-    """Count rows [n] whose classes are numbered from 0 to `n_classes` - 1."""
+def class_counts(true: Codes, predicted: Codes, n_classes: int, weights: Array | None = None) -> ClassCounts:
+    """Count rows [n] whose classes are numbered from 0 to `n_classes` - 1; with `weights` [n], add these up instead."""
+    right = true == predicted
     return ClassCounts(
-        hits=np.bincount(true[true == predicted], minlength=n_classes),
-        named=np.bincount(true, minlength=n_classes) + np.bincount(predicted, minlength=n_classes),
+        hits=np.bincount(true[right], weights=None if weights is None else weights[right], minlength=n_classes),
+        named=np.bincount(true, weights=weights, minlength=n_classes)
+        + np.bincount(predicted, weights=weights, minlength=n_classes),
     )
 
 
@@ -81,7 +84,7 @@ def macro_f1_prefixes(true: Codes, predicted: Codes, n_classes: int) -> Array:
 
 def macro_f1_multilabel(y_true: Any, y_pred: Any, *, absent: Absent = "zero") -> float:
     """Mean F1 over the label columns of 0/1 `y_true` [n, L] and `y_pred` [n, L]; NaN if no label is left."""
-    return _mean_f1(_label_f1(y_true, y_pred), absent)
+    return mean_f1(_label_f1(y_true, y_pred), absent)
 
 
 def label_buckets(counts: Any, n_train: int) -> list[str]:
@@ -103,14 +106,7 @@ def macro_f1_by_bucket(
     y_true: Any, y_pred: Any, buckets: Sequence[str], *, absent: Absent = "zero"
 ) -> dict[str, float]:
     """`macro_f1_multilabel` over the labels of each bucket; NaN for a bucket without labels."""
-    f1 = _label_f1(y_true, y_pred)
-    if not isinstance(buckets, Sequence | np.ndarray):
-        raise InvalidInput("buckets is not a list of words")
-    for name in buckets:
-        one_of("buckets", name, BUCKETS)
-    same_length(labels=f1, buckets=buckets)
-    member = np.array(buckets)
-    return {name: _mean_f1(f1[member == name], absent) for name in BUCKETS}
+    return mean_f1_by_bucket(_label_f1(y_true, y_pred), buckets, absent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +136,19 @@ def jaccard(y_true: Any, y_pred: Any) -> Jaccard:
     return Jaccard(mean=float(per_sample.mean()), per_sample=per_sample)
 
 
-def _mean_f1(f1: Array, absent: Absent) -> float:
+def mean_f1_by_bucket(f1: Array, buckets: Sequence[str], absent: Absent) -> dict[str, float]:
+    """The mean F1 of the labels [L] in each bucket, where `buckets` [L] names that of each label."""
+    if not isinstance(buckets, Sequence | np.ndarray):
+        raise InvalidInput("buckets is not a list of words")
+    for name in buckets:
+        one_of("buckets", name, BUCKETS)
+    same_length(labels=f1, buckets=buckets)
+    member = np.array(buckets)
+    return {name: mean_f1(f1[member == name], absent) for name in BUCKETS}
+
+
+def mean_f1(f1: Array, absent: Absent) -> float:
+    """The mean over labels [L], of which those that do not occur, NaN, count as 0 or stay out; NaN if none is left."""
     one_of("absent", absent, ("zero", "exclude"))
     values = np.nan_to_num(f1) if absent == "zero" else f1[~np.isnan(f1)]
     return float(values.mean()) if len(values) else np.nan

@@ -64,10 +64,18 @@ class Ranking:
         """Return [n]: `values` in this order, each tied row with the mean of its group or its own."""
         one_of("ties", ties, ("mean", "stable"))
         ranked = values[self.order]
-        if ties == "stable" or not self.has_ties:
-            return ranked
+        return ranked if ties == "stable" else self.means_of_places(ranked)
+
+    def sums(self, values: Array) -> Array:
+        """Return [g]: the sum of `values` [n] over the rows of each group."""
+        return np.add.reduceat(values[self.order], self.starts) if self.has_ties else values[self.order]
+
+    def means_of_places(self, values: Array) -> Array:
+        """Return [n]: `values` by place in `order`, each place with the mean of those that tie with it."""
+        if not self.has_ties:
+            return values
         sizes = self.ends - self.starts
-        return np.repeat(np.add.reduceat(ranked, self.starts) / sizes, sizes)
+        return np.repeat(np.add.reduceat(values, self.starts) / sizes, sizes)
 
     def running_counts(self, marked: Mask) -> NDArray[np.intp]:
         """Return [g]: how many rows are marked, of those up to the end of each group."""

@@ -11,7 +11,23 @@ from audit.categories import grouped
 from audit.comparison import paired_difference
 from audit.groups import METRICS as UNWEIGHTED
 from audit.groups import split_inputs
+from audit.weighted_calibration import (
+    weighted_ace,
+    weighted_brier,
+    weighted_c_slope,
+    weighted_citl,
+    weighted_ece,
+    weighted_nll,
+)
+from audit.weighted_discrimination import (
+    weighted_au_prc,
+    weighted_error_au_prc,
+    weighted_error_roc_auc,
+    weighted_roc_auc,
+)
+from audit.weighted_quality import weighted_macro_f1
 from audit.weighted_rows import weighted_mean
+from audit.weighted_selective import weighted_n_rc_auc, weighted_prr, weighted_rc_auc
 from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number, same_length, snapped_floor
 
 REPLICATES = 1_999
@@ -25,6 +41,20 @@ MOST_UNDEFINED = 0.05
 METRICS: dict[str, Callable[..., float]] = {
     **UNWEIGHTED,
     "weighted_mean": weighted_mean,
+    "weighted_ece": weighted_ece,
+    "weighted_ace": weighted_ace,
+    "weighted_brier": weighted_brier,
+    "weighted_nll": weighted_nll,
+    "weighted_citl": weighted_citl,
+    "weighted_c_slope": weighted_c_slope,
+    "weighted_roc_auc": weighted_roc_auc,
+    "weighted_error_roc_auc": weighted_error_roc_auc,
+    "weighted_au_prc": weighted_au_prc,
+    "weighted_error_au_prc": weighted_error_au_prc,
+    "weighted_rc_auc": weighted_rc_auc,
+    "weighted_n_rc_auc": weighted_n_rc_auc,
+    "weighted_prr": weighted_prr,
+    "weighted_macro_f1": weighted_macro_f1,
     "paired_difference": paired_difference,
 }
 

@@ -85,7 +85,7 @@ def e_aurc(risks: Any, u: Any, *, ties: Ties = "mean") -> float:
 def prr_areas(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0) -> Areas:
     """The three areas behind PRR, over the coverages left by rejecting at most `max_rejection` of the rows."""
     worth, ranking = _pair("quality", quality, u)
-    kept = _coverages(max_rejection, len(worth))
+    kept = coverages(max_rejection, len(worth))
     areas = _areas(-worth, ranking, ties=ties, kept=kept)
     return Areas(model=-areas.model, oracle=-areas.oracle, random=-areas.random)
 
@@ -98,7 +98,7 @@ def prr(quality: Any, u: Any, *, ties: Ties = "mean", max_rejection: float = 1.0
     version).
     """
     worth, ranking = _pair("quality", quality, u)
-    kept = _coverages(max_rejection, len(worth))
+    kept = coverages(max_rejection, len(worth))
     areas = _areas(-worth, ranking, ties=ties, kept=kept)
     # at full coverage alone every order has the same mean, so the ratio is 0 / 0
     return np.nan if kept <= 1 or worth.min() == worth.max() else areas.ratio
@@ -125,7 +125,7 @@ def prr_grid(quality: Any, u: Any, *, steps: int = 20, ties: Ties = "stable") ->
     return np.nan if intervals == 1 or worth.min() == worth.max() else areas.ratio
 
 
-def _coverages(max_rejection: float, n: int) -> int:
+def coverages(max_rejection: float, n: int) -> int:
     """How many of the coverages k/n, counted down from 1, take part."""
     return snapped_floor(fraction("max_rejection", max_rejection, open_low=True) * n)
 
@@ -135,7 +135,7 @@ def _areas(risks: Array, ranking: Ranking, *, ties: Ties, kept: int) -> Areas:
     ranked = ranking.ranked(risks, ties=ties)
     if kept == 0:
         return Areas(model=np.nan, oracle=np.nan, random=np.nan)
-    weights = _place_weights(len(risks), kept)
+    weights = place_weights(len(risks), kept)
     return Areas(
         model=inner(weights, ranked) / kept,
         oracle=inner(weights, np.sort(risks)) / kept,
@@ -143,7 +143,7 @@ def _areas(risks: Array, ranking: Ranking, *, ties: Ties, kept: int) -> Areas:
     )
 
 
-def _place_weights(n: int, kept: int) -> Array:
+def place_weights(n: int, kept: int) -> Array:
     """Return [n]: what the value at place i adds to the last `kept` running means, the sum of 1/k over k >= i.
 
     Areas are linear in the values (Zhou et al. 2025), so several areas can share these weights.

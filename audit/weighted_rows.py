@@ -4,7 +4,7 @@
 without a label is never read, and may be None.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,35 @@ def row_weights(values: Any) -> Array:
     if w.min() < 0:
         raise InvalidInput("weights holds a number below 0")
     return w
+
+
+def relative(weights: Any) -> Array:
+    """Return checked weights [n] over the largest of them, so that no sum leaves the range of floats; 0 without a
+    label. Weights of which one is as good as nothing beside another raise: no sum could hold both."""
+    w = row_weights(weights)
+    largest = w.max()
+    if largest == 0:
+        return w
+    shares = w / largest
+    if (shares[w > 0] < SMALLEST).any():
+        raise InvalidInput("weights differ by more than 300 orders of magnitude")
+    return np.asarray(shares)
+
+
+def known_values(
+    name: str, values: Any, weights: Array, check: Callable[[str, Any], Array] = finite, **columns: Sized
+) -> Array:
+    """Return [n]: `values` where a row has a label, `check`ed; 0 elsewhere, where they are not read.
+
+    `columns` are other things of the same length.
+    """
+    rows = column_of(name, values)
+    n = same_length(**{name: rows}, **columns, weights=weights)
+    known = weights > 0
+    found = np.zeros(n)
+    if known.any():
+        found[known] = check(name, at(rows, known))
+    return found
 
 
 def label_draw(labelled: Any, probability: Any) -> tuple[Mask, Array]:
@@ -50,7 +79,7 @@ def least_probability(floor: Any, chance: Array) -> float:
 
 def column_of(name: str, values: Any) -> Column:
     """One value for each record, not looked at yet."""
-    if isinstance(values, np.ndarray) and values.ndim == 1:
+    if isinstance(values, np.ndarray) and values.ndim:
         return values
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name} is {values!r}, not a list")

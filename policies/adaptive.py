@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from policies.conformal import order_statistic
+from policies.stream import drawn_values
 from uncertainty.checks import InvalidInput, finite, fraction, outcomes, real_number, snapped_ceil, whole_number
 
 
@@ -38,6 +39,21 @@ def adaptive_alphas(alpha: float, gamma: float, errs: Any) -> list[float]:
     levels = [float(alpha)]
     for miss in misses:
         levels.append(levels[-1] + gamma * (alpha - miss))
+    return levels
+
+
+def ipw_adaptive_alphas(alpha: float, gamma: float, errs: Any, weights: Any) -> list[float]:
+    """The same where only some outcomes become known: the level moves by gamma w (alpha - err), w = 1 / the
+    probability that this one would be labelled, and 0 without a label, where `errs` is not read (METHODS 9.5).
+
+    With sets that are full at a level of 0 or below and empty from 1 on, and weights of at most w_max, levels stay in
+    [-gamma (1 - alpha) w_max, 1 + gamma alpha w_max], and |(1/T) sum w (err - alpha)| <= (1 + gamma w_max) / (gamma T).
+    Over the draws of labels its expectation is that of the mean of err - alpha.
+    """
+    _check(alpha, gamma)
+    levels = [float(alpha)]
+    for miss, weight in zip(*drawn_values("errs", errs, weights, outcomes), strict=True):
+        levels.append(levels[-1] + gamma * weight * (alpha - miss))
     return levels
 
 

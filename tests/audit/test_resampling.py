@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from audit import resampling
-from audit.resampling import bootstrap, percentile_interval, resampled
+from audit.resampling import METRICS, bootstrap, percentile_interval, resampled
 from uncertainty.checks import InvalidInput
 
 
@@ -72,6 +72,32 @@ def test_all_rows_of_a_drawn_cluster_enter():
     assert np.isnan(found.lower)
     found = bootstrap("weighted_mean", inputs, [[0], [1], [0, 1]] * 7, clusters=["b", "a", "b", "a", "c"], delta=0.1)
     assert (found.estimate, found.lower, found.upper) == (0.5, 0, 1)
+
+
+GUESSES = {"confidence": [0.2, 0.9, 0.6, 0.4], "outcome": [0, 1, None, 1]}
+LABELS = {"labels": [0, 1, None, 1], "scores": [0.2, 0.9, 0.6, 0.4]}
+CORRECT = {"correct": [0, 1, None, 1], "u": [0.2, 0.9, 0.6, 0.4]}
+WEIGHTED = {
+    "weighted_mean": {"values": [0, 1, None, 1]},
+    **{f"weighted_{name}": GUESSES for name in ("ece", "ace", "brier", "nll", "citl", "c_slope")},
+    **{f"weighted_{name}": LABELS for name in ("roc_auc", "au_prc")},
+    **{f"weighted_{name}": CORRECT for name in ("error_roc_auc", "error_au_prc")},
+    **{f"weighted_{name}": {"risks": [0, 1, None, 1], "u": [1, 2, 3, 4]} for name in ("rc_auc", "n_rc_auc")},
+    "weighted_prr": {"quality": [0, 1, None, 1], "u": [1, 2, 3, 4], "max_rejection": 0.5},
+    "weighted_macro_f1": {"y_true": ["a", "b", None, "b"], "y_pred": ["a", "a", "c", "b"]},
+}
+
+
+def test_every_weighted_metric_is_here():
+    assert WEIGHTED.keys() == {name for name in METRICS if name.startswith("weighted_")}
+
+
+@pytest.mark.parametrize("metric", WEIGHTED)
+def test_rows_without_a_label_are_drawn_as_well(metric):
+    inputs = {**WEIGHTED[metric], "weights": [1, 4, 0, 1]}
+    found = bootstrap(metric, inputs, [[3, 2, 1, 0], [0, 1, 2, 3], [2, 2, 2, 2]])
+    assert found.estimate == pytest.approx(METRICS[metric](**inputs))
+    assert found.n_undefined == 1
 
 
 @pytest.mark.parametrize(

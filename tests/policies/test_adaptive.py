@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.adaptive import adaptive_alphas, run_adaptive
+from policies.adaptive import adaptive_alphas, ipw_adaptive_alphas, run_adaptive
 from policies.conformal import conformal_quantile
 from uncertainty.checks import InvalidInput
 
@@ -71,3 +71,49 @@ def test_bad_input(change):
 def test_outcomes_are_0_or_1(errs):
     with pytest.raises(InvalidInput):
         adaptive_alphas(0.1, 0.005, errs)
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 0.99), st.floats(0.001, 5), st.lists(st.integers(0, 1), max_size=50))
+def test_with_weights_of_one_the_levels_are_those_without(alpha, gamma, errs):
+    assert ipw_adaptive_alphas(alpha, gamma, errs, [1] * len(errs)) == adaptive_alphas(alpha, gamma, errs)
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.01, 0.99),
+    st.sampled_from([0.005, 0.1, 2.0]),
+    st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 0, 1, 4, 50])), min_size=1, max_size=200),
+)
+def test_the_level_stays_in_its_range_whatever_is_drawn(alpha, gamma, steps):
+    errs, weights, level = [], [], alpha
+    for err, weight in steps:
+        miss = 0 if level <= 0 else 1 if level >= 1 else err  # a full set misses nothing, an empty one everything
+        errs.append(miss if weight else None)
+        weights.append(weight)
+        level = ipw_adaptive_alphas(alpha, gamma, errs, weights)[-1] if weight else level
+    levels, most = ipw_adaptive_alphas(alpha, gamma, errs, weights), 50
+    assert len(levels) == len(steps) + 1
+    assert all(a == b for a, b, w in zip(levels, levels[1:], weights, strict=False) if w == 0)
+    assert min(levels) >= -gamma * (1 - alpha) * most - 1e-9
+    assert max(levels) <= 1 + gamma * alpha * most + 1e-9
+    mean = sum(w * (err - alpha) for err, w in zip(errs, weights, strict=True) if w) / len(steps)
+    assert abs(mean) <= (1 + gamma * most) / (gamma * len(steps)) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("errs", "weights"),
+    [
+        ([None], [1]),
+        ([2], [1]),
+        ([0.5], [1]),
+        ([1], [1, 1]),
+        ([1], [-1]),
+        ([1], [float("nan")]),
+        (None, [1]),
+        ("1", [1]),
+    ],
+)
+def test_what_an_outcome_with_a_weight_cannot_be(errs, weights):
+    with pytest.raises(InvalidInput):
+        ipw_adaptive_alphas(0.1, 0.1, errs, weights)
