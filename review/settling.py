@@ -137,8 +137,9 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
 
 
 def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> None:
-    """Ask once more about a share of what was resolved, blindly, as long as the input is still there. It
-    looks as a held case of its kind does: the same kind of id, as urgent, wanted of as many; but one opinion is enough.
+    """Ask once more about a share of what was resolved, blindly, as long as the input is still there.
+
+    It looks as a held case does: the same kind of id, as urgent, wanted of as many; but one opinion is enough.
     """
     if not rules.re_review or rules.draws is None:
         return
