@@ -19,7 +19,7 @@ from serve.console.desk import Desk
 from serve.console.exchange_routes import add_exchange_routes
 from serve.console.pages import add_pages
 from serve.console.review_wire import draft_json
-from serve.console.visitor import only_from_here, visitor_of
+from serve.console.visitor import only_from_here, only_storable, visitor_of
 from serve.errors import STATUS, problem_json, status_of
 from serve.gateway.http import describe, in_words, plain_problem, problem_response
 from serve.inputs import InvalidRequest
@@ -44,7 +44,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         version="1",
         docs_url="/docs",
         redoc_url=None,
-        dependencies=[Depends(only_from_here)],
+        dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
     api.add_api(app, desk)
     add_exchange_routes(app, desk)

@@ -187,6 +187,8 @@ class Desk:
                 label = checked_label(label, case.model, self._model(case.model).task)
             elif not reason:
                 raise InvalidRequest("reason: say why it cannot be told")
+            if "\0" in f"{reason}{comment}":
+                raise InvalidRequest("reason and comment: the character 0 cannot be stored; leave it out")
             said = cases.opinions_of(connection, [case_id])[case_id]
             verdict = Verdict(
                 label=label,

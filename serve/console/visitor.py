@@ -4,6 +4,8 @@ from urllib.parse import unquote
 
 from fastapi import Request
 
+from serve.inputs import InvalidRequest
+
 COOKIE = "demur-reviewer"
 HEADER = "X-Demur-Reviewer"
 LONGEST_NAME = 100
@@ -32,6 +34,12 @@ def as_name(told: str) -> str | None:
     """A person's name in the one form in which it is kept; None for what cannot be one."""
     name = " ".join(told.split())
     return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
+
+
+async def only_storable(request: Request) -> None:
+    """Raise `InvalidRequest` where a query holds the character 0: no text in the database does."""
+    if any("\0" in value for value in request.query_params.values()):
+        raise InvalidRequest("a query with the character 0 fits nothing that is stored; leave it out")
 
 
 async def only_from_here(request: Request) -> None:

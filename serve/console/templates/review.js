@@ -314,7 +314,7 @@
       if (idle()) { what.textContent = "Press any key to go on."; await new Promise((done) => document.addEventListener("keydown", done, { once: true })); }
       try {
         const reply = await post(`${caseId}/claim`);
-        if (reply.status === 200) return location.reload();
+        if (reply.status === 200 || /has ended/.test(reply.message)) return location.reload();
         if (reply.status !== 409 && reply.status < 500) { what.textContent = `${capital(reply.message)}.`; return; }
       } catch { /* no connection: later */ }
       await online(pause);
