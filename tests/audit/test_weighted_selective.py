@@ -162,3 +162,7 @@ def test_parameters_are_checked_also_without_a_label():
     ):
         with pytest.raises(InvalidInput):
             call()
+
+
+def test_labels_of_which_one_stands_for_as_good_as_all_rows_rank_nothing():
+    assert math.isnan(weighted_n_rc_auc([0, 1], [0.1, 0.2], [1e-290, 1]))

@@ -58,3 +58,7 @@ def test_what_is_refused(changes):
     rate_run(**good)
     with pytest.raises(InvalidInput):
         rate_run(**{**good, **changes})
+
+
+def test_a_confidence_at_the_limit_is_not_below_it():
+    assert rate_run([0.8, 0.5], 0.2, 0.1, 0.8).thresholds == pytest.approx([0.8, 0.82, 0.74])
