@@ -20,7 +20,7 @@ from serve.console.desk import Desk, Sight
 from serve.console.gauges import add_metrics_route
 from serve.console.overview import add_overview_routes
 from serve.console.showing import glance, showing
-from serve.console.visitor import COOKIE, LONGEST_NAME, NoReviewer, visitor_of
+from serve.console.visitor import COOKIE, NoReviewer, as_name, visitor_of
 from serve.console.webhook_pages import add_webhook_routes
 from serve.console.words import FILTERS
 from serve.errors import status_of
@@ -184,12 +184,12 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
 
     @pages.post("/hello")
     def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
-        name = " ".join(name.split())[:LONGEST_NAME]
-        if not name.isprintable() or not name:
+        known = as_name(name)
+        if known is None:
             raise NoReviewer
         prefix = root_of(request)
         response = to(request, back.removeprefix(prefix) if back.startswith(f"{prefix}/cases/") else "/")
-        response.set_cookie(COOKIE, quote(name), max_age=365 * 86400, httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, quote(known), max_age=365 * 86400, httponly=True, samesite="strict")
         return response
 
     @pages.post("/next")
