@@ -371,6 +371,21 @@ def test_what_was_typed_outlives_the_claim(site, as_reviewer):
     assert running.opinions(case_id) == [("Ada", ["delivery", "returns"], None, "half of it")]
 
 
+def test_what_was_typed_stays_in_sight_where_the_case_has_ended(site, as_reviewer):
+    running = site()
+    (case_id,) = running.put("ticks")
+    ada = as_reviewer("Ada", running.url)
+    press(ada, "n")
+    at_case(ada, case_id)
+    press(ada, "2")
+    running.desk.withdraw("Lea", case_id, "a double")
+    press(ada, "Enter")
+    lost = ada.locator("#lost")
+    lost.filter(has_text="It has ended, and waits for nobody any more.").wait_for()
+    assert "Kept, and not sent: delivery" in lost.inner_text()
+    assert running.opinions(case_id) == []
+
+
 def test_a_draft_is_there_in_another_browser(site, as_reviewer):
     running = site()
     (case_id,) = running.put("tree")

@@ -294,6 +294,11 @@
   };
   setInterval(showLease, 1000);
 
+  async function hasEnded() {
+    const reply = await fetch(`${root}/v1/cases/${caseId}`, { signal: AbortSignal.timeout(15000) });
+    return reply.ok && ["resolved", "expired", "withdrawn"].includes((await reply.json()).status);
+  }
+
   /** Somebody else may have the case now. What was typed stays, and the case is taken again when it is free. */
   async function lost(message) {
     if (gone) return;
@@ -314,7 +319,8 @@
       if (idle()) { what.textContent = "Press any key to go on."; await new Promise((done) => document.addEventListener("keydown", done, { once: true })); }
       try {
         const reply = await post(`${caseId}/claim`);
-        if (reply.status === 200 || /has ended/.test(reply.message)) return location.reload();
+        if (reply.status === 200) return location.reload();
+        if (reply.status === 409 && await hasEnded()) { what.textContent = "It has ended, and waits for nobody any more."; return; }
         if (reply.status !== 409 && reply.status < 500) { what.textContent = `${capital(reply.message)}.`; return; }
       } catch { /* no connection: later */ }
       await online(pause);
