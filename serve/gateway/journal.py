@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import orjson
 import psycopg
 
+from audit.schema import AUDIT_MIGRATIONS
 from review import queue
 from review.item import NewCase
 from traffic import log
 from traffic.database import TRAFFIC_MIGRATIONS, Connection, Database, migrate, one_line
 from traffic.record import Entry, KeyUse, Record
 
-MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS]
+MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS]
 
 logger = logging.getLogger("demur.journal")
 

@@ -1,0 +1,119 @@
+"""Every record of one model in a range of time, as columns: labelled or not, for only all of them say what the labelled
+ones stand for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from uncertainty.checks import Array, Mask
+
+NONE = -1
+"""The code of a text that is not there."""
+
+ACTIONS = ("answer", "review", "abstain")
+ANSWER, REVIEW, ABSTAIN = range(3)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coded:
+    """[n], a text for each row as its place among `names`, or `NONE`."""
+
+    names: tuple[str, ...]
+    """In order of the alphabet, so that the same rows always have the same codes; actions in that of `ACTIONS`."""
+
+    codes: NDArray[np.int32]
+
+    def __getitem__(self, rows: NDArray[np.intp] | Mask | slice) -> "Coded":
+        return Coded(names=self.names, codes=self.codes[rows])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TopColumns:
+    """The most probable labels of each row, where labels do not exclude each other: [n, k] each."""
+
+    probabilities: Array
+    calibrated: Array
+    hits: Array
+    """1 where the label holds, 0 where it does not, NaN without an outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Which records a ledger holds, and as they were known when."""
+
+    model: str
+    since: datetime
+    """The first moment of the range."""
+
+    until: datetime
+    """The first moment that is not in it."""
+
+    as_of: datetime
+    """Nothing that became known later is in it: neither outcomes nor ended cases."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ledger:
+    """`n` records in order of time, and of ids among those of one moment."""
+
+    extent: Extent
+
+    ids: pa.Array
+    """[n], fixed_size_binary(16)."""
+
+    times: NDArray[np.datetime64]
+    """[n], datetime64[us], UTC."""
+
+    actions: Coded
+    artifacts: Coded
+    groups: Coded
+    clusters: Coded
+    """Records with the same one depend on each other, as those of one patient do; without one a record is by itself."""
+
+    predicted: Coded | None
+    true: Coded | None
+    """The predicted label and the right one, in one alphabet. None, both, where labels do not exclude each other."""
+
+    quality: Array
+    """[n], how right the prediction was: 0 or 1, or a share of it for label sets. NaN without an outcome."""
+
+    sources: Coded
+    """Who said what is right: the source of the outcome that counts."""
+
+    confidence: Array
+    """NaN where it was unknown, as in the columns that follow."""
+
+    top_probability: Array
+    """What the model itself gave to its prediction."""
+
+    scores: Mapping[str, Array]
+    set_size: Array
+    covered: Array
+    """1 where the prediction set holds the right label, 0 where not; of several right ones the share that it holds."""
+
+    label_probability: Array
+    """The logged chance, at decision time, that a person would be asked."""
+
+    drawn: Mask
+    """Whether a person was asked: it was held, or drawn for a spot check (`review.drawn`)."""
+
+    reviewed: Mask
+    """Of the drawn ones, those about which a person has spoken."""
+
+    top: TopColumns | None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def known(self) -> Mask:
+        """Whether there is any outcome."""
+        return ~np.isnan(self.quality)
+
+    @property
+    def answered(self) -> Mask:
+        return self.actions.codes == ANSWER

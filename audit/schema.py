@@ -1,0 +1,7 @@
+"""The tables of audits and monitors."""
+
+from pathlib import Path
+
+from traffic.database import migrations_in
+
+AUDIT_MIGRATIONS = migrations_in("audit", Path(__file__).parent / "migrations")
