@@ -41,6 +41,21 @@ class TopColumns:
     """1 where the label holds, 0 where it does not, NaN without an outcome."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mentions:
+    """[m], each label that is predicted or right in a row with an outcome, where labels do not exclude each other; in
+    order of the rows."""
+
+    rows: NDArray[np.intp]
+    """The position of the row in the ledger."""
+
+    labels: Coded
+    predicted: Mask
+    right: Mask
+    probability: Array
+    """What the model gave to the label; 0 where it is not among the labels on record."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Extent:
     """Which records a ledger holds, and as they were known when."""
@@ -78,6 +93,10 @@ class Ledger:
     true: Coded | None
     """The predicted label and the right one, in one alphabet. None, both, where labels do not exclude each other."""
 
+    true_probability: Array | None
+    """What the model itself gave to the right label: 0 where that is not among the labels on record, NaN without an
+    outcome. None where labels do not exclude each other."""
+
     quality: Array
     """[n], how right the prediction was: 0 or 1, or a share of it for label sets. NaN without an outcome."""
 
@@ -105,6 +124,9 @@ class Ledger:
     """Of the drawn ones, those about which a person has spoken."""
 
     top: TopColumns | None
+    """None where labels exclude each other, and `mentions` as well."""
+
+    mentions: Mentions | None
 
     def __len__(self) -> int:
         return len(self.times)
