@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from audit.resampling import Interval
 from audit.risk_monitor import STAKES, labelled_answers, log_mean
 from uncertainty.checks import Array, Mask, fraction, real_number
 
@@ -47,6 +49,26 @@ def risk_sequence(errors: Any, labelled: Any, probability: Any, floor: Any, delt
     lower = np.maximum.accumulate(_ends(e, ratio, level, above=True)) if len(e) else e
     upper = np.minimum.accumulate(_ends(e, ratio, level, above=False)) if len(e) else e
     return RiskSequence(lower=_at_all_records(0.0, lower, known), upper=_at_all_records(1.0, upper, known))
+
+
+def fixed_bounds(errors: Array, weights: Array, counts: NDArray[np.int64], delta: float) -> Interval:
+    """The ends of `risk_sequence` if it is looked at once, after all labels: of each distinct pair [u] of an error in
+    [0, 1] and a weight, 1 / probability, how often it came. Nothing is excluded without a label."""
+    pairs = np.column_stack([errors, weights / weights.max(initial=1e-300)])
+    level = np.log(2) - np.log(delta)
+    ends = []
+    for above in (True, False):
+        moving = pairs[:, 0] > 0 if above else pairs[:, 0] < 1
+        if not moving.any():
+            ends.append(0.0 if above else 1.0)
+            continue
+        stakes = np.array(STAKES["above" if above else "below"])
+        fixed = counts[~moving] @ np.log1p(-np.multiply.outer(pairs[~moving, 1], stakes))
+        found = _crossings(
+            pairs[moving], counts[np.newaxis, moving].astype(np.float64), fixed[np.newaxis], stakes, level, above=above
+        )
+        ends.append(float(found[0]))
+    return Interval(lower=ends[0], upper=ends[1])
 
 
 def running_risk_sequence(

@@ -278,8 +278,8 @@ def audit(
     config: ConfigOption = None,
 ) -> None:
     """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
-    from audit.report import FittedLabels
-    from audit.report import audit as measure
+    from audit.old_report import FittedLabels
+    from audit.old_report import audit as measure
     from traffic.dataset import read_traffic
 
     settings = load_config(config_path(config))

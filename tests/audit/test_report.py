@@ -6,7 +6,7 @@ import pytest
 
 from audit.calibration import ece
 from audit.discrimination import error_roc_auc
-from audit.report import NothingToAudit, audit
+from audit.old_report import NothingToAudit, audit
 from audit.selective import prr
 from traffic.dataset import Traffic
 

@@ -9,7 +9,7 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.report import audit
+from audit.old_report import audit
 from calibration_store.store import ArtifactStore
 from policies.hierarchy import up_propagate_labels
 from serve.commands.compare import compare_on_file

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from audit.held_out import calibration_report, held_out_report
-from audit.report import FittedLabels, audit
+from audit.old_report import FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
 from calibration_store.store import ArtifactStore

@@ -1,0 +1,247 @@
+"""An audit: from a ledger to a document that holds every number, and to the page that shows it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from audit.ledger.ledger import Extent, Ledger
+from audit.report.breakdown import breakdowns
+from audit.report.curves import reliability, risk_coverage
+from audit.report.estimates import Estimate, Evidence, Grounds, whole
+from audit.report.plain_sample import plain_findings
+from audit.report.plan import Plan, Settings, plan
+from audit.report.resamples import Progress, Resamples, unheard
+from audit.report.scores import compared
+from audit.report.survey import Survey, in_frame, survey
+from audit.report.tally import Tally, tally
+from audit.report.verdict import Judgement, judge, overall
+from traffic.outcomes import LATEST, Precedence, rule_in_words
+
+FORMAT = "demur-audit/1"
+
+DIGITS = 10
+"""Significant digits of every number: those after them hang on the order of sums, which differs between machines."""
+
+
+class NothingToAudit(ValueError):
+    """There are no records in the range. Widen it, or send traffic first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedLabels:
+    """How often each label held in the data that the artifact in force was fitted on."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    n: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What whoever asks for an audit says, beside the records."""
+
+    settings: Settings = field(default_factory=Settings)
+    fitted: FittedLabels = field(default_factory=FittedLabels)
+    promises: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Of each artifact, by name: those of its manifest that are about this model."""
+
+    max_risk: float | None = None
+    """Which share of the answers may be wrong, in the place of what the artifacts promise of it."""
+
+    precedence: Precedence = LATEST
+    command: str = ""
+    """The command that makes the same report again."""
+
+    version: str = ""
+    """Of demur."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit:
+    """What was found."""
+
+    document: Mapping[str, Any]
+    """Every number, as JSON: no NaN, None instead."""
+
+    def as_json(self) -> str:
+        return as_json(self.document)
+
+    def as_html(self) -> str:
+        from audit.report.page import page  # the pictures take a while to import
+
+        return page(self.document)
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """The same text for the same document, whoever wrote it."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def audit(ledger: Ledger, asked: Asked, *, progress: Progress = unheard) -> Audit:
+    """Measure a ledger as a whole. Raises `NothingToAudit`."""
+    if not len(ledger):
+        raise NothingToAudit(
+            f"there are no records of {ledger.extent.model!r} in this range; widen it, or send traffic first"
+        )
+    first = survey(ledger)
+    after = frame_after(first, asked.settings)
+    found = first if after is None else survey(ledger, frame_after=after)
+    by = plan_of(found, asked, after, least_probability(ledger, after), together=True)
+    return concluded(ledger.extent, found, by, tally(ledger, by), asked, progress=progress)
+
+
+def frame_after(found: Survey, settings: Settings) -> datetime | None:
+    """From when on every record could get a label; None: all could."""
+    if found.all_known or settings.every_outcome_known or not found.never:
+        return None
+    return found.never_last
+
+
+def least_probability(ledger: Ledger, after: datetime | None) -> float:
+    """The lowest chance of a label among the records after that moment."""
+    chance = ledger.label_probability[in_frame(ledger, after) & (ledger.label_probability > 0)]
+    return float(chance.min(initial=1.0))
+
+
+def plan_of(found: Survey, asked: Asked, after: datetime | None, least: float, *, together: bool) -> Plan:
+    return plan(
+        found,
+        asked.settings,
+        frame_after=after,
+        least_probability=least,
+        label_counts=asked.fitted.counts,
+        n_fitted=asked.fitted.n,
+        together=together,
+    )
+
+
+def concluded(
+    extent: Extent,
+    found: Survey,
+    by: Plan,
+    sums: Tally,
+    asked: Asked,
+    *,
+    progress: Progress = unheard,
+) -> Audit:
+    """Return what the sums of all records say."""
+    resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress)
+    evidence = Evidence.of(by, sums, resamples)
+    estimates = list(whole(evidence))
+    judgements = judge(evidence, asked.promises, asked.max_risk)
+    plain = plain_findings(sums.plain, by)
+    document = {
+        "format": FORMAT,
+        "model": extent.model,
+        "since": extent.since.isoformat(),
+        "until": extent.until.isoformat(),
+        "as_of": extent.as_of.isoformat(),
+        "command": asked.command,
+        "demur": asked.version,
+        "headline": {
+            "verdict": overall(judgements).value,
+            "judgements": [_judgement(one) for one in judgements],
+            "since": (found.first or extent.since).isoformat(),
+        },
+        "records": {
+            "n": found.n,
+            "first": found.first and found.first.isoformat(),
+            "last": found.last and found.last.isoformat(),
+            "undefined": int(evidence.counts["undefined"][0]),
+            "artifacts": {name or "none": n for name, n in sorted(found.artifacts.items(), key=lambda x: -x[1])},
+            "clustered": found.clusters,
+        },
+        "labels": _labels(found, by, evidence, asked),
+        "estimates": [_estimate(one) for one in estimates],
+        "scores": compared(estimates, sums.tau),
+        "breakdowns": breakdowns(evidence),
+        "risk_coverage": risk_coverage(evidence),
+        "reliability": reliability(evidence),
+        "plain_sample": plain,
+        "method": {
+            "level": 1 - asked.settings.delta,
+            "replicates": asked.settings.replicates if resamples.possible else 0,
+            "seed": asked.settings.seed,
+            "units": sums.by_unit.shape[0],
+            "units_are": "rows or clusters" if by.n_units is None else "rows or clusters, thrown together at random",
+            "ranked_exactly": {name: exact for name, exact in by.exact.items() if name in by.values},
+        },
+        "promises": {name: list(own) for name, own in asked.promises.items()},
+    }
+    return Audit(document=rounded(document))
+
+
+def rounded(value: Any) -> Any:
+    """Plain numbers, texts, lists and mappings; each number with `DIGITS` significant digits, None for NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return rounded(value.tolist())
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{float(value):.{DIGITS}g}") if np.isfinite(value) else None
+    return value
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    document = asdict(one)
+    grounds = document.pop("grounds")
+    return {**document, **_grounds(one.grounds)} if grounds else document
+
+
+def _grounds(grounds: Grounds) -> dict[str, Any]:
+    return {
+        "n": grounds.n,
+        "labelled": grounds.labelled,
+        "effective": grounds.effective,
+        "events": grounds.events,
+        "evidence": grounds.status,
+    }
+
+
+def _judgement(one: Judgement) -> dict[str, Any]:
+    return {
+        "share": one.share,
+        "target": one.target,
+        "statement": one.statement,
+        "artifacts": list(one.artifacts),
+        "part": one.part,
+        "verdict": one.verdict.value,
+        "why": one.why,
+        "estimate": _estimate(one.estimate),
+    }
+
+
+def _labels(found: Survey, by: Plan, evidence: Evidence, asked: Asked) -> dict[str, Any]:
+    counts = evidence.counts
+    drawn, reviewed = float(counts["drawn"][0]), float(counts["reviewed"][0])
+    bounds = evidence.tally.bounds
+    return {
+        "all_known": by.all_known,
+        "outcomes_count_by": rule_in_words(asked.precedence),
+        "sources": found.sources,
+        "known": int(counts["known"][0]),
+        "known_answered": int(counts["a_known"][0]),
+        "labelled": int(counts["labelled"][0]),
+        "labelled_answered": int(counts["a_labelled"][0]),
+        "drawn": int(drawn),
+        "reviewed": int(reviewed),
+        "share_missing": 1 - reviewed / drawn if drawn else None,
+        "never": found.never,
+        "frame_after": by.frame_after and by.frame_after.isoformat(),
+        "refused": sorted(by.refused),
+        "strata": [asdict(one) for one in by.completions],
+        "bounds": [
+            {"of": of, "lower": low / total, "upper": (low + missing) / total}
+            for of, (low, missing, total) in zip(("all", "answered"), bounds.tolist(), strict=True)
+            if total > 0
+        ],
+    }

@@ -1,0 +1,58 @@
+"""The same for each part of the traffic: no part is averaged away, and none is left out for being small."""
+
+from typing import Any
+
+from audit.report.estimates import Estimate, Evidence, over, risks
+from audit.report.plan import TOTAL
+from uncertainty.checks import Array
+
+
+def breakdowns(evidence: Evidence) -> list[dict[str, Any]]:
+    """One entry for each way to sort records into cells that tells any apart."""
+    answers, everything = risks(evidence, answered=True), risks(evidence, answered=False)
+    counts = evidence.counts
+    gap, gap_lower, gap_upper = evidence.ratio("gap_w_citl", "gap_w")
+    found, at = [], 0
+    for dimension in evidence.by.dimensions:
+        cells = range(at, at + len(dimension.cells))
+        at += len(dimension.cells)
+        if dimension.name == TOTAL or not len(cells):
+            continue
+        rows = [
+            {
+                "name": name,
+                "n": int(counts["n"][cell]),
+                "answered": int(counts["answered"][cell]),
+                "held": int(counts["review"][cell]),
+                "coverage": float(over(counts["answered"][cell], counts["n"][cell])),
+                "drawn": int(counts["drawn"][cell]),
+                "reviewed": int(counts["reviewed"][cell]),
+                "selective_risk": _risk(answers[cell]),
+                "risk": _risk(everything[cell]),
+                "citl": _gap(everything[cell], gap[cell], gap_lower[cell], gap_upper[cell]),
+            }
+            for cell, name in zip(cells, dimension.cells, strict=True)
+            if counts["n"][cell]
+        ]
+        if len(rows) > 1 or dimension.name in ("artifact", "time"):
+            found.append({"by": dimension.name, "cells": rows})
+    return found
+
+
+def _risk(one: Estimate) -> dict[str, Any]:
+    return {
+        "value": one.value,
+        "lower": one.lower,
+        "upper": one.upper,
+        "method": one.method,
+        "naive": one.naive,
+        "labelled": one.grounds.labelled,
+        "effective": one.grounds.effective,
+        "errors": one.grounds.events,
+        "evidence": one.grounds.status,
+    }
+
+
+def _gap(of: Estimate, value: Array, lower: Array, upper: Array) -> dict[str, Any]:
+    known = of.grounds.enough
+    return {"value": value if known else None, "lower": lower if known else None, "upper": upper if known else None}

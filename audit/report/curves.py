@@ -1,0 +1,121 @@
+"""The curves of a report, corrected for who was labelled, with a band: risk over coverage, and reliability."""
+
+from typing import Any
+
+import numpy as np
+
+from audit.report import rank_sums
+from audit.report.estimates import Evidence, grounds_of, over
+from audit.report.survey import CONFIDENCE
+from uncertainty.checks import Array
+
+POINTS = 200
+FEWEST_LABELLED = 5
+"""Of fewer labels in a bin no interval is drawn."""
+
+
+def risk_coverage(evidence: Evidence) -> dict[str, Any]:
+    """Risk among the surest records against how many those are, if the limit were moved along the confidence; and
+    that of all rows with an outcome, each counted once."""
+    sums = evidence.tally.weighted.scores.get(CONFIDENCE)
+    grounds = grounds_of(evidence.counts, evidence.by, 0)
+    if sums is None or not len(sums.fine.n) or not grounds.enough:
+        return {"points": [], "naive": []}
+    coverage, risk = rank_sums.risk_at_coverages(sums.fine)
+    shown = _spread(coverage)
+    bands: list[tuple[float, float]] = [(np.nan, np.nan)] * len(shown)
+    if sums.coarse and evidence.resamples.possible:
+        bands = _bands(evidence, sums.coarse, coverage[shown], risk[shown])
+    naive = evidence.tally.naive.scores[CONFIDENCE].fine
+    used = naive.n > 0
+    naive_coverage, naive_risk = rank_sums.risk_at_coverages(
+        rank_sums.RankSums(
+            n=naive.n[used],
+            weight=naive.weight[used],
+            loss=naive.loss[used],
+            wrong=naive.wrong[used],
+            losses=naive.losses,
+            of_loss=naive.of_loss,
+        )
+    )
+    naive_shown = _spread(naive_coverage)
+    limits = -evidence.by.values[CONFIDENCE]
+    return {
+        "points": [
+            {
+                "confidence": limits[at],
+                "coverage": coverage[at],
+                "risk": risk[at],
+                "lower": band[0],
+                "upper": band[1],
+            }
+            for at, band in zip(shown.tolist(), bands, strict=True)
+        ],
+        "naive": [
+            {"coverage": c, "risk": r}
+            for c, r in zip(naive_coverage[naive_shown].tolist(), naive_risk[naive_shown].tolist(), strict=True)
+        ],
+        "perfect": _perfect(sums.fine),
+    }
+
+
+def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
+    """By bin of confidence: how often predictions were right, before and after calibration."""
+    found = {}
+    if not grounds_of(evidence.counts, evidence.by, 0).enough:
+        return {}
+    for when, sums in evidence.tally.weighted.calibration.items():
+        w, wc, wy = (part.sum(axis=0) for part in (sums.w, sums.wc, sums.wy))
+        again = over(evidence.resamples.of(sums.wy), evidence.resamples.of(sums.w))
+        lower, upper = evidence.resamples.intervals(again)
+        naive = evidence.tally.naive.calibration[when]
+        plain = over(naive.wy.sum(axis=0), naive.w.sum(axis=0))
+        confidence, right = over(wc, w), over(wy, w)
+        found[when] = [
+            {
+                "from": at / len(w),
+                "to": (at + 1) / len(w),
+                "n": int(sums.n[at]),
+                "labelled": int(sums.labelled[at]),
+                "confidence": confidence[at],
+                "right": right[at],
+                "lower": lower[at] if sums.labelled[at] >= FEWEST_LABELLED else None,
+                "upper": upper[at] if sums.labelled[at] >= FEWEST_LABELLED else None,
+                "naive": plain[at],
+            }
+            for at in range(len(w))
+        ]
+    return found
+
+
+def _bands(evidence: Evidence, coarse: Any, coverage: Array, risk: Array) -> list[tuple[float, float]]:
+    """The bootstrap's interval of the risk at each coverage, moved from the coarse curve to the fine one."""
+    n, weight, loss = (coarse[name] for name in ("n", "weight", "loss"))
+    rough_coverage = np.cumsum(n.sum(axis=0)) / n.sum()
+    rough = over(np.cumsum(loss.sum(axis=0)), np.cumsum(weight.sum(axis=0)))
+    again = over(np.cumsum(evidence.resamples.of(loss), axis=-1), np.cumsum(evidence.resamples.of(weight), axis=-1))
+    lower, upper = evidence.resamples.intervals(again)
+    at = np.clip(np.searchsorted(rough_coverage, coverage - 1e-12), 0, len(rough) - 1)
+    return [
+        (max(0.0, float(r + lower[i] - rough[i])), min(1.0, float(r + upper[i] - rough[i])))
+        for r, i in zip(risk.tolist(), at.tolist(), strict=True)
+    ]
+
+
+def _perfect(fine: rank_sums.RankSums) -> list[dict[str, float]]:
+    """The curve of a score that knows: labelled rows by ascending loss."""
+    total = fine.of_loss.sum()
+    if total <= 0:
+        return []
+    width = fine.of_loss / total
+    ends = np.cumsum(width)
+    at = np.unique(np.concatenate([ends, np.linspace(0.01, 1, 50)]).clip(1e-9, 1))
+    mass = np.concatenate([[0.0], np.cumsum(width * fine.losses)])
+    risk = np.interp(at, np.concatenate([[0.0], ends]), mass) / at
+    return [{"coverage": c, "risk": r} for c, r in zip(at.tolist(), risk.tolist(), strict=True)]
+
+
+def _spread(coverage: Array) -> Array:
+    """Positions of at most `POINTS` of them, evenly spaced in coverage, the last one included."""
+    wanted = np.linspace(0, 1, POINTS + 1)[1:]
+    return np.unique(np.clip(np.searchsorted(coverage, wanted - 1e-12), 0, len(coverage) - 1))

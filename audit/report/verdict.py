@@ -1,0 +1,175 @@
+"""Was the promise kept? Kept, broken, or not enough evidence: by the interval, never by the estimate alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit.evidence import Status
+from audit.report.estimates import REFUSED, Estimate, Grounds, estimate, grounds_of, risks
+from audit.report.estimates import Evidence as Rows
+from audit.report.plan import TOTAL
+from audit.resampling import Interval
+from policies.risk_bound import labels_needed
+
+
+class Verdict(StrEnum):
+    KEPT = "kept"  # the whole interval is at or below what was promised
+    BROKEN = "broken"  # the whole interval is above it
+    UNDECIDED = "not enough evidence"  # it lies on both sides, or there are too few labels for one
+    NOTHING = "nothing was promised"
+
+
+ANSWERS_WRONG = "of the answers are wrong"
+SETS_LACK = "of the sets lack the right label"
+GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
+
+
+JUDGED = (ANSWERS_WRONG, SETS_LACK, GROUP_SETS_LACK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What became of one promise."""
+
+    share: str
+    """Of what, in words that follow a percentage."""
+
+    target: float
+    statement: str
+    """The promise as a sentence."""
+
+    artifacts: tuple[str, ...]
+    """Those that made it; empty where whoever audits named the limit."""
+
+    part: str
+    """The group or the artifact that it is about; empty for all."""
+
+    verdict: Verdict
+    estimate: Estimate
+    why: str
+    """The verdict in a sentence, with the numbers behind it."""
+
+
+def judge(
+    evidence: Rows, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
+) -> list[Judgement]:
+    """Return a judgement of each promise that the labels can speak to, the one about wrong answers first.
+
+    `promises` are those of each artifact's manifest. Artifacts that promise the same are judged together; `max_risk`
+    takes the place of what they promise about wrong answers.
+    """
+    places = _places(evidence)
+    answers = risks(evidence, answered=True)
+    found = []
+    if max_risk is not None:
+        statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
+        found.append(_judged(evidence, answers[0], ANSWERS_WRONG, max_risk, statement, (), ""))
+    n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
+    for (share, target, statement), makers in _made(promises).items():
+        present = [name for name in makers if ("artifact", name) in places]
+        if not present or (share == ANSWERS_WRONG and max_risk is not None):
+            continue
+        asked: list[tuple[int, tuple[str, ...], str]] = [
+            (places["artifact", name], (name,), "" if n_artifacts == 1 else name) for name in present
+        ]
+        if len(present) == n_artifacts:
+            asked = [(0, tuple(present), "")]
+        if share == GROUP_SETS_LACK:
+            asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
+        for cell, artifacts, part in asked:
+            about = answers[cell] if share == ANSWERS_WRONG else _missed(evidence, cell)
+            if share in JUDGED:
+                found.append(_judged(evidence, about, share, target, statement, artifacts, part))
+    return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
+
+
+def overall(judgements: Sequence[Judgement]) -> Verdict:
+    """The verdict on all of them: broken if one is, and kept only if every one is."""
+    verdicts = {one.verdict for one in judgements}
+    for verdict in (Verdict.BROKEN, Verdict.UNDECIDED, Verdict.KEPT):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.NOTHING
+
+
+def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str, float, str], tuple[str, ...]]:
+    made: dict[tuple[str, float, str], tuple[str, ...]] = {}
+    for artifact, own in promises.items():
+        for promise in own:
+            if promise.get("feasible", True):
+                key = str(promise["share"]), float(promise["target"]), str(promise["statement"])
+                made[key] = (*made.get(key, ()), artifact)
+    return made
+
+
+def _places(evidence: Rows) -> dict[tuple[str, str], int]:
+    """Where each cell of the groups and of the artifacts stands."""
+    places, at = {}, 0
+    for dimension in evidence.by.dimensions:
+        for cell in dimension.cells:
+            if dimension.name != TOTAL:
+                places[dimension.name, cell] = at
+            at += 1
+    return {key: cell for key, cell in places.items() if key[0] in ("group", "artifact")}
+
+
+def _missed(evidence: Rows, cell: int) -> Estimate:
+    value, lower, upper = evidence.ratio("set_w_missed", "set_w")
+    grounds = grounds_of(evidence.counts, evidence.by, cell)
+    interval = Interval(lower=lower[cell], upper=upper[cell])
+    return estimate("set_miscoverage", value[cell], interval, None, grounds, SETS_LACK)
+
+
+def _judged(
+    evidence: Rows,
+    found: Estimate,
+    share: str,
+    target: float,
+    statement: str,
+    artifacts: tuple[str, ...],
+    part: str,
+) -> Judgement:
+    verdict, why = verdict_on(found, target, evidence.by.settings.delta)
+    return Judgement(
+        share=share,
+        target=target,
+        statement=statement,
+        artifacts=artifacts,
+        part=part,
+        verdict=verdict,
+        estimate=found,
+        why=why,
+    )
+
+
+def verdict_on(found: Estimate, target: float, delta: float) -> tuple[Verdict, str]:
+    grounds, promised = found.grounds, f"{100 * target:g}%"
+    if found.lower is None or found.upper is None:
+        return Verdict.UNDECIDED, _too_few(grounds, target)
+    between = f"between {100 * found.lower:.2f}% and {100 * found.upper:.2f}% ({100 * (1 - delta):g}% interval)"
+    if found.upper <= target:
+        return Verdict.KEPT, f"{between}: all of that is at or below the promised {promised}"
+    if found.lower > target:
+        return Verdict.BROKEN, f"{between}: all of that is above the promised {promised}"
+    return Verdict.UNDECIDED, f"{between}, which lies on both sides of the promised {promised}"
+
+
+def _too_few(grounds: Grounds, target: float) -> str:
+    if grounds.status == REFUSED:
+        return (
+            "people were asked about records of which none is reviewed yet, or could never be: nothing speaks for them"
+        )
+    if grounds.status == Status.NONE:
+        return "none of these records has a label that was drawn"
+    needed = labels_needed(target)
+    if grounds.labelled < needed:
+        return (
+            f"{grounds.labelled:,} labels, worth {_worth(grounds)} of equal weight, with {grounds.events:,} errors"
+            f" among them; even without an error at least {needed:,} would be needed"
+        )
+    return f"{grounds.labelled:,} labels, worth {_worth(grounds)} of equal weight, carry no interval"
+
+
+def _worth(grounds: Grounds) -> str:
+    return "0" if grounds.effective != grounds.effective else f"{grounds.effective:,.0f}"

@@ -1,0 +1,75 @@
+"""Traffic whose truth is known, as METHODS 9.9 draws it: an over-confident model, all held records labelled, and a few of
+the answered ones."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
+
+LABELS = tuple(str(digit) for digit in range(10))
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Simulated:
+    ledger: Ledger
+    right: NDArray[np.float64]
+    """[n], what nobody but the simulation knows of every record."""
+
+
+def simulated(
+    n: int,
+    rng: np.random.Generator,
+    *,
+    spot_check: float = 0.02,
+    threshold: float = 0.9,
+    all_known: bool = False,
+    reviewed_share: float = 1.0,
+    per_cluster: int = 0,
+) -> Simulated:
+    """Return records of a week. With `per_cluster`, so many in a row belong together."""
+    z = rng.normal(2.2, 1.6, n)
+    right = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(float)
+    confidence = 1 / (1 + np.exp(-1.35 * z))
+    answered = confidence >= threshold
+    probability = np.where(answered, spot_check, 1.0)
+    drawn = rng.random(n) < probability
+    reviewed = drawn & (rng.random(n) < reviewed_share)
+    known = reviewed | all_known
+    guess = rng.integers(0, 10, n)
+    truth = np.where(right == 1, guess, (guess + rng.integers(1, 10, n)) % 10)
+    times = np.datetime64("2026-11-01", "us") + np.sort(rng.integers(0, 7 * 86400 * 10**6, n))
+    clusters = np.full(n, NONE, dtype=np.int32)
+    names: tuple[str, ...] = ()
+    if per_cluster:
+        clusters = (np.arange(n) // per_cluster).astype(np.int32)
+        names = tuple(f"patient-{at:07d}" for at in range(int(clusters.max()) + 1))
+    ledger = Ledger(
+        extent=Extent(model="m", since=START, until=START.replace(day=8), as_of=START.replace(day=9)),
+        ids=pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(rng.bytes(16 * n))]),
+        times=times,
+        actions=Coded(names=ACTIONS, codes=np.where(answered, 0, 1).astype(np.int32)),
+        artifacts=Coded(names=("m-1", "m-2"), codes=(np.arange(n) >= n // 2).astype(np.int32)),
+        groups=Coded(names=("x", "y", "z"), codes=rng.integers(0, 3, n).astype(np.int32)),
+        clusters=Coded(names=names, codes=clusters),
+        predicted=Coded(names=LABELS, codes=guess.astype(np.int32)),
+        true=Coded(names=LABELS, codes=np.where(known, truth, NONE).astype(np.int32)),
+        true_probability=np.where(known, np.where(right == 1, confidence, (1 - confidence) / 9), np.nan),
+        quality=np.where(known, right, np.nan),
+        sources=Coded(names=("review",), codes=np.where(known, 0, NONE).astype(np.int32)),
+        confidence=confidence,
+        top_probability=1 / (1 + np.exp(-1.8 * z)),
+        scores={"softmax_response": 1 - confidence, "entropy": rng.normal(0, 0.1, n) - confidence},
+        set_size=np.where(answered, 1.0, 2.0),
+        covered=np.where(known, np.maximum(right, np.where(answered, 0, rng.random(n) < 0.5)), np.nan),
+        label_probability=probability,
+        drawn=drawn,
+        reviewed=reviewed,
+        top=None,
+        mentions=None,
+    )
+    return Simulated(ledger=ledger, right=right)
