@@ -194,7 +194,8 @@ def whole(evidence: Evidence) -> Iterator[Estimate]:
     caught = 1 - over(counts["a_w_wrong"], counts["w_wrong"])[0]
     index = RESAMPLED.index
     resampled = 1 - over(evidence.by_unit[:, 0, index("a_w_wrong")], evidence.by_unit[:, 0, index("w_wrong")])
-    yield estimate("caught_errors", caught, evidence.resamples.interval(resampled), None, total, CAUGHT)
+    naive = 1 - over(counts["a_k_loss"], counts["k_loss"])[0]
+    yield estimate("caught_errors", caught, evidence.resamples.interval(resampled), naive, total, CAUGHT)
     yield from _sets(evidence, total)
     yield from _classes(evidence, total)
     for when in evidence.tally.weighted.calibration:
@@ -236,7 +237,8 @@ def _sets(evidence: Evidence, total: Grounds) -> Iterator[Estimate]:
     value, lower, upper = evidence.ratio("set_w_missed", "set_w")
     if counts["set_w"][0]:
         interval = Interval(lower=1 - upper[0], upper=1 - lower[0])
-        yield estimate("set_coverage", 1 - value[0], interval, None, total, SET_COVERAGE)
+        naive = 1 - over(counts["k_set_missed"], counts["k_set"])[0]
+        yield estimate("set_coverage", 1 - value[0], interval, naive, total, SET_COVERAGE)
     yield counted("set_size", counts["set_size"][0] / n, int(n), "mean number of labels in a prediction set")
     yield counted("set_single", counts["set_single"][0] / n, int(n), "share of sets of one label")
     yield counted("set_empty", counts["set_empty"][0] / n, int(n), "share of empty sets")
@@ -316,13 +318,22 @@ def _calibration(evidence: Evidence, when: str, total: Grounds) -> Iterator[Esti
         if name == "nll" and np.isnan(value):
             continue
         interval = evidence.resamples.interval(metric(again))
-        yield estimate(name + suffix, value, interval, metric(plain), total, meaning)
+        naive_value = metric(plain)
+        if name == "ace":  # ranked by the confidence itself; the resamples by bins of it
+            shift = float(_ace(sums) - value)
+            interval = evidence.resamples.interval(metric(again), shift)
+            value, naive_value = _ace(sums), _ace(naive)
+        yield estimate(name + suffix, value, interval, naive_value, total, meaning)
     if "@" in when and when.startswith("after"):
         value, plain_value = (over(x["wy"].sum(axis=-1), x["w"].sum(axis=-1)) for x in (here, plain))
         interval = evidence.resamples.interval(over(again["wy"].sum(axis=-1), again["w"].sum(axis=-1)))
         k = when.split("@")[1]
         meaning = f"share of the {k} most probable labels that hold"
         yield estimate(f"precision_at_{k}", value, interval, plain_value, total, meaning)
+
+
+def _ace(sums: CalibrationSums) -> Array:
+    return rank_sums.ace(sums.fine_n, sums.fine_gap, sums.w.sum())
 
 
 def _at_k(when: str) -> str:

@@ -188,7 +188,7 @@ def plan(
         exclusive=found.exclusive,
         top_k=found.top_k,
         clustered=found.clusters > 0,
-        plain_share=1.0 if all_known else least_probability,
+        plain_share=1.0 if all_known else least_probability * min(shares.values(), default=1.0),
         tau_share=min(1.0, ROWS_FOR_TAU / max(1, found.n)),
     )
 

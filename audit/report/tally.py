@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 from audit.calibration import bin_numbers
 from audit.ledger.ledger import ANSWER, REVIEW, Coded, Ledger
 from audit.report import hashing
-from audit.report.plan import PLAIN, SAMPLE, TAU, THIN, Plan, Weighed, bins_of, cells_of, weigh
+from audit.report.plan import COARSE, PLAIN, SAMPLE, TAU, THIN, Plan, Weighed, bins_of, cells_of, weigh
 from audit.report.rank_sums import RankSums
 from audit.report.survey import CONFIDENCE, TOP, doubts
 from uncertainty.checks import Array
 
 CALIBRATION_BINS = 15
 TOP_K = (1, 3, 5)
+PAIR_BINS = 1 << 16
+"""Equal intervals by which pairs of row and label are ranked for ACE@k."""
+
 MOST_F1_CLASSES = 1_000
 """With more, macro F1 has no interval."""
 
@@ -29,7 +32,7 @@ COUNTS = (
     "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong",
     "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
     "known", "k_loss", "a_known", "a_k_loss",
-    "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed",
+    "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
     "gap_w", "gap_w_citl",
 )  # fmt: skip
 """What is counted in every cell. `w` sums weights, `w_w` their squares; `a_` is of the answered rows; `k` counts each
@@ -71,6 +74,10 @@ class CalibrationSums:
     """[g, b], rows by bin of equal counts; so is the next, of weight times (outcome - confidence)."""
 
     rank_gap: Array
+    fine_n: Array
+    """[v], rows by value of the confidence; so is the next, as `rank_gap`."""
+
+    fine_gap: Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,18 +151,16 @@ class Tally:
 def tally(ledger: Ledger, by: Plan) -> Tally:
     """Sum up one ledger, or one part of what a plan was made for."""
     weighed = weigh(ledger, by)
-    loss = 1 - ledger.quality
-    known = ledger.known & weighed.inside
-    loss[~known] = 0.0
+    loss = np.where(ledger.known, 1 - ledger.quality, 0.0)
     every = [cells_of(ledger, dimension, by) for dimension in by.dimensions]
-    counts, by_unit, answered = _cells(ledger, by, weighed, loss, known, every)
+    counts, by_unit, answered = _cells(ledger, by, weighed, loss, every)
     return Tally(
         counts=counts,
         by_unit=by_unit,
         weighted=_weighted(ledger, by, weighed.weights, weighed.units, weighed.n_units, loss, weighed.inside),
         naive=_weighted(
             ledger, by, ledger.known.astype(np.float64), np.zeros(len(ledger), dtype=np.intp), 1,
-            np.where(ledger.known, 1 - ledger.quality, 0.0), ledger.known,
+            loss, ledger.known,
         ),
         assisted=_assisted(ledger, weighed, loss),
         answered_labels=answered,
@@ -192,14 +197,13 @@ def _cells(
     by: Plan,
     weighed: Weighed,
     loss: Array,
-    known: NDArray[np.bool_],
     every: Sequence[NDArray[np.intp]],
 ) -> tuple[Array, Array, NDArray[np.void]]:
-    w, x, a = weighed.weights, weighed.weights > 0, ledger.answered
+    w, x, a, known = weighed.weights, weighed.weights > 0, ledger.answered, ledger.known
     wrong = (loss > 0).astype(np.float64)
     in_set = ~np.isnan(ledger.set_size)
-    covered = x & ~np.isnan(ledger.covered)
-    missed = np.where(covered, 1 - np.nan_to_num(ledger.covered), 0.0)
+    missed = 1 - np.nan_to_num(ledger.covered, nan=1.0)
+    told = ~np.isnan(ledger.covered)
     sure = x & ~np.isnan(ledger.confidence)
     gap = np.where(sure, np.nan_to_num(ledger.confidence) - (1 - loss), 0.0)
     size = np.nan_to_num(ledger.set_size)
@@ -230,8 +234,10 @@ def _cells(
         "set_size": size,
         "set_empty": in_set & (size == 0),
         "set_single": in_set & (size == 1),
-        "set_w": w * covered,
+        "set_w": w * told,
         "set_w_missed": w * missed,
+        "k_set": told,
+        "k_set_missed": missed,
         "gap_w": w * sure,
         "gap_w_citl": w * gap,
     }
@@ -293,13 +299,13 @@ def _weighted(
     quality = 1 - loss
     calibration = {}
     for when, name, confidence in (("after", CONFIDENCE, ledger.confidence), ("before", TOP, ledger.top_probability)):
-        if when == "before" and not by.exclusive:
-            continue
         inside = rows & ~np.isnan(confidence)
-        calibration[when] = _calibration(
-            confidence[inside], quality[inside], weights[inside], units[inside], n_units,
-            bins=_coarse_bins(by, name, -confidence[inside]), size=_coarse_size(by, name), binary=by.binary,
-        )  # fmt: skip
+        if by.exclusive or when == "after":
+            fine = bins_of(by.values[name], -confidence[inside])
+            calibration[when] = _calibration(
+                confidence[inside], quality[inside], weights[inside], units[inside], n_units,
+                fine=fine, n_fine=len(by.values[name]), coarse=by.coarse[name], binary=by.binary,
+            )  # fmt: skip
     if ledger.top is not None:
         for k in [k for k in TOP_K if k <= by.top_k]:
             for when, forecasts in (("after", ledger.top.calibrated), ("before", ledger.top.probabilities)):
@@ -308,7 +314,8 @@ def _weighted(
                 y = np.nan_to_num(ledger.top.hits[chosen, :k]).ravel()
                 calibration[f"{when}@{k}"] = _calibration(
                     c, y, np.repeat(weights[chosen], k), np.repeat(units[chosen], k), n_units,
-                    bins=np.minimum((c * 256).astype(np.intp), 255), size=256, binary=True,
+                    fine=PAIR_BINS - 1 - np.minimum((c * PAIR_BINS).astype(np.intp), PAIR_BINS - 1), n_fine=PAIR_BINS,
+                    coarse=np.arange(PAIR_BINS) // (PAIR_BINS // COARSE), binary=True,
                 )  # fmt: skip
     scores = {
         name: _score(by, name, u, loss, weights, units, n_units, rows)
@@ -326,11 +333,13 @@ def _calibration(
     units: NDArray[np.intp],
     n_units: int,
     *,
-    bins: NDArray[np.intp],
-    size: int,
+    fine: NDArray[np.intp],
+    n_fine: int,
+    coarse: NDArray[np.intp],
     binary: bool,
 ) -> CalibrationSums:
-    """Of rows [n], labelled or not: those without a label weigh 0."""
+    """Of rows [n], labelled or not: those without a label weigh 0. `fine` [n] is the place of each among `n_fine`
+    values of the confidence, the surest first, and `coarse` [v] the bin of each of these."""
     number = bin_numbers(c, CALIBRATION_BINS, "left")
     x = w > 0
     cx, yx, wx, ux = c[x], y[x], w[x], units[x]
@@ -344,7 +353,8 @@ def _calibration(
         with np.errstate(divide="ignore"):
             nats = -np.maximum(np.where(yx == 1, np.log(cx), np.log1p(-cx)), np.log(1e-15))
     moments = [wx * cx * cx, wx * cx * yx, wx * np.square(cx - yx), wx * nats, wx]
-    ranks = units * size + bins
+    size = int(coarse.max(initial=0)) + 1
+    ranks = units * size + coarse[fine]
     gap = np.where(x, w * (y - c), 0.0)
     return CalibrationSums(
         w=binned(wx),
@@ -355,6 +365,8 @@ def _calibration(
         labelled=numbered(number[x], CALIBRATION_BINS),
         rank_n=numbered(ranks, n_units * size).reshape(n_units, size),
         rank_gap=summed(ranks, gap, n_units * size).reshape(n_units, size),
+        fine_n=numbered(fine, n_fine),
+        fine_gap=summed(fine, gap, n_fine),
     )
 
 
@@ -551,12 +563,6 @@ def _sum(arrays: Sequence[Array]) -> Array:
     for array in arrays[1:]:
         total += array
     return total
-
-
-def _coarse_bins(by: Plan, name: str, u: Array) -> NDArray[np.intp]:
-    if not len(by.values[name]):
-        return np.zeros(len(u), dtype=np.intp)
-    return by.coarse[name][bins_of(by.values[name], u)]
 
 
 def _coarse_size(by: Plan, name: str) -> int:

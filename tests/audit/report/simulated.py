@@ -1,5 +1,5 @@
-"""Traffic whose truth is known, as METHODS 9.9 draws it: an over-confident model, all held records labelled, and a few of
-the answered ones."""
+"""Traffic whose truth is known, as METHODS 9.9 draws it: an over-confident model, all held records labelled, and a few
+of the answered ones."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,0 +1,274 @@
+"""Every number of a report is the one that METHODS 9.2 defines, however the records were cut into parts."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from audit.ledger.ledger import Coded, Ledger
+from audit.report import survey as surveys
+from audit.report import tally as tallies
+from audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
+from audit.report.plan import Settings
+from audit.resampling import bootstrap
+from audit.sampling import completion_weights, label_weights
+from audit.weighted_calibration import (
+    weighted_ace,
+    weighted_brier,
+    weighted_c_slope,
+    weighted_citl,
+    weighted_ece,
+    weighted_nll,
+)
+from audit.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
+from audit.weighted_quality import weighted_macro_f1
+from audit.weighted_rows import weighted_mean
+from audit.weighted_selective import weighted_prr, weighted_rc_auc
+from tests.audit.report.simulated import simulated
+from uncertainty.checks import Array
+
+FEW = Settings(replicates=199)
+
+
+def rows(ledger: Ledger, chosen: Any) -> Ledger:
+    """Some rows of a ledger."""
+    values = {}
+    for field in fields(Ledger):
+        value = getattr(ledger, field.name)
+        if isinstance(value, np.ndarray | Coded):
+            value = value[chosen]
+        elif field.name == "ids":
+            value = value.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
+        elif field.name == "scores":
+            value = {name: u[chosen] for name, u in value.items()}
+        values[field.name] = value
+    return Ledger(**values)
+
+
+def numbers(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(line["name"], line["of"]): line for line in document["estimates"]}
+
+
+@pytest.fixture(scope="module")
+def traffic() -> Ledger:
+    return simulated(3_000, np.random.default_rng(5), spot_check=0.2).ledger
+
+
+@pytest.fixture(scope="module")
+def weights(traffic: Ledger) -> Array:
+    return label_weights(traffic.reviewed.astype(float), traffic.label_probability)
+
+
+@pytest.fixture(scope="module")
+def found(traffic: Ledger) -> dict[tuple[str, str], dict[str, Any]]:
+    return numbers(audit(traffic, Asked(settings=FEW)).document)
+
+
+def test_estimates_are_those_of_the_definitions(
+    traffic: Ledger, weights: Array, found: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    y = [None if np.isnan(q) else q for q in traffic.quality.tolist()]
+    errors = [None if q is None else 1 - q for q in y]
+    a = traffic.answered
+    c, u = traffic.confidence, -traffic.confidence
+    truth = [None if code < 0 else traffic.true.names[code] for code in traffic.true.codes.tolist()]
+    guess = [traffic.predicted.names[code] for code in traffic.predicted.codes.tolist()]
+    expected = {
+        ("risk", ""): weighted_mean(errors, weights),
+        ("selective_risk", ""): weighted_mean([e for e, yes in zip(errors, a, strict=True) if yes], weights[a]),
+        ("ece", ""): weighted_ece(c, y, weights),
+        ("ace", ""): weighted_ace(c, y, weights),
+        ("brier", ""): weighted_brier(c, y, weights),
+        ("nll", ""): weighted_nll(c, y, weights),
+        ("citl", ""): weighted_citl(c, y, weights),
+        ("c_slope", ""): weighted_c_slope(c, y, weights),
+        ("brier_before", ""): weighted_brier(traffic.top_probability, y, weights),
+        ("auroc", "confidence"): weighted_error_roc_auc(y, u, weights),
+        ("au_prc", "confidence"): weighted_error_au_prc(y, u, weights),
+        ("rc_auc", "confidence"): weighted_rc_auc(errors, u, weights),
+        ("prr", "confidence"): weighted_prr(y, u, weights),
+        ("prr_50", "entropy"): weighted_prr(y, traffic.scores["entropy"], weights, max_rejection=0.5),
+        ("macro_f1", ""): weighted_macro_f1(truth, guess, weights),
+        ("coverage", ""): a.mean(),
+    }
+    for key, value in expected.items():
+        assert found[key]["value"] == pytest.approx(value, rel=1e-8), key
+
+
+def test_naive_numbers_are_those_of_the_labelled_rows_as_they_stand(
+    traffic: Ledger, found: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    known = traffic.known
+    y, c = traffic.quality[known], traffic.confidence[known]
+    one = np.ones(len(y))
+    assert found["risk", ""]["naive"] == pytest.approx(1 - y.mean())
+    assert found["ece", ""]["naive"] == pytest.approx(weighted_ece(c, y, one))
+    assert found["prr", "confidence"]["naive"] == pytest.approx(weighted_prr(y, -c, one))
+    assert found["risk", ""]["naive"] > 1.5 * found["risk", ""]["value"]
+
+
+def test_intervals_are_those_of_the_bootstrap_over_rows() -> None:
+    """Of few rows each is resampled by itself; of scores with few values nothing is rounded."""
+    traffic = simulated(400, np.random.default_rng(3), spot_check=0.5).ledger
+    c = traffic.confidence.round(1).clip(0.05, 0.95)
+    traffic = replace(traffic, confidence=c)
+    w = label_weights(traffic.reviewed.astype(float), traffic.label_probability)
+    settings = Settings(replicates=1_999, seed=7)
+    found = numbers(audit(traffic, Asked(settings=settings)).document)
+    rng = np.random.default_rng(11)
+    samples = rng.integers(len(traffic), size=(1_999, len(traffic)))
+    y = np.nan_to_num(traffic.quality)
+    for metric, key, inputs in (
+        ("weighted_mean", ("risk", ""), {"values": 1 - y, "weights": w}),
+        ("weighted_ece", ("ece", ""), {"confidence": c, "outcome": y, "weights": w}),
+        ("weighted_prr", ("prr", "confidence"), {"quality": y, "u": -c, "weights": w}),
+        ("weighted_rc_auc", ("rc_auc", "confidence"), {"risks": 1 - y, "u": -c, "weights": w}),
+        ("weighted_ace", ("ace", ""), {"confidence": c, "outcome": y, "weights": w}),
+        ("weighted_error_roc_auc", ("auroc", "confidence"), {"correct": y, "u": -c, "weights": w}),
+    ):
+        expected = bootstrap(metric, inputs, samples)
+        line = found[key]
+        width = expected.upper - expected.lower
+        assert line["value"] == pytest.approx(expected.estimate, rel=1e-6)
+        assert line["lower"] == pytest.approx(expected.lower, abs=0.12 * width), metric
+        assert line["upper"] == pytest.approx(expected.upper, abs=0.12 * width), metric
+
+
+def test_parts_add_up_to_the_whole(traffic: Ledger) -> None:
+    asked = Asked(settings=FEW, max_risk=0.05)
+    third = np.arange(len(traffic)) % 3
+    parts = [rows(traffic, third == part) for part in range(3)]
+    found = surveys.together([surveys.survey(part) for part in parts])
+    whole = surveys.survey(traffic)
+    by = plan_of(found, asked, frame_after(found, FEW), 0.2, together=False)
+    joined = tallies.together([tallies.tally(part, by) for part in parts])
+    same = plan_of(whole, asked, None, 0.2, together=False)
+    a = concluded(traffic.extent, found, by, joined, asked).document
+    b = concluded(traffic.extent, whole, same, tallies.tally(traffic, same), asked).document
+    assert json.loads(json.dumps(a), parse_float=lambda t: f"{float(t):.8g}") == json.loads(
+        json.dumps(b), parse_float=lambda t: f"{float(t):.8g}"
+    )
+
+
+def test_the_same_rows_make_the_same_bytes(traffic: Ledger) -> None:
+    asked = Asked(settings=FEW, max_risk=0.05)
+    assert audit(traffic, asked).as_json() == audit(traffic, asked).as_json()
+
+
+def test_rows_of_one_cluster_are_drawn_together() -> None:
+    once = simulated(1_000, np.random.default_rng(2), spot_check=0.5).ledger
+    many = np.repeat(np.arange(1_000), 9)
+    ids = pa.Array.from_buffers(
+        pa.binary(16), len(many), [None, pa.py_buffer(np.random.default_rng(3).bytes(16 * 9_000))]
+    )
+    again = replace(rows(once, many), ids=ids)
+    clusters = Coded(names=tuple(f"c{at:04}" for at in range(1_000)), codes=many.astype(np.int32))
+    apart = numbers(audit(again, Asked(settings=FEW)).document)["risk", ""]
+    together = numbers(audit(replace(again, clusters=clusters), Asked(settings=FEW)).document)["risk", ""]
+    assert together["value"] == pytest.approx(apart["value"])
+    # nine copies of each row tell no more than one; taken for nine rows the interval would be a third as wide
+    assert together["upper"] - together["lower"] > 2 * (apart["upper"] - apart["lower"])
+
+
+def test_missing_reviews_are_stood_for_by_those_of_their_group() -> None:
+    traffic = simulated(4_000, np.random.default_rng(8), spot_check=0.5).ledger
+    late = (traffic.groups.codes == 0) & (np.arange(len(traffic)) % 4 > 0)
+    traffic = replace(traffic, reviewed=traffic.reviewed & ~late)
+    document = audit(traffic, Asked(settings=FEW)).document
+    strata = [
+        f"{'held' if a == 1 else 'checked'} {g}"
+        for a, g in zip(traffic.actions.codes, traffic.groups.codes, strict=True)
+    ]
+    expected = completion_weights(
+        traffic.drawn.astype(float), traffic.reviewed.astype(float), traffic.label_probability, strata
+    )
+    errors = np.where(traffic.reviewed, 1 - np.nan_to_num(traffic.quality), 0.0)
+    assert numbers(document)["risk", ""]["value"] == pytest.approx(weighted_mean(errors, expected.weights))
+    assert document["labels"]["share_missing"] == pytest.approx(expected.share_missing)
+
+
+def test_what_nobody_reviewed_is_refused_and_the_rest_is_not() -> None:
+    traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.3).ledger
+    traffic = replace(traffic, reviewed=traffic.reviewed & traffic.answered)
+    document = audit(traffic, Asked(settings=FEW, max_risk=0.2)).document
+    found = numbers(document)
+    assert document["labels"]["refused"] == ["held"]
+    assert (found["risk", ""]["value"], found["risk", ""]["evidence"]) == (None, "refused")
+    assert found["selective_risk", ""]["value"] is not None
+    assert document["headline"]["verdict"] == "kept"
+
+
+def test_labels_speak_of_records_since_every_one_could_get_one() -> None:
+    traffic = simulated(3_000, np.random.default_rng(4), spot_check=0.3).ledger
+    early = np.arange(len(traffic)) < 1_000
+    never = early & traffic.answered
+    traffic = replace(
+        traffic,
+        label_probability=np.where(never, 0.0, traffic.label_probability),
+        drawn=traffic.drawn & ~never,
+        reviewed=traffic.reviewed & ~never,
+        quality=np.where(never, np.nan, traffic.quality),
+    )
+    document = audit(traffic, Asked(settings=FEW)).document
+    later = traffic.times > traffic.times[np.flatnonzero(never)[-1]]
+    w = label_weights(traffic.reviewed[later].astype(float), traffic.label_probability[later])
+    wrong = [None if np.isnan(q) else 1 - q for q in traffic.quality[later].tolist()]
+    assert document["labels"]["never"] == int(never.sum())
+    assert numbers(document)["risk", ""]["value"] == pytest.approx(weighted_mean(wrong, w))
+
+
+@pytest.mark.parametrize(
+    ("max_risk", "verdict"),
+    [(0.5, "kept"), (0.001, "broken"), (0.07, "not enough evidence"), (None, "nothing was promised")],
+)
+def test_verdict(traffic: Ledger, max_risk: float | None, verdict: str) -> None:
+    assert audit(traffic, Asked(settings=FEW, max_risk=max_risk)).document["headline"]["verdict"] == verdict
+
+
+def test_few_labels_are_no_number() -> None:
+    traffic = simulated(300, np.random.default_rng(6), spot_check=0.02).ledger
+    document = audit(traffic, Asked(settings=FEW, max_risk=0.5)).document
+    line = numbers(document)["selective_risk", ""]
+    assert line["value"] is None
+    assert line["lower"] is None
+    assert line["evidence"] in ("insufficient", "none")
+    assert document["headline"]["verdict"] == "not enough evidence"
+    groups = next(part for part in document["breakdowns"] if part["by"] == "group")["cells"]
+    assert {cell["name"] for cell in groups} == {"x", "y", "z"}
+
+
+def test_promises_of_artifacts_are_judged_on_what_they_decided(traffic: Ledger) -> None:
+    def promise(target: float) -> dict[str, Any]:
+        return {
+            "share": "of the answers are wrong",
+            "target": target,
+            "statement": f"at most {target}",
+            "feasible": True,
+        }
+
+    asked = Asked(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.001)]})
+    headline = audit(traffic, asked).document["headline"]
+    assert {tuple(one["artifacts"]): one["verdict"] for one in headline["judgements"]} == {
+        ("m-1",): "kept",
+        ("m-2",): "broken",
+    }
+    assert headline["verdict"] == "broken"
+    same = Asked(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.5)], "m-3": [promise(0.5)]})
+    (only,) = audit(traffic, same).document["headline"]["judgements"]
+    assert only["artifacts"] == ["m-1", "m-2"]
+    assert only["estimate"]["n"] == int(traffic.answered.sum())
+
+
+def test_buckets_of_labels_need_the_counts_of_the_fit(traffic: Ledger) -> None:
+    fitted = FittedLabels(counts={str(digit): 1 + 40 * digit for digit in range(10)}, n=2_000)
+    document = audit(traffic, Asked(settings=FEW, fitted=fitted)).document
+    buckets = next(part for part in document["breakdowns"] if part["by"] == "label frequency")
+    assert [cell["name"] for cell in buckets["cells"]] == ["head", "tail"] or len(buckets["cells"]) > 1
+
+
+def test_nothing_to_audit(traffic: Ledger) -> None:
+    with pytest.raises(NothingToAudit, match="no records of 'm'"):
+        audit(rows(traffic, np.zeros(len(traffic), dtype=bool)), Asked())
