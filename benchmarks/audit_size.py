@@ -139,9 +139,13 @@ def _hex(ids: pa.ChunkedArray) -> pa.Array:
     raw = np.frombuffer(ids.combine_chunks().buffers()[1], np.uint8)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     pairs = np.stack([digits[raw >> 4], digits[raw & 15]], axis=1).reshape(-1, 32)
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(32), len(pairs), [None, pa.py_buffer(np.ascontiguousarray(pairs))]
-    ).cast(pa.binary()).cast(pa.string())
+    return (
+        pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(32), len(pairs), [None, pa.py_buffer(np.ascontiguousarray(pairs))]
+        )
+        .cast(pa.binary())
+        .cast(pa.string())
+    )
 
 
 def _braced(lists: pa.ListArray) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import NONE, Coded
+from audit.ledger.ledger import NONE, Coded, Mentions
 from traffic.record import Answer
 from uncertainty.checks import Array, Mask
 
@@ -55,7 +55,7 @@ class Answers:
 
     @property
     def known(self) -> Mask:
-        return self.codes != NONE
+        return np.not_equal(self.codes, NONE)
 
 
 def read_answers(column: pa.ChunkedArray | pa.Array) -> Answers:
@@ -130,7 +130,7 @@ def read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
 def held(lists: Lists, true: Answers) -> Mask:
     """For each label of each list, whether it is the right one, or one of the right ones. False without an outcome."""
     place = {name: at for at, name in enumerate(lists.names.to_pylist())}
-    truths = [value if isinstance(value, list) else [value] for value in true.values]
+    truths = [_listed(value) for value in true.values]
     right = np.zeros((len(truths) + 1, len(place)), dtype=bool) if len(truths) * len(place) < SMALL else None
     rows = lists.rows
     if right is not None:
@@ -146,6 +146,55 @@ def held(lists: Lists, true: Answers) -> Mask:
 
 SMALL = 10_000_000
 """Up to so many pairs of an answer and a label, a table of all of them is the quickest way to look one up."""
+
+
+def given_to_right(lists: Lists, probabilities: Array, true: Answers) -> Array:
+    """[n], what the right label of each has among the `probabilities` of the lists' labels; 0 where it is not among
+    them, NaN without an outcome."""
+    found = held(lists, true)
+    given = np.bincount(lists.rows[found], weights=probabilities[found], minlength=len(lists.sizes))
+    return np.where(true.known, given, np.nan)
+
+
+def mentions_of(predicted: Answers, true: Answers, tops: Lists, probabilities: Array) -> Mentions:
+    """Each label that is predicted or right in a row with an outcome: by row, and in order of the alphabet."""
+    names = sorted({label for each in (predicted, true) for value in each.values for label in _listed(value)})
+    place = {name: at for at, name in enumerate(names)}
+    known = np.flatnonzero(true.known)
+    said, right = (_pairs(answers, known, place) for answers in (predicted, true))
+    pairs = np.union1d(said, right)
+    places = np.array([*(place.get(name, NONE) for name in tops.names.to_pylist()), NONE])[tops.labels]
+    top = np.flatnonzero(places != NONE)
+    keys = tops.rows[top] * len(names) + places[top]
+    order = np.argsort(keys, kind="stable")
+    found = np.searchsorted(keys[order], pairs)
+    at = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(len(pairs), dtype=np.int64)
+    there = keys[at] == pairs if len(order) else np.zeros(len(pairs), dtype=bool)
+    rows, labels = np.divmod(pairs, max(len(names), 1))
+    return Mentions(
+        rows=rows.astype(np.intp),
+        labels=Coded(names=tuple(names), codes=labels.astype(np.int32)),
+        predicted=np.isin(pairs, said),
+        right=np.isin(pairs, right),
+        probability=np.where(there, probabilities[top[at]] if len(top) else 0.0, 0.0),
+    )
+
+
+def _pairs(answers: Answers, rows: NDArray[np.intp], place: dict[str, int]) -> NDArray[np.int64]:
+    """Each label of these rows: the row times how many labels there are, plus the place of the label."""
+    labels = [sorted({place[label] for label in _listed(value)}) for value in answers.values]
+    sizes = np.array([*map(len, labels), 0])
+    flat = np.array([label for each in labels for label in each], dtype=np.int64)
+    begins = np.cumsum(sizes) - sizes
+    codes = answers.codes[rows]
+    n = sizes[codes]
+    within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+    pairs: NDArray[np.int64] = np.repeat(rows, n) * len(place) + flat[np.repeat(begins[codes], n) + within]
+    return pairs
+
+
+def _listed(value: Answer) -> list[str]:
+    return value if isinstance(value, list) else [value]
 
 
 def covered_share(lists: Lists, true: Answers) -> Array:

@@ -27,8 +27,7 @@ RECORDS = (
     'select r.id, r.created_at, r.action, r.artifact, r."group", r.cluster, r.prediction::text as prediction,'
     "       r.confidence, r.top_probabilities[1] as top_probability, r.label_probability, r.prediction_set,"
     "       r.scores::text as scores, q.id is not null as asked, r.label_confidence,"
-    "       case when r.label_confidence is not null then r.top_labels end as top_labels,"
-    "       case when r.label_confidence is not null then r.top_probabilities end as top_probabilities"
+    "       r.top_labels, r.top_probabilities"
     " from records r left join review_items q on q.id = r.id and q.created_at <= {as_of}"
     f" where {IN_RANGE}"
 )
@@ -93,7 +92,7 @@ def _snapshot(database: Database | str) -> Iterator[Read]:
             def read(query: str, **values: Any) -> Iterator[pa.RecordBatch]:
                 literals = {name: sql.Literal(value) for name, value in values.items()}
                 # ADBC streams a query without parameters, and keeps the whole result of one with
-                cursor.execute(sql.SQL(query).format(**literals).as_string())  # type: ignore[arg-type]
+                cursor.execute(sql.SQL(query).format(**literals).as_string())
                 yield from cursor.fetch_record_batch()
 
             cursor.execute("set transaction isolation level repeatable read, read only")

@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 
 from audit.ledger.answers import (
     Answers,
+    Lists,
     covered_share,
+    given_to_right,
     held,
     in_one_alphabet,
+    mentions_of,
     quality_of,
     read_answers,
     read_lists,
     text_codes,
 )
-from audit.ledger.ledger import ACTIONS, Coded, Extent, Ledger, TopColumns
+from audit.ledger.ledger import ACTIONS, Coded, Extent, Ledger, Mentions, TopColumns
 from traffic.outcomes import Precedence
 from uncertainty.checks import Array, Mask
 
 NUMBERS = ("confidence", "top_probability", "label_probability")
 TEXTS = ("action", "artifact", "group", "cluster")
-TOPS = ("top_labels", "top_probabilities", "label_confidence")
+LISTS = ("prediction_set", "top_labels", "top_probabilities")
 
 
 class UnreadableScores(ValueError):
@@ -54,15 +57,17 @@ class _Part:
     covered: Array
     drawn: Mask
     reviewed: Mask
-    tops: TopColumns | None
+    true_probability: Array
+    top: TopColumns | None
+    mentions: Mentions | None
 
 
 class Gathering:
     """Takes records and their outcomes, part by part, and makes one ledger of them.
 
     A batch of records has the columns `id`, `created_at`, `prediction` (JSON), `prediction_set`, `scores` (JSON, or a
-    struct), `asked` (whether there is a case about it), those of `NUMBERS` and `TEXTS`, and those of `TOPS` where
-    labels do not exclude each other, else without values. One of outcomes has `id`, `record_id`, `label` (JSON) and
+    struct), `asked` (whether there is a case about it), `label_confidence` (null where labels exclude each other), and
+    those of `NUMBERS`, `TEXTS` and `LISTS`. One of outcomes has `id`, `record_id`, `label` (JSON) and
     `source`; those of records that are not in the part are left alone.
     """
 
@@ -79,10 +84,12 @@ class Gathering:
         columns["created_at"] = batch.column("created_at").cast(pa.timestamp("us")).to_numpy()
         columns["scores"] = _scores(batch.column("scores"))
         columns["asked"] = batch.column("asked").to_numpy(zero_copy_only=False)
-        columns["prediction_set"] = _encoded_lists(batch.column("prediction_set"))
+        for name in ("prediction_set", "top_labels"):
+            columns[name] = _encoded_lists(batch.column(name))
+        columns["top_probabilities"] = _floats(batch.column("top_probabilities").flatten())
         columns["n"] = batch.num_rows
         if batch.column("label_confidence").null_count < batch.num_rows:
-            columns["tops"] = batch.select(TOPS)
+            columns["label_confidence"] = batch.column("label_confidence")
         self._records.append(columns)
 
     def add_outcomes(self, batch: pa.RecordBatch) -> None:
@@ -98,6 +105,11 @@ class Gathering:
         labels, sources, by_review = self._that_count(ids, outcomes)
         truths = read_answers(labels)
         sets = read_lists(_chunks(batches, "prediction_set"))
+        tops = read_lists(_chunks(batches, "top_labels"))
+        given = np.concatenate([columns["top_probabilities"] for columns in batches])
+        predictions = _chunks(batches, "prediction")
+        predicted = read_answers(predictions)
+        exclusive = predicted.exclusive and truths.exclusive
         numbers = {name: np.concatenate([columns[name] for columns in batches]) for name in NUMBERS}
         asked = np.concatenate([columns["asked"] for columns in batches])
         probability = numbers["label_probability"]
@@ -107,7 +119,7 @@ class Gathering:
                 ids=ids,
                 times=np.concatenate([columns["created_at"] for columns in batches]),
                 texts={name: _chunks(batches, name) for name in TEXTS},
-                predictions=_chunks(batches, "prediction"),
+                predictions=predictions,
                 labels=labels,
                 sources=sources,
                 numbers=numbers,
@@ -116,7 +128,9 @@ class Gathering:
                 covered=covered_share(sets, truths),
                 drawn=drawn,
                 reviewed=drawn & by_review,
-                tops=_tops(batches, truths),
+                true_probability=given_to_right(tops, given, truths),
+                top=_top(batches, tops, given, truths),
+                mentions=None if exclusive else mentions_of(predicted, truths, tops, given),
             )
         )
 
@@ -154,7 +168,6 @@ class Gathering:
         true = read_answers(pa.chunked_array([part.labels for part in parts]))
         exclusive = predicted.exclusive and true.exclusive
         in_codes = in_one_alphabet([predicted, true]) if exclusive else None
-        tops = _joined_tops([(len(part.times), part.tops) for part in parts])
         texts = {name: _taken(parts, name) for name in TEXTS}
         ledger = Ledger(
             extent=extent,
@@ -166,6 +179,7 @@ class Gathering:
             clusters=texts["cluster"],
             predicted=in_codes[0] if in_codes else None,
             true=in_codes[1] if in_codes else None,
+            true_probability=np.concatenate([part.true_probability for part in parts]) if exclusive else None,
             quality=quality_of(predicted, true, exact=exact),
             sources=text_codes(pa.chunked_array([part.sources for part in parts])),
             confidence=_pulled(parts, "confidence"),
@@ -176,7 +190,8 @@ class Gathering:
             label_probability=_pulled(parts, "label_probability"),
             drawn=np.concatenate([part.drawn for part in parts]),
             reviewed=np.concatenate([part.reviewed for part in parts]),
-            top=tops,
+            top=_joined_tops([(len(part.times), part.top) for part in parts]),
+            mentions=None if exclusive else _joined_mentions([(len(part.times), part.mentions) for part in parts]),
         )
         return in_order(ledger)
 
@@ -194,6 +209,7 @@ def empty(extent: Extent) -> Ledger:
         clusters=none,
         predicted=none,
         true=none,
+        true_probability=nothing,
         quality=nothing,
         sources=none,
         confidence=nothing,
@@ -205,6 +221,7 @@ def empty(extent: Extent) -> Ledger:
         drawn=np.empty(0, dtype=bool),
         reviewed=np.empty(0, dtype=bool),
         top=None,
+        mentions=None,
     )
 
 
@@ -217,7 +234,7 @@ def in_order(ledger: Ledger) -> Ledger:
     if bool((later | ((times[1:] == times[:-1]) & ids_grow)).all()):
         return ledger
     order = np.lexsort((low, high, times))
-    top = ledger.top
+    top, mentions = ledger.top, ledger.mentions
     return replace(
         ledger,
         ids=ledger.ids.take(pa.array(order)),
@@ -228,6 +245,7 @@ def in_order(ledger: Ledger) -> Ledger:
         clusters=ledger.clusters[order],
         predicted=ledger.predicted[order] if ledger.predicted else None,
         true=ledger.true[order] if ledger.true else None,
+        true_probability=None if ledger.true_probability is None else ledger.true_probability[order],
         quality=ledger.quality[order],
         sources=ledger.sources[order],
         confidence=ledger.confidence[order],
@@ -239,9 +257,23 @@ def in_order(ledger: Ledger) -> Ledger:
         drawn=ledger.drawn[order],
         reviewed=ledger.reviewed[order],
         top=top
-        and TopColumns(
-            probabilities=top.probabilities[order], calibrated=top.calibrated[order], hits=top.hits[order]
-        ),
+        and TopColumns(probabilities=top.probabilities[order], calibrated=top.calibrated[order], hits=top.hits[order]),
+        mentions=mentions and _moved(mentions, order),
+    )
+
+
+def _moved(mentions: Mentions, order: NDArray[np.intp]) -> Mentions:
+    """The same where the row `order[i]` is the i-th now."""
+    now = np.empty(len(order), dtype=np.intp)
+    now[order] = np.arange(len(order))
+    rows = now[mentions.rows]
+    by_row = np.argsort(rows, kind="stable")
+    return Mentions(
+        rows=rows[by_row],
+        labels=mentions.labels[by_row],
+        predicted=mentions.predicted[by_row],
+        right=mentions.right[by_row],
+        probability=mentions.probability[by_row],
     )
 
 
@@ -270,9 +302,7 @@ def _joined_scores(parts: Sequence[_Part]) -> dict[str, Array]:
 
 def _beside_each_other(batches: Sequence[tuple[int, dict[str, Array]]]) -> dict[str, Array]:
     names = sorted({name for _, columns in batches for name in columns})
-    return {
-        name: np.concatenate([columns.get(name, np.full(n, np.nan)) for n, columns in batches]) for name in names
-    }
+    return {name: np.concatenate([columns.get(name, np.full(n, np.nan)) for n, columns in batches]) for name in names}
 
 
 def _chunks(batches: Sequence[dict[str, Any]], name: str) -> pa.ChunkedArray:
@@ -293,7 +323,8 @@ def _encoded_lists(column: pa.Array) -> pa.Array:
 
 
 def _floats(column: pa.Array) -> Array:
-    return column.cast(pa.float64()).fill_null(np.nan).to_numpy().copy()
+    values: Array = column.cast(pa.float64()).fill_null(np.nan).to_numpy().copy()
+    return values
 
 
 def _bytes(ids: Any) -> NDArray[np.uint8]:
@@ -327,39 +358,41 @@ def _scores(column: pa.Array) -> dict[str, Array]:
         table = arrow_json.read_json(pa.BufferReader(text), arrow_json.ReadOptions(block_size=text.size + 1))
         return {name: _floats(table[name].combine_chunks()) for name in table.column_names}
     except pa.ArrowInvalid as error:
-        raise UnreadableScores(f"the scores of some record are not an object of numbers: {_first_line(error)}") from None
+        raise UnreadableScores(
+            f"the scores of some record are not an object of numbers: {_first_line(error)}"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _tops(batches: Sequence[dict[str, Any]], truths: Answers) -> TopColumns | None:
-    first, found = 0, []
-    for columns in batches:
-        n = columns["n"]
-        here = Answers(values=truths.values, codes=truths.codes[first : first + n])
-        found.append((n, _top(columns["tops"], here) if "tops" in columns else None))
-        first += n
-    return _joined_tops(found)
-
-
-def _top(batch: pa.RecordBatch, true: Answers) -> TopColumns:
-    labels = read_lists(batch.column("top_labels"))
-    row, k = labels.rows, int(labels.sizes.max(initial=0))
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(labels.sizes) - labels.sizes, labels.sizes)
-    hits = np.where(true.known[row], held(labels, true), np.nan)
-    return TopColumns(
-        probabilities=_grid(batch.column("top_probabilities").flatten(), row, rank, (len(batch), k)),
-        calibrated=_grid(batch.column("label_confidence").flatten(), row, rank, (len(batch), k)),
-        hits=_grid(pa.array(hits), row, rank, (len(batch), k)),
+def _top(batches: Sequence[dict[str, Any]], tops: Lists, given: Array, true: Answers) -> TopColumns | None:
+    """None where labels exclude each other; rows without calibrated probabilities are empty."""
+    if not any("label_confidence" in columns for columns in batches):
+        return None
+    several = np.concatenate(
+        [
+            columns["label_confidence"].is_valid().to_numpy(zero_copy_only=False)
+            if "label_confidence" in columns
+            else np.zeros(columns["n"], dtype=bool)
+            for columns in batches
+        ]
     )
+    chosen = several[tops.rows]
+    row, k = tops.rows[chosen], int(tops.sizes[several].max(initial=0))
+    rank = (np.arange(len(tops.labels)) - np.repeat(np.cumsum(tops.sizes) - tops.sizes, tops.sizes))[chosen]
+    hits = np.where(true.known[row], held(tops, true)[chosen], np.nan)
+    calibrated = [
+        _floats(columns["label_confidence"].flatten()) for columns in batches if "label_confidence" in columns
+    ]
 
+    def grid(values: Array) -> Array:
+        filled = np.full((len(tops.sizes), k), np.nan)
+        filled[row, rank] = values
+        return filled
 
-def _grid(values: pa.Array, row: NDArray[np.int64], rank: NDArray[np.int64], shape: tuple[int, int]) -> Array:
-    grid = np.full(shape, np.nan)
-    grid[row, rank] = _floats(values)
-    return grid
+    return TopColumns(probabilities=grid(given[chosen]), calibrated=grid(np.concatenate(calibrated)), hits=grid(hits))
 
 
 def _joined_tops(parts: Sequence[tuple[int, TopColumns | None]]) -> TopColumns | None:
@@ -378,3 +411,22 @@ def _joined_tops(parts: Sequence[tuple[int, TopColumns | None]]) -> TopColumns |
             first += n
         columns.append(grid)
     return TopColumns(probabilities=columns[0], calibrated=columns[1], hits=columns[2])
+
+
+def _joined_mentions(parts: Sequence[tuple[int, Mentions | None]]) -> Mentions:
+    names = tuple(sorted({name for _, each in parts if each for name in each.labels.names}))
+    place = {name: at for at, name in enumerate(names)}
+    first, rows, codes, found = 0, [], [], []
+    for n, each in parts:
+        if each is not None:
+            rows.append(each.rows + first)
+            codes.append(np.array([place[name] for name in each.labels.names], dtype=np.int32)[each.labels.codes])
+            found.append(each)
+        first += n
+    return Mentions(
+        rows=np.concatenate(rows),
+        labels=Coded(names=names, codes=np.concatenate(codes)),
+        predicted=np.concatenate([each.predicted for each in found]),
+        right=np.concatenate([each.right for each in found]),
+        probability=np.concatenate([each.probability for each in found]),
+    )

@@ -1,6 +1,5 @@
 """Every test reads a real PostgreSQL."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,7 +49,7 @@ def texts(coded: Coded | None) -> list[str | None]:
     return [None if code == NONE else coded.names[code] for code in coded.codes]
 
 
-def same(values: Sequence[float], expected: Sequence[float]) -> bool:
+def same(values: Any, expected: Any) -> bool:
     return np.array_equal(np.asarray(values, dtype=float), np.asarray(expected, dtype=float), equal_nan=True)
 
 
@@ -93,11 +92,17 @@ def test_columns_of_single_labels(database: Database) -> None:
         "entropy": [2, pytest.approx(np.nan, nan_ok=True)],
         "softmax_response": [pytest.approx(np.nan, nan_ok=True), 0.39],
     }
+    assert same(ledger.true_probability, [np.nan, 0.1 + 0.2])
     assert ledger.top is None
+    assert ledger.mentions is None
 
 
 def test_label_sets(database: Database) -> None:
-    several: dict[str, Any] = {"label_confidence": [0.9, 0.5], "top_labels": ["a", "b"], "top_probabilities": [0.8, 0.4]}
+    several: dict[str, Any] = {
+        "label_confidence": [0.9, 0.5],
+        "top_labels": ["a", "b"],
+        "top_probabilities": [0.8, 0.4],
+    }
     likely = write(database, prediction=["a", "b"], prediction_set=["a"], **several)
     wide = {**several, "top_labels": ["a", "b", "c"], "label_confidence": [0.9, 0.5, 0.1]}
     nothing = write(database, minutes=1, prediction=[], prediction_set=["c"], **wide | {"top_probabilities": [0.3] * 3})
@@ -114,6 +119,14 @@ def test_label_sets(database: Database) -> None:
     assert same(ledger.top.probabilities, [[0.8, 0.4, np.nan], [0.3, 0.3, 0.3], [np.nan] * 3])
     assert same(ledger.top.calibrated, [[0.9, 0.5, np.nan], [0.9, 0.5, 0.1], [np.nan] * 3])
     assert same(ledger.top.hits, [[0, 1, np.nan], [0, 0, 0], [np.nan] * 3])
+    assert ledger.true_probability is None
+    said = ledger.mentions
+    assert said is not None
+    assert said.rows.tolist() == [0, 0, 0]
+    assert texts(said.labels) == ["a", "b", "d"]
+    assert said.predicted.tolist() == [True, True, False]
+    assert said.right.tolist() == [False, True, True]
+    assert said.probability.tolist() == [0.8, 0.4, 0]
 
 
 def test_what_became_known_later_is_not_there_yet(database: Database) -> None:
@@ -210,7 +223,12 @@ def test_progress_reaches_the_end(database: Database) -> None:
 def test_no_database(tmp_path: Any) -> None:
     with pytest.raises(DatabaseUnavailable, match="is not available"):
         read_ledger(
-            f"postgresql://postgres:@/postgres?host={tmp_path}", "toy", precedence=(), since=None, until=None, as_of=NOON
+            f"postgresql://postgres:@/postgres?host={tmp_path}",
+            "toy",
+            precedence=(),
+            since=None,
+            until=None,
+            as_of=NOON,
         )
 
 
