@@ -69,12 +69,18 @@ class PredictRequest(Body):
     group: Word | None = Field(
         default=None, description="Your word for where the input comes from. Audits are broken down by it."
     )
+    cluster: Word | None = Field(
+        default=None,
+        description="Your word for what the input belongs to where several do: a patient, a user, a document."
+        " Predictions with the same word depend on each other, and audits draw them together.",
+    )
     review: ReviewWishes | None = None
 
     def as_asked(self) -> dict[str, Any]:
-        """What makes two requests the same. Wishes that are left out leave no trace: keys of earlier times still
-        hold."""
-        return self.model_dump(exclude=None if self.review else {"review"})
+        """What makes two requests the same. What is newer than keys, and left out, leaves no trace: keys of earlier
+        times still hold."""
+        left_out = {name for name in ("cluster", "review") if getattr(self, name) is None}
+        return self.model_dump(exclude=left_out)
 
 
 class BatchRequest(Body):

@@ -12,13 +12,14 @@ from traffic.record import Answer, Entry, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
-    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps, cost"
+    " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps, cost,"
+    " cluster"
 )
 
 # A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
 INSERT_RECORD = (
     f"insert into records ({RECORD_COLUMNS})"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
 )
 INSERT_PAYLOAD = (
     "insert into payloads (record_id, input, expires_at, reply) values (%s, %s, %s, %s)"
@@ -191,6 +192,7 @@ def _row(record: Record) -> tuple[Any, ...]:
         _json(record.timings),
         _json_or_null(record.steps),
         _json_or_null(record.cost),
+        record.cluster,
     )
 
 

@@ -69,6 +69,9 @@ class Record:
     """As far as it is known; a call that failed counts, with the tokens that are known of it. None where no
     language model was asked, or it gave no sign at all."""
 
+    cluster: str | None = None
+    """The caller's word for what the input belongs to: records with the same one depend on each other."""
+
     reply: Reply | None = None
     """The text, where the task is to write one. Kept beside the input, and None once the input's time was up."""
 

@@ -138,4 +138,4 @@ class Ledger:
 
     @property
     def answered(self) -> Mask:
-        return np.asarray(self.actions.codes == ANSWER)
+        return np.equal(self.actions.codes, ANSWER)

@@ -102,6 +102,7 @@ class ChatRequest(wire.Body):
     )
     max_completion_tokens: int | None = Field(default=None, ge=1, description="As `max_tokens`.")
     group: wire.Word | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
+    cluster: wire.Word | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
     review: wire.ReviewWishes | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
 
     def check_limits(self, max_tokens: int) -> None:

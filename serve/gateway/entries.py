@@ -66,6 +66,7 @@ def _record(
         model=request.model,
         artifact=decided.artifact if decided else None,
         group=request.group,
+        cluster=request.cluster,
         prediction=decided.predictions[i] if decided else None,
         top_labels=decided.top_labels[i] if decided else [],
         top_probabilities=decided.top_probabilities[i] if decided else [],

@@ -106,7 +106,9 @@ class Handler:
         asked = chat.read_request(content)
         asked.check_limits(host.max_tokens)
         held = Held.of(config)
-        request = wire.PredictRequest(model=road.name, input=asked.input, group=asked.group, review=asked.review)
+        request = wire.PredictRequest(
+            model=road.name, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
+        )
         use = _key_use(key, lambda: ["chat", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))

@@ -34,10 +34,10 @@ def test_a_record_of_last_month_is_still_read(dsn):
     database = Database(dsn)
     migrate(database, [step for step in MIGRATIONS if (step.room, step.version) in old])
     held = entry()
-    columns = log.RECORD_COLUMNS.removesuffix(", steps, cost")
+    columns = log.RECORD_COLUMNS.removesuffix(", steps, cost, cluster")
     marks = ", ".join(["%s"] * len(columns.split(", ")))
     with database.transaction() as connection:
-        connection.execute(f"insert into records ({columns}) values ({marks})", log._row(held.record)[:-2])
+        connection.execute(f"insert into records ({columns}) values ({marks})", log._row(held.record)[:-3])
         connection.execute(
             "insert into review_items (record_id, model, status, created_at) values (%s, 'toy', 'waiting', now())",
             (held.record.id,),
@@ -47,7 +47,7 @@ def test_a_record_of_last_month_is_still_read(dsn):
         assert log.find_one(connection, held.record.id) == held.record
         assert log.find_shadow(connection, held.record.id) is None
         assert cases.case(connection, held.record.id).kind == "held"
-        assert connection.execute("select steps, cost from records").fetchall() == [(None, None)]
+        assert connection.execute("select steps, cost, cluster from records").fetchall() == [(None, None, None)]
     database.close()
 
 

@@ -43,7 +43,7 @@ def serve(handler, *bodies, keys=None):
 
 
 def test_a_clear_input_is_answered_and_on_record(handler, database, clear_digit):
-    (done,) = serve(handler, body(clear_digit, group="somewhere"))
+    (done,) = serve(handler, body(clear_digit, group="somewhere", cluster="patient 7"))
     record = done.record
     assert record.action == "answer"
     assert record.prediction in record.prediction_set
@@ -51,6 +51,7 @@ def test_a_clear_input_is_answered_and_on_record(handler, database, clear_digit)
     assert set(record.scores) == {"softmax_response", "entropy", "mahalanobis"}
     assert record.label_probability == 0
     assert record.id.version == 7
+    assert (record.group, record.cluster) == ("somewhere", "patient 7")
     assert set(record.timings) == {"queued", "model"}
     with database.transaction() as connection:
         assert log.find_one(connection, record.id) == record

@@ -93,10 +93,13 @@ def test_a_chat_takes_them_too(database, stream):
         listening(gateway_app(handler, max_body_bytes=100_000)) as url,
         openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
     ):
-        for event in ask(client, "doubt it", stream=True, extra_body={"review": WISHES, "group": "east"}):
+        for event in ask(
+            client, "doubt it", stream=True, extra_body={"review": WISHES, "group": "east", "cluster": "ada"}
+        ):
             assert event.object == "chat.completion.chunk"
         with pytest.raises(openai.BadRequestError, match=r"review\.priority"):
             ask(client, "doubt it", extra_body={"review": {"priority": 10}})
     with database.transaction() as connection:
         found = connection.execute('select priority, due_at - created_at, "group" from review_items').fetchall()
+        assert connection.execute("select cluster from records").fetchall() == [("ada",)]
     assert found == [(7, timedelta(seconds=90), "east")]

@@ -1,0 +1,101 @@
+"""The ledger of a model, straight from PostgreSQL: columns all the way, in one snapshot."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+from psycopg import sql
+
+from audit.ledger.gathering import Gathering
+from audit.ledger.ledger import Extent, Ledger
+from traffic.database import Database, DatabaseUnavailable, described, one_line
+from traffic.outcomes import Precedence
+
+Progress = Callable[[int, int], None]
+"""Is told how many of how many records have been read."""
+
+IN_RANGE = "r.model = {model} and r.created_at >= {since} and r.created_at < {until}"
+
+FIRST = "select min(r.created_at) as first from records r where r.model = {model} and r.created_at < {until}"
+
+COUNT = f"select count(*) as n from records r where {IN_RANGE}"
+
+RECORDS = (
+    'select r.id, r.created_at, r.action, r.artifact, r."group", r.cluster, r.prediction::text as prediction,'
+    "       r.confidence, r.top_probabilities[1] as top_probability, r.label_probability, r.prediction_set,"
+    "       r.scores::text as scores, q.id is not null as asked, r.label_confidence,"
+    "       r.top_labels, r.top_probabilities"
+    " from records r left join review_items q on q.id = r.id and q.created_at <= {as_of}"
+    f" where {IN_RANGE}"
+)
+"""Not in order: to sort columns afterwards takes less time than it takes PostgreSQL to sort rows."""
+
+OUTCOMES = (
+    "select o.id, o.record_id, o.label::text as label, o.source from outcomes o join records r on r.id = o.record_id"
+    f" where o.created_at <= {{as_of}} and {IN_RANGE}"
+)
+
+
+def read_ledger(
+    database: Database | str,
+    model: str,
+    *,
+    precedence: Precedence,
+    since: datetime | None,
+    until: datetime | None,
+    as_of: datetime,
+    exact: bool = False,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Return all records of a model decided in [since, until), as they were known at `as_of`.
+
+    From the model's first record on where `since` is None, and never beyond `as_of`. With `exact` a predicted set of
+    labels is right where it is the same as the right one, and wrong otherwise. Everything is read in one snapshot: as
+    of a settled moment (`audit.ledger.settled`) it is the same whenever it is read.
+    """
+    until = as_of if until is None else min(until, as_of)
+    with _snapshot(database) as read:
+        if since is None:
+            row = next(read(FIRST, model=model, until=until), None)
+            first = row.column("first")[0].as_py() if row is not None and row.num_rows else None
+            since = first.astimezone(UTC) if first else until
+        extent = Extent(model=model, since=min(since, until), until=until, as_of=as_of)
+        which = {"model": model, "since": extent.since, "until": until, "as_of": as_of}
+        total = 0
+        if progress is not None:
+            total = sum(batch.column("n")[0].as_py() for batch in read(COUNT, **which))
+            progress(0, total)
+        gathering, done = Gathering(precedence), 0
+        for batch in read(RECORDS, **which):
+            gathering.add_records(batch)
+            done += batch.num_rows
+            if progress is not None:
+                progress(done, total)
+        for batch in read(OUTCOMES, **which):
+            gathering.add_outcomes(batch)
+    return gathering.ledger(extent, exact=exact)
+
+
+Read = Callable[..., Iterator[pa.RecordBatch]]
+
+
+@contextmanager
+def _snapshot(database: Database | str) -> Iterator[Read]:
+    """A function that runs a query and yields its rows as batches of columns; all in one transaction."""
+    dsn = database.dsn if isinstance(database, Database) else database
+    try:
+        with closing(adbc.connect(dsn)) as connection, closing(connection.cursor()) as cursor:
+
+            def read(query: str, **values: Any) -> Iterator[pa.RecordBatch]:
+                literals = {name: sql.Literal(value) for name, value in values.items()}
+                # ADBC streams a query without parameters, and keeps the whole result of one with
+                cursor.execute(sql.SQL(query).format(**literals).as_string())
+                yield from cursor.fetch_record_batch()
+
+            cursor.execute("set transaction isolation level repeatable read, read only")
+            yield read
+    except (adbc.OperationalError, adbc.InterfaceError) as error:
+        raise DatabaseUnavailable(f"PostgreSQL at {described(dsn)} is not available: {one_line(error)}") from error

@@ -1,0 +1,191 @@
+"""How long an audit of a million records takes, and of ten million: `make bench-audit`.
+
+The records are made: a model that is too sure of itself (METHODS 9.9), of which 85% are answered, every held one is
+labelled and one in fifty of the answered. They lie in a real PostgreSQL, or in Parquet as `demur export` writes it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import orjson
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
+
+LABELS = np.array([f"label {n}" for n in range(10)])
+GROUPS = np.array(["north", "south", "west"])
+SCORES = ("softmax_response", "entropy", "margin", "mahalanobis")
+ANSWERED = 0.85
+SPOT_CHECK = 0.02
+PATIENTS = 5
+"""Records of one cluster, on average."""
+
+START = datetime(2026, 10, 1, tzinfo=UTC)
+SPAN = timedelta(days=30)
+AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """Some records, and what became of them."""
+
+    records: pa.Table
+    outcomes: pa.Table
+    cases: pa.Table
+
+
+def made(n: int, *, seed: int = 0, all_known: bool = False) -> Iterator[Made]:
+    """Yield `n` records in order of time, up to `AT_ONCE` at a time."""
+    rng = np.random.default_rng(seed)
+    for first in range(0, n, AT_ONCE):
+        yield _part(rng, np.arange(first, min(first + AT_ONCE, n)), n, all_known)
+
+
+def _part(rng: np.random.Generator, at: NDArray[np.int64], n: int, all_known: bool) -> Made:
+    size = len(at)
+    z = rng.normal(2.2, 1.6, size)
+    confidence = _sigmoid(1.35 * z)
+    right = rng.random(size) < _sigmoid(z)
+    answered = z >= 2.2 + 1.6 * -1.0364  # the normal quantile of 1 - ANSWERED
+    checked = ~answered | (rng.random(size) < SPOT_CHECK)
+    predicted = rng.integers(0, 10, size)
+    other = (predicted + rng.integers(1, 10, size)) % 10
+    true = np.where(right, predicted, other)
+    micros = (SPAN / timedelta(microseconds=1)) * at / n
+    times = np.datetime64(START.replace(tzinfo=None), "us") + micros.astype("timedelta64[us]")
+    ids = _uuid7(rng, times)
+    artifacts = np.where(at < n // 2, "bench-0000000000000001", "bench-0000000000000002")
+    scores = [1 - confidence, -np.log(confidence), rng.random(size), rng.gamma(2.0, 5.0, size)]
+    wide = confidence < 0.9
+    records = pa.table(
+        {
+            "id": ids,
+            "created_at": _timestamps(times),
+            "model": pa.array(["bench"] * size),
+            "artifact": artifacts,
+            "group": GROUPS[rng.integers(0, 3, size)],
+            "cluster": pc.binary_join_element_wise("patient", pa.array(at // PATIENTS).cast(pa.string()), " "),
+            "prediction": _json_texts(LABELS[predicted]),
+            "top_labels": _lists(LABELS[predicted], LABELS[other], np.ones(size, bool)),
+            "top_probabilities": _lists(confidence, (1 - confidence) / 2, np.ones(size, bool)),
+            "prediction_set": _lists(LABELS[predicted], LABELS[other], wide),
+            "scores": _objects(SCORES, scores),
+            "confidence": confidence,
+            "action": np.where(answered, "answer", "review"),
+            "reason": pa.array(["made for a benchmark"] * size),
+            "label_probability": np.where(answered, SPOT_CHECK, 1.0),
+            "timings": pa.array(['{"queued":0.1,"model":1.5}'] * size),
+        }
+    )
+    known = np.flatnonzero(np.ones(size, bool) if all_known else checked)
+    known_at = times[known] + rng.integers(60, 86_400, len(known)).astype("timedelta64[s]")
+    outcomes = pa.table(
+        {
+            "record_id": ids.take(known),
+            "created_at": _timestamps(known_at),
+            "label": _json_texts(LABELS[true[known]]),
+            "source": np.where(checked[known], "review", "api"),
+        }
+    )
+    cases = np.flatnonzero(checked)
+    ended_at = _timestamps(times[cases] + np.timedelta64(1, "h"))
+    asked = pa.table(
+        {
+            "id": ids.take(cases),
+            "record_id": ids.take(cases),
+            "model": pa.array(["bench"] * len(cases)),
+            "status": pa.array(["resolved"] * len(cases)),
+            "created_at": _timestamps(times[cases]),
+            "kind": np.where(answered[cases], "spot_check", "held"),
+            "ended_at": ended_at,
+            "label": _json_texts(LABELS[true[cases]]),
+            "resolution": pa.array(["agreed"] * len(cases)),
+        }
+    )
+    return Made(records=records, outcomes=outcomes, cases=asked)
+
+
+def fill(connection: "psycopg.Connection[tuple[object, ...]]", parts: Iterator[Made]) -> None:
+    """Write records with their outcomes and cases into the tables of a migrated database."""
+    connection.execute("set session_replication_role = replica")  # no trigger and no foreign key looks at each row
+    for part in parts:
+        for table, rows in (("records", part.records), ("outcomes", part.outcomes), ("review_items", part.cases)):
+            _copy(connection, table, rows)
+    connection.execute("set session_replication_role = default")
+    connection.commit()
+    connection.autocommit = True
+    connection.execute("vacuum analyze")
+
+
+def _copy(connection: "psycopg.Connection[tuple[object, ...]]", table: str, rows: pa.Table) -> None:
+    columns = ", ".join(f'"{name}"' for name in rows.column_names)
+    text = rows
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_fixed_size_binary(field.type):
+            text = text.set_column(at, field.name, _hex(rows[field.name]))
+        elif pa.types.is_list(field.type):
+            text = text.set_column(at, field.name, _braced(rows[field.name].combine_chunks()))
+    buffer = pa.BufferOutputStream()
+    csv.write_csv(text, buffer, csv.WriteOptions(include_header=False))
+    with connection.cursor().copy(f"copy {table} ({columns}) from stdin (format csv)") as copy:
+        copy.write(memoryview(buffer.getvalue()))
+
+
+def _hex(ids: pa.ChunkedArray) -> pa.Array:
+    raw = np.frombuffer(ids.combine_chunks().buffers()[1], np.uint8)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    pairs = np.stack([digits[raw >> 4], digits[raw & 15]], axis=1).reshape(-1, 32)
+    return (
+        pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(32), len(pairs), [None, pa.py_buffer(np.ascontiguousarray(pairs))]
+        )
+        .cast(pa.binary())
+        .cast(pa.string())
+    )
+
+
+def _braced(lists: pa.ListArray) -> pa.Array:
+    texts = lists.cast(pa.list_(pa.string()))
+    return pc.binary_join_element_wise("{", pc.binary_join(texts, ","), "}", "")
+
+
+def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-values))
+
+
+def _uuid7(rng: np.random.Generator, times: NDArray[np.datetime64]) -> pa.Array:
+    raw = rng.integers(0, 256, (len(times), 16), dtype=np.uint8)
+    milliseconds = times.astype("datetime64[ms]").astype(">u8").view(np.uint8).reshape(-1, 8)
+    raw[:, :6] = milliseconds[:, 2:]
+    raw[:, 6] = 0x70 | (raw[:, 6] & 0x0F)
+    raw[:, 8] = 0x80 | (raw[:, 8] & 0x3F)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw), [None, pa.py_buffer(raw)])
+
+
+def _timestamps(times: NDArray[np.datetime64]) -> pa.Array:
+    return pa.array(times).cast(pa.timestamp("us", "UTC"))
+
+
+def _json_texts(labels: NDArray[np.str_]) -> pa.Array:
+    names, codes = np.unique(labels, return_inverse=True)
+    texts = pa.array([orjson.dumps(str(name)).decode() for name in names])
+    return texts.take(pa.array(codes))
+
+
+def _lists(first: NDArray[np.generic], second: NDArray[np.generic], two: NDArray[np.bool_]) -> pa.Array:
+    """[n], lists of the first, or of both where `two`."""
+    pairs = np.stack([first, second], axis=1)
+    kept = np.stack([np.ones(len(two), bool), two], axis=1)
+    offsets = np.concatenate([[0], np.cumsum(1 + two)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(pairs[kept]))
+
+
+def _objects(names: tuple[str, ...], columns: list[NDArray[np.float64]]) -> pa.Array:
+    parts: list[object] = []
+    for name, values in zip(names, columns, strict=True):
+        parts += ["," if parts else "{", f'"{name}":', pa.array(values).cast(pa.string())]
+    return pc.binary_join_element_wise(*parts, "}", "")
