@@ -53,7 +53,7 @@ class Summary:
     """What lists and comparisons show of a report."""
 
     verdict: str
-    """`kept`, `broken`, `not enough evidence`, or `no promise` where none was made."""
+    """`kept`, `broken`, `not enough evidence`, or `nothing was promised`."""
 
     why: str
     """The verdict in one sentence."""

@@ -10,6 +10,7 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
 from review.queue import NotYours
+from serve.audits.gauges import AuditCollector
 from serve.audits.site import FILES, Site, site_of
 from serve.config.file import Config
 from serve.errors import status_of
@@ -28,7 +29,7 @@ Was the promise kept? Reports that were made on a schedule or because somebody a
 of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
 """
 
-COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = ()
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector,)
 """What /metrics tells of; each describes itself without the database."""
 
 

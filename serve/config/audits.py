@@ -51,3 +51,19 @@ class AuditConfig(Section):
     @property
     def window(self) -> timedelta:
         return timedelta(days=self.window_days)
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        if self.every_hours is None:
+            return "audits are made when somebody asks for one"
+        return (
+            f"every model is audited every {_length(self.every_hours)} for the last"
+            f" {_length(self.window_days * 24)}; reports are kept for {_length(self.keep_days * 24)}"
+        )
+
+
+def _length(hours: float) -> str:
+    if hours >= 48 and hours % 24 == 0:
+        return f"{hours / 24:g} days"
+    return "hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{hours * 60:g} minutes"
