@@ -47,6 +47,10 @@ class Labelled:
     records: int
     labelled: int
 
+    @property
+    def share(self) -> float:
+        return self.labelled / self.records if self.records else float("nan")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
