@@ -1,6 +1,7 @@
-"""The Ray Serve applications, built from the configuration: `serve.app:build` and `serve.app:build_console`."""
+"""The Ray Serve applications, built from the configuration: `serve.app:build` and the others of `APPLICATIONS`."""
 
 import atexit
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ray.serve import Application
 
 from serve.config.file import BadConfig, Config, load_config, with_absolute_paths
 from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost
-from serve.deployments import Console, Gateway, Host, LanguageModelHost
+from serve.deployments import Audits, Console, Gateway, Host, LanguageModelHost
 from serve.postgres import EmbeddedPostgres
 
 MAX_ONGOING = 10_000
@@ -57,6 +58,23 @@ def build_console(args: AppArgs) -> Application:
     return ray_serve.deployment(Console, ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000).bind(
         config, _dsn(config)
     )
+
+
+def build_audit(args: AppArgs) -> Application:
+    """Reports, comparisons and alarms, at `/audit`; it also makes the audits that are due."""
+    config = with_absolute_paths(args, Path.cwd())
+    dsn = _dsn(config)
+    return ray_serve.deployment(Audits, ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000).bind(
+        config.model_copy(update={"database": dsn}), dsn
+    )
+
+
+APPLICATIONS: dict[str, tuple[Callable[[AppArgs], Application], str]] = {
+    "demur": (build, "/"),
+    "demur-console": (build_console, "/review"),
+    "demur-audit": (build_audit, "/audit"),
+}
+"""What a service is made of: each application by its name in Ray Serve, with the prefix under which it answers."""
 
 
 def _dsn(config: Config) -> str:

@@ -4,16 +4,16 @@ import asyncio
 import logging
 import os
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.store import ArtifactNotFound, ArtifactStore
+from calibration_store.store import ArtifactStore
 from serve.commands.artifact_commands import artifacts
+from serve.commands.audit import audit
 from serve.commands.review_commands import review
 from serve.commands.terminal import (
     ConfigOption,
@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(artifacts, name="artifacts")
 app.add_typer(review, name="review")
+app.command()(audit)
 app.command()(rank)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
@@ -75,6 +76,7 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
             out.print(f"    {score}: {cost.words}")
         if precedence := model.outcomes.precedence:
             out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
+    out.print(f"  {settings.audit.words}")
     for webhook in settings.review.webhooks:
         which = ", ".join(webhook.models or ("all models",))
         out.print(f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}")
@@ -267,44 +269,6 @@ def _beside(calibration: Path | None, model: str) -> Path:
     if calibration is None:
         raise BadConfig(f"which rows? model {model!r} has no `calibration.data` to look beside; give --data FILE")
     return calibration.with_name("test.jsonl")
-
-
-@app.command()
-def audit(
-    model: Annotated[str | None, typer.Option(help="Model to audit; needed when there are several.")] = None,
-    since: Annotated[str | None, typer.Option(help="Start: 7d, 12h, 30m ago, or a date like 2026-11-21T08:00.")] = None,
-    until: Annotated[str | None, typer.Option(help="End, in the same forms; now by default.")] = None,
-    to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
-    config: ConfigOption = None,
-) -> None:
-    """Write what the log says about the promise: one HTML page to read and one JSON file with every number."""
-    from audit.old_report import FittedLabels
-    from audit.old_report import audit as measure
-    from traffic.dataset import read_traffic
-
-    settings = load_config(config_path(config))
-    if model is None and len(settings.models) > 1:
-        raise BadConfig(f"which model? give --model, one of: {', '.join(settings.models)}")
-    name = model or next(iter(settings.models))
-    settings.model(name)
-    start, end = moment(since), moment(until)
-    with ExitStack() as opened:
-        database = opened_database(settings, opened)
-        with out.status("reading records"), database.transaction() as connection:
-            traffic = read_traffic(connection, name, precedence=settings.precedence(name), since=start, until=end)
-    fitted = FittedLabels()
-    with suppress(ArtifactNotFound, ArtifactRefused):  # an audit needs no artifact; one tells which labels are rare
-        data = ArtifactStore(settings.artifacts).in_force(name).manifest["data"]
-        fitted = FittedLabels(counts=data.get("label_counts", {}), n=data["n"])
-    with out.status("measuring"):
-        report = measure(
-            traffic, model=name, since=start, until=end, fitted=fitted, precedence=settings.precedence(name)
-        )
-        to.mkdir(parents=True, exist_ok=True)
-        (to / f"{name}.json").write_text(report.as_json(), encoding="utf-8")
-        (to / f"{name}.html").write_text(report.as_html(), encoding="utf-8")
-    out.print(report.missing)
-    out.print(f"report: {to / f'{name}.html'}\nnumbers: {to / f'{name}.json'}")
 
 
 def _labels(task: TaskConfig) -> str:

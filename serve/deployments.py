@@ -1,4 +1,4 @@
-"""The Ray Serve shells: a gateway, a host for each model, and the console. They hold no logic of their own."""
+"""The Ray Serve shells: a gateway, a host for each model, the console, the audits. They hold no logic of their own."""
 
 import asyncio
 import logging
@@ -24,6 +24,7 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import outbox, queue
+from serve.audits.jobs import jobs
 from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
@@ -306,6 +307,23 @@ class Console:
         from serve.console.app import console_app
 
         return console_app(self._config, self._database)
+
+
+@ray_serve.ingress()
+class Audits:
+    """One replica of the auditors' pages, which also makes the audits that are due."""
+
+    def __init__(self, config: Config, dsn: str) -> None:
+        _log_plainly()
+        self._config = config
+        self._database = open_database(dsn)
+        for job in jobs(config, self._database):
+            _every(job.seconds, job.do, name=job.name)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        from serve.audits.app import audits_app
+
+        return audits_app(self._config, self._database)
 
 
 def _every(seconds: float, job: Callable[[], object], *, name: str) -> None:

@@ -4,12 +4,12 @@ from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
-from serve.console.visitor import FromElsewhere, NoReviewer
 from serve.gateway.batching import Overloaded
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
 from serve.inputs import InvalidRequest, TooLarge
 from serve.language.engine import EngineFailed
+from serve.pages.visitor import FromElsewhere, NoReviewer
 from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound

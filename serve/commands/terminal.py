@@ -51,7 +51,7 @@ def moment(text: str | None) -> datetime | None:
         if text[-1:] in units:
             return now() - timedelta(**{units[text[-1]]: float(text[:-1])})
         parsed = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadConfig(f"{text!r} is neither an age like 7d, 12h or 30m nor a date like 2026-11-21T08:00") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 

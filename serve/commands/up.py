@@ -79,7 +79,7 @@ def _start_ray(config: Config) -> str:
     from ray.exceptions import RayError
     from ray.serve import RunTarget
 
-    from serve.app import AppArgs, build, build_console
+    from serve.app import APPLICATIONS, AppArgs
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     try:
@@ -97,11 +97,10 @@ def _start_ray(config: Config) -> str:
         quiet = {"enable_access_log": False, "log_level": "WARNING"}
         ray_serve.start(http_options={"host": config.http.host, "port": config.http.port}, logging_config=quiet)
         arguments = AppArgs.model_validate(config.model_dump())
-        prefixes = {"demur": (build, "/"), "demur-console": (build_console, "/review")}
         ray_serve.run_many(
             [
                 RunTarget(builder(arguments), name=name, route_prefix=prefix, logging_config=quiet)
-                for name, (builder, prefix) in prefixes.items()
+                for name, (builder, prefix) in APPLICATIONS.items()
             ]
         )
     except (RayError, RuntimeError, ConnectionError) as error:
@@ -114,11 +113,13 @@ def _stop_ray(say: Say) -> None:
     import ray
     from ray import serve as ray_serve
 
+    from serve.app import APPLICATIONS
+
     if not ray.is_initialized():
         return
     say("stopping Ray ...")
     try:
-        for application in ("demur-console", "demur"):
+        for application in reversed(APPLICATIONS):
             ray_serve.delete(application)
     finally:
         ray.shutdown()
@@ -200,6 +201,7 @@ def _welcome(config: Config, url: str, seconds: float, say: Say) -> None:
         body = json.dumps({"model": name, "input": _example(config.models[name])}, separators=(",", ":"))
         say(f"  curl -s {url}/v1/predict -H 'content-type: application/json' -d '{body}'\n")
     say(f"held cases to review   {url}/review/")
+    say(f"was the promise kept?  {url}/audit/")
     say(f"API documentation      {url}/docs")
     say("stop with Ctrl-C")
 

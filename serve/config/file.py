@@ -8,6 +8,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
+from serve.config.audits import AuditConfig
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
 from serve.config.recipe import check_follows, recipe_of
 from serve.config.review import ReviewConfig
@@ -186,6 +187,7 @@ class Config(Section):
     models: dict[ModelName, ModelConfig] = Field(min_length=1)
     http: HttpConfig = HttpConfig()
     review: ReviewConfig = ReviewConfig()
+    audit: AuditConfig = AuditConfig()
     limits: LimitsConfig = LimitsConfig()
 
     @model_validator(mode="after")

@@ -13,8 +13,8 @@ from review.cases import Filter
 from review.item import Case, Status
 from serve.console import review_wire as wire
 from serve.console.desk import Desk
-from serve.console.visitor import COOKIE, HEADER, visitor_of
 from serve.gateway.http import takes, whole_body
+from serve.pages.visitor import COOKIE, HEADER, visitor_of
 from serve.wire import ProblemResponse, dump, parse
 
 DESCRIPTION = f"""

@@ -2,17 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from review.outbox import Pending, pending
 from review.statistics import Standing, standings
-from serve.errors import status_of
-from traffic.database import Database, DatabaseUnavailable
+from traffic.database import Database
 
 GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
     "demur_review_waiting": ("Cases that nobody has taken.", lambda now: now.waiting),
@@ -62,17 +57,3 @@ class QueueCollector(Collector):
             yield family
         for name, (words, count) in WEBHOOKS.items():
             yield GaugeMetricFamily(name, words, value=sum(count(webhook) for webhook in webhooks))
-
-
-def add_metrics_route(app: FastAPI, database: Database, models: Sequence[str]) -> None:
-    """Serve the gauges at /metrics of the application, in a registry of their own."""
-    registry = CollectorRegistry()
-    registry.register(QueueCollector(database, models))
-
-    @app.get("/metrics", include_in_schema=False)
-    def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        try:
-            return Response(encode(registry), media_type=content_type)
-        except DatabaseUnavailable as error:
-            return PlainTextResponse(f"{error}\n", status_of(error))

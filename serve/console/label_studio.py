@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 from review.exchange import Dossier
 from review.item import ENDED, Opinion
 from serve.config.task import LETTERS, TaskConfig
-from serve.console.visitor import as_name
 from serve.inputs import PNG_PREFIX, InvalidRequest, picture
+from serve.pages.visitor import as_name
 from traffic.record import Answer
 
 InputKind = Literal["text", "image", "choice", "chat"]

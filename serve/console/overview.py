@@ -28,7 +28,7 @@ from review.item import Scope
 from review.statistics import BacklogCurve, Flow, Window
 from serve.config.review import ReviewConfig
 from serve.console.overview_plots import plots_of
-from serve.console.quantities import date, duration, hours, percent
+from serve.pages.quantities import date, duration, hours, percent
 from traffic.database import Connection, Database
 
 Span = Literal["24h", "7d", "30d"]

@@ -1,12 +1,8 @@
-"""The pictures of the overview, as SVG whose words are text: they grow with the page, and are read aloud."""
+"""The pictures of the overview."""
 
-import re
-import threading
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from html import escape
 
 import matplotlib as mpl
 import numpy as np
@@ -14,24 +10,10 @@ from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
 from audit.opinions import LabelDisagreement, OverturnRate
-from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
+from audit.plots import BLUE, GREEN, GREY, ORANGE
 from review.statistics import BacklogCurve, Flow
-from serve.console.quantities import duration, percent
-
-WIDTH = 4.2
-INLINE = {
-    "font.size": 10,
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "axes.edgecolor": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": "black",
-    "ytick.labelcolor": "black",
-}
-"""Words are text without a colour, and nothing lies behind them: the page says how both look, by day and by night."""
+from serve.pages.drawing import inline_svg
+from serve.pages.quantities import duration, percent
 
 SHOWN = 12
 """Labels, and models, of which there may be very many."""
@@ -44,9 +26,6 @@ TICKS = (
     *(1, 5, 20, MINUTE, 5 * MINUTE, 20 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR, DAY, 3 * DAY, 7 * DAY),
     *(14 * DAY, 30 * DAY, 90 * DAY, 365 * DAY),
 )
-
-DRAWING = threading.Lock()
-"""The style is one for the whole process: two who draw at once would take each other's away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,14 +50,16 @@ def plots_of(
     timed = [flow for flow in flows if flow.to_first_claim.n or flow.to_resolution.n]
     timed = sorted(timed, key=lambda flow: -flow.arrived)[:SHOWN]
     return Plots(
-        backlog=_svg("backlog", _backlog_words(backlog), 3.1, lambda figure: _backlog(figure, backlog)),
-        overturned=_svg("overturned", _overturned_words(known), 3.1, lambda figure: _overturned(figure, known))
+        backlog=inline_svg("backlog", _backlog_words(backlog), 3.1, lambda figure: _backlog(figure, backlog)),
+        overturned=inline_svg("overturned", _overturned_words(known), 3.1, lambda figure: _overturned(figure, known))
         if known
         else None,
-        labels=_svg("labels", _labels_words(named), 1.0 + 0.27 * len(named), lambda figure: _labels(figure, named))
+        labels=inline_svg(
+            "labels", _labels_words(named), 1.0 + 0.27 * len(named), lambda figure: _labels(figure, named)
+        )
         if named
         else None,
-        waits=_svg("waits", _waits_words(timed), 1.2 + 0.42 * len(timed), lambda figure: _waits(figure, timed))
+        waits=inline_svg("waits", _waits_words(timed), 1.2 + 0.42 * len(timed), lambda figure: _waits(figure, timed))
         if timed
         else None,
     )
@@ -184,21 +165,6 @@ def _waits(figure: Figure, flows: Sequence[Flow]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     figure.legend(frameon=False, loc="outside upper left", ncols=2)
-
-
-def _svg(name: str, words: str, height: float, draw: Callable[[Figure], None]) -> str:
-    """The picture, with a title for those who do not see it."""
-    style = {**STYLE, **INLINE, "svg.hashsalt": name}
-    with DRAWING, mpl.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's own font draws it
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        draw(figure)
-        svg = as_svg(figure)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in each picture, and an id may occur once on a page
-    svg = re.sub(r"'DejaVu Sans'(, [^;\"]*)?", "system-ui, sans-serif", svg)
-    title = f'<title id="{name}-title">{escape(words)}</title>'
-    return svg.replace("<svg ", f'<svg role="img" aria-labelledby="{name}-title" ', 1).replace(">", f">{title}", 1)
 
 
 def _backlog_words(curve: BacklogCurve) -> str:

@@ -1,15 +1,14 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment
 
 from review.cases import CaseNotFound, Filter
 from review.item import ENDED, Status
@@ -17,14 +16,17 @@ from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
 from serve.console.answering import COMMANDS, REASONS, answering
 from serve.console.desk import Desk, Sight
-from serve.console.gauges import add_metrics_route
+from serve.console.gauges import QueueCollector
 from serve.console.overview import add_overview_routes
 from serve.console.showing import glance, showing
-from serve.console.visitor import COOKIE, NoReviewer, as_name, visitor_of
 from serve.console.webhook_pages import add_webhook_routes
 from serve.console.words import FILTERS
 from serve.errors import status_of
 from serve.inputs import InvalidRequest
+from serve.pages.hello import add_hello
+from serve.pages.look import add_files, beside, our_files, page_response, root_of, templates_of
+from serve.pages.metrics import add_metrics_route
+from serve.pages.visitor import NoReviewer, visitor_of
 from traffic.database import Database, DatabaseUnavailable
 from traffic.record import Answer
 
@@ -41,28 +43,13 @@ SHOWN: dict[str, tuple[Status, ...]] = {
 }
 """The states that each tab of the queue is about."""
 
-FOLDER = Path(__file__).parent / "templates"
-FILES = {
-    name: ((FOLDER / name).read_bytes(), kind)
-    for name, kind in (("style.css", "text/css"), ("review.js", "text/javascript"))
-}
-VERSION = sha256(b"".join(content for content, _ in FILES.values())).hexdigest()[:12]
-"""Part of the addresses of our own files, so that a browser may keep them for ever."""
-
-ONLY_OURS = (
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self' data:;"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-"""What a page may load, and from where: text that came with a case can do nothing, even if it were taken for HTML."""
+FILES = our_files(Path(__file__).parent / "templates/review.js")
 
 
 def page_templates() -> Environment:
     """The templates of all pages, and the words in which they speak."""
-    found = Environment(
-        loader=PackageLoader("serve.console"), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
-    )
+    found = templates_of("serve.console", FILES)
     found.filters.update(FILTERS)
-    found.globals["version"] = VERSION
     return found
 
 
@@ -74,9 +61,15 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
     def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         name = name_of(request)
         html = templates.get_template(template).render(
-            root=root_of(request), reviewer=name, leads=config.review.leads(name), now=datetime.now(UTC), **values
+            root=root_of(request),
+            place="review",
+            audits=beside(request, "audit"),
+            reviewer=name,
+            leads=config.review.leads(name),
+            now=datetime.now(UTC),
+            **values,
         )
-        return HTMLResponse(html, status, {"Cache-Control": "no-store", "Content-Security-Policy": ONLY_OURS})
+        return page_response(html, status)
 
     def to(request: Request, path: str, **query: object) -> Response:
         known = {name: str(value) for name, value in query.items() if value}
@@ -98,10 +91,6 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             return None
         return sight if sight.own else None
 
-    @app.exception_handler(NoReviewer)
-    async def ask_for_name(request: Request, _error: Exception) -> Response:
-        return page(request, "hello.html", back=request.url.path if request.method == "GET" else "")
-
     async def tell(request: Request, error: Exception) -> Response:
         kept = isinstance(error, ClaimLost | InvalidRequest) and request.path_params.get("id")
         return page(request, "trouble.html", status_of(error), message=str(error), at=kept)
@@ -111,13 +100,8 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
 
     pages = APIRouter(include_in_schema=False)
 
-    @pages.get("/static/{version}/{name}")
-    def our_file(version: str, name: str) -> Response:
-        found = FILES.get(name)
-        if found is None:
-            return Response(status_code=404)
-        kept = "public, max-age=31536000, immutable" if version == VERSION else "no-cache"
-        return Response(found[0], media_type=found[1], headers={"Cache-Control": kept})
+    add_files(pages, FILES)
+    add_hello(app, pages, page, back_to="/cases/")
 
     @pages.get("/")
     def list_cases(
@@ -177,20 +161,6 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             keys=answering(None).keys,
             commands=COMMANDS,
         )
-
-    @pages.get("/hello")
-    def who(request: Request) -> Response:
-        return page(request, "hello.html", back="")
-
-    @pages.post("/hello")
-    def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
-        known = as_name(name)
-        if known is None:
-            raise NoReviewer
-        prefix = root_of(request)
-        response = to(request, back.removeprefix(prefix) if back.startswith(f"{prefix}/cases/") else "/")
-        response.set_cookie(COOKIE, quote(known), max_age=365 * 86400, httponly=True, samesite="strict")
-        return response
 
     @pages.post("/next")
     def take_next(request: Request, model: Annotated[str, Form()] = "") -> Response:
@@ -280,7 +250,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
     app.include_router(pages)
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
     add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
-    add_metrics_route(app, database, list(config.models))
+    add_metrics_route(app, [QueueCollector(database, list(config.models))])
 
 
 def name_of(request: Request) -> str:
@@ -289,11 +259,6 @@ def name_of(request: Request) -> str:
         return visitor_of(request)
     except NoReviewer:
         return ""
-
-
-def root_of(request: Request) -> str:
-    """The prefix under which the pages are mounted."""
-    return str(request.scope.get("root_path", ""))
 
 
 def midnight() -> datetime:

@@ -15,7 +15,7 @@ from serve.config.review import Person
 from serve.console.app import console_app
 from serve.console.overview import narrowed, overview_of, work_left
 from serve.console.overview_plots import plots_of
-from serve.console.quantities import duration, hours, percent
+from serve.pages.quantities import duration, hours, percent
 from tests.review.history import History
 
 BEGUN = {"at": datetime.now(UTC)}

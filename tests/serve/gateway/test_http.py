@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from review.queue import NotYours
-from serve.console.visitor import FromElsewhere, NoReviewer
 from serve.errors import STATUS
 from serve.gateway.handler import Handler
+from serve.pages.visitor import FromElsewhere, NoReviewer
 
 
 @pytest.fixture

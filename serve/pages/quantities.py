@@ -3,6 +3,8 @@
 from datetime import datetime
 from math import isinf, isnan
 
+from audit.reports import Figure
+
 UNKNOWN = "–"
 
 
@@ -25,8 +27,24 @@ def percent(share: float, digits: int = 0) -> str:
     return UNKNOWN if isnan(share) else f"{share:.{digits}%}"
 
 
+def figure_in_words(figure: Figure) -> str:
+    """The value of a headline number: a share in percent, anything else with four digits."""
+    return _of(figure, figure.value)
+
+
+def interval_in_words(figure: Figure) -> str:
+    """From where to where the truth lies, by 95% intervals; a dash where there is no interval."""
+    return f"{_of(figure, figure.low)} to {_of(figure, figure.high)}" if figure.bounded else UNKNOWN
+
+
 def date(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M")
+
+
+def _of(figure: Figure, number: float) -> str:
+    if isnan(number):
+        return UNKNOWN
+    return percent(number, 2 if abs(number) < 0.1 else 1) if figure.share else f"{number:.4g}"
 
 
 def _brief(number: float) -> str:

@@ -1,0 +1,79 @@
+"""The auditors' application: reports, how they compare, alarms; an API over them; metrics."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi_offline import FastAPIOffline
+from prometheus_client.registry import Collector
+
+from review.queue import NotYours
+from serve.audits.gauges import AuditCollector
+from serve.audits.site import FILES, Site, site_of
+from serve.config.file import Config
+from serve.errors import status_of
+from serve.inputs import InvalidRequest
+from serve.pages.hello import add_hello
+from serve.pages.look import add_files
+from serve.pages.metrics import add_metrics_route
+from serve.pages.problems import add_problems
+from serve.pages.visitor import HEADER, only_from_here, only_storable
+from traffic.database import Database, DatabaseUnavailable
+
+log = logging.getLogger("demur.audits")
+
+DESCRIPTION = f"""
+Was the promise kept? Reports that were made on a schedule or because somebody asked, every number of them, and how two
+of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
+"""
+
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector,)
+"""What /metrics tells of; each describes itself without the database."""
+
+
+def audits_app(config: Config, database: Database) -> FastAPI:
+    """The application as ASGI, under whatever prefix it is mounted."""
+    site = site_of(config, database)
+    app: FastAPI = FastAPIOffline(
+        title="demur audit",
+        description=DESCRIPTION,
+        version="1",
+        docs_url="/docs",
+        redoc_url=None,
+        dependencies=[Depends(only_from_here), Depends(only_storable)],
+    )
+    pages = APIRouter(include_in_schema=False)
+    add_files(pages, FILES)
+    add_hello(app, pages, site.page, back_to="/")
+    _add_trouble(app, site)
+
+    @pages.get("/")
+    def first(request: Request) -> Response:
+        return site.page(request, "reports.html", models=list(config.models))
+
+    app.include_router(pages)
+    add_metrics_route(app, [make(config, database) for make in COLLECTORS])
+    add_problems(app, log)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _add_trouble(app: FastAPI, site: Site) -> None:
+    async def tell(request: Request, error: Exception) -> Response:
+        return site.page(request, "trouble.html", status_of(error), message=str(error))
+
+    for kind in (NotYours, InvalidRequest, DatabaseUnavailable):
+        app.add_exception_handler(kind, tell)
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The document of the API; pages are for people."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
+        )
+        document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
+        app.openapi_schema = document
+    return app.openapi_schema

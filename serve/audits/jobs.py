@@ -1,0 +1,56 @@
+"""What the auditors' application does by itself, again and again."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from audit import reports, runs
+from serve.audits.maker import AuditMaker
+from serve.audits.schedule import plan_due
+from serve.config.file import Config
+from traffic.database import Database
+
+log = logging.getLogger("demur.audits")
+
+PLAN_SECONDS = 10.0
+"""How often it is looked whether an audit is due."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether an audit is to be made: somebody who asked for one waits."""
+
+FORGET_SECONDS = 3600.0
+"""How often reports are looked for whose time is up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Done every so many seconds, by each replica: of two that do it at once, one must find nothing to do. One that
+    raises is logged, and done again the next time."""
+
+    name: str
+    seconds: float
+    do: Callable[[], object]
+
+
+def jobs(config: Config, database: Database) -> Sequence[Job]:
+    """All of them, in no order."""
+    maker = AuditMaker(config, database)
+    return [
+        Job(name="audits that are due", seconds=PLAN_SECONDS, do=lambda: _plan(config, database)),
+        Job(name="making audits", seconds=LOOK_SECONDS, do=maker.make_due),
+        Job(name="forgetting audits", seconds=FORGET_SECONDS, do=lambda: _forget(config, database)),
+    ]
+
+
+def _plan(config: Config, database: Database) -> None:
+    with database.transaction() as connection:
+        plan_due(connection, config, datetime.now(UTC))
+
+
+def _forget(config: Config, database: Database) -> None:
+    with database.transaction() as connection:
+        forgotten = reports.forget(connection, keep_days=config.audit.keep_days)
+        runs.forget_runs(connection)
+    if forgotten:
+        log.info("%d reports whose time was up are deleted", len(forgotten))

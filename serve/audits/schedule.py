@@ -1,0 +1,26 @@
+"""When audits are due."""
+
+from datetime import UTC, datetime, timedelta
+
+from audit import runs
+from audit.runs import AuditRun
+from serve.config.file import Config
+from traffic.database import Connection
+
+A_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+"""From which boundaries are counted: those of whole days fall on midnight, those of whole weeks on Mondays."""
+
+
+def last_boundary(now: datetime, every: timedelta) -> datetime:
+    """The end of the last whole period, at or before `now`."""
+    return A_MONDAY + (now - A_MONDAY) // every * every
+
+
+def plan_due(connection: Connection, config: Config, now: datetime) -> list[AuditRun]:
+    """Plan what is due now, one audit of each model, and return it. It does not matter how often, or by how many, this
+    is called; after a downtime the last period alone is due."""
+    every = config.audit.every
+    if every is None:
+        return []
+    until = last_boundary(now, every)
+    return runs.plan(connection, list(config.models), until=until, window=config.audit.window)

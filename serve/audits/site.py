@@ -1,0 +1,66 @@
+"""What the pages of the auditors share: how one is rendered, and who may act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from review.queue import NotYours
+from serve.audits.alarms import alarms_on
+from serve.config.file import Config
+from serve.console.words import FILTERS
+from serve.pages.look import beside, our_files, page_response, root_of, templates_of
+from serve.pages.visitor import NoReviewer, visitor_of
+from traffic.database import Database
+
+FILES = our_files(Path(__file__).parent / "templates/audits.css")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The application's configuration and database, as its pages use them."""
+
+    config: Config
+    database: Database
+    templates: Any
+    clock: Callable[[], datetime]
+
+    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a template of `serve/audits/templates`; the alarms that are on stand above it."""
+        name = name_of(request)
+        html = self.templates.get_template(template).render(
+            root=root_of(request),
+            place="audit",
+            review=beside(request, "review"),
+            reviewer=name,
+            may_act=self.config.review.leads(name),
+            now=self.clock(),
+            alarms=alarms_on(self.database),
+            **values,
+        )
+        return page_response(html, status)
+
+    def lead_of(self, request: Request) -> str:
+        """The name of whoever asks, where they may act; else raise `NoReviewer` or `NotYours`."""
+        name = visitor_of(request)
+        if not self.config.review.leads(name):
+            raise NotYours("only those who lead reviews (`review.people`) may do this")
+        return name
+
+
+def site_of(config: Config, database: Database) -> Site:
+    templates = templates_of("serve.audits", FILES)
+    templates.filters.update(FILTERS)
+    return Site(config=config, database=database, templates=templates, clock=lambda: datetime.now(UTC))
+
+
+def name_of(request: Request) -> str:
+    """Who asks; empty for somebody who has not said. Reading needs no name."""
+    try:
+        return visitor_of(request)
+    except NoReviewer:
+        return ""

@@ -1,0 +1,219 @@
+"""`demur audit`: was the promise kept?"""
+
+import getpass
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from serve.commands.terminal import ConfigOption, config_path, moment, now, opened_database, out
+from serve.config.audits import Hours
+from serve.config.file import BadConfig, Config, load_config
+
+if TYPE_CHECKING:
+    from serve.audits.making import Made, Wish
+    from serve.audits.making import Progress as Step
+    from traffic.database import Database
+
+EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
+"""With --check; 0 where nothing was promised."""
+
+NOTHING_TO_AUDIT = 4
+
+COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the options say, before ages are turned into moments."""
+
+    model: str
+    since: str | None
+    until: str | None
+    as_of: str | None
+    max_risk: float | None
+    seed: int
+
+
+def audit(
+    model: Annotated[str | None, typer.Option(help="Model to audit; needed when there are several.")] = None,
+    since: Annotated[str | None, typer.Option(help="Start: 7d, 12h, 30m ago, or a date like 2026-11-21T08:00.")] = None,
+    until: Annotated[str | None, typer.Option(help="End, in the same forms; --as-of by default.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(help="Leave out what became known later, in the same forms; now by default."),
+    ] = None,
+    max_risk: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Hold the answers to this share of wrong ones, instead of what the artifact promised."
+        ),
+    ] = None,
+    to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
+    every: Annotated[
+        str | None, typer.Option(help="Do it again every so often, like 24h or 30m, until Ctrl-C.", metavar="TIME")
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store/--no-store", help="Keep it among the reports at /audit/ as well.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling behind intervals.")] = 0,
+    json_to: Annotated[
+        str | None, typer.Option("--json", help="File for every number, or - for standard output.", metavar="FILE")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit with 3 where the promise is broken, with 4 without enough evidence."),
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Say whether the promise was kept, by what the log knows: a page to read, a JSON file with every number.
+
+    The report names the command that makes it again, to the byte."""
+    settings = load_config(config_path(config))
+    if model is None and len(settings.models) > 1:
+        raise BadConfig(f"which model? give --model, one of: {', '.join(settings.models)}")
+    name = model or next(iter(settings.models))
+    settings.model(name)
+    if check and every:
+        raise BadConfig("--check goes without --every: an exit status comes once")
+    pause = _pause(every)
+    asked = Asked(model=name, since=since, until=until, as_of=as_of, max_risk=max_risk, seed=seed)
+    _wished(asked)  # so that a wrong time is told before anything starts
+    say = Console(stderr=True, soft_wrap=True, highlight=False) if json_to == "-" else out
+    with ExitStack() as opened:
+        database = opened_database(settings, opened)
+
+        def once() -> int:
+            return _once(settings, database, asked, to, store=store, json_to=json_to, check=check, say=say)
+
+        status = once() if pause is None else _again_and_again(once, pause, say)
+    if status:
+        raise typer.Exit(status)
+
+
+def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
+    """Until Ctrl-C; what cannot be done now may be possible the next time."""
+    from audit.old_report import NothingToAudit
+    from traffic.database import DatabaseUnavailable
+
+    try:
+        while True:
+            try:
+                once()
+            except (NothingToAudit, DatabaseUnavailable) as error:
+                say.print(f"demur: {error}")
+            say.print(f"the next one at {now() + pause:%Y-%m-%d %H:%M} UTC; Ctrl-C ends")
+            time.sleep(pause.total_seconds())
+    except KeyboardInterrupt:
+        return 0
+
+
+def _once(
+    settings: Config,
+    database: "Database",
+    asked: Asked,
+    to: Path,
+    *,
+    store: bool,
+    json_to: str | None,
+    check: bool,
+    say: Console,
+) -> int:
+    """Make one audit, and return the exit status."""
+    from audit import reports
+    from audit.old_report import NothingToAudit
+    from serve.audits.making import make
+
+    try:
+        with _progress(say, asked.model) as progress:
+            made = make(settings, database, _wished(asked), progress)
+    except NothingToAudit as error:
+        if not check:
+            raise
+        say.print(str(error))
+        return NOTHING_TO_AUDIT
+    to.mkdir(parents=True, exist_ok=True)
+    page, numbers = to / f"{asked.model}.html", to / f"{asked.model}.json"
+    page.write_text(made.html, encoding="utf-8")
+    numbers.write_text(made.document, encoding="utf-8")
+    if json_to == "-":
+        sys.stdout.write(made.document + "\n")
+        sys.stdout.flush()
+    elif json_to is not None:
+        Path(json_to).parent.mkdir(parents=True, exist_ok=True)
+        Path(json_to).write_text(made.document, encoding="utf-8")
+    say.print(_table(made))
+    say.print(made.remark)
+    say.print(f"report: {page}\nnumbers: {numbers}")
+    if store:
+        with database.transaction() as connection:
+            id = reports.store(connection, made.to_store(planned=False, made_by=getpass.getuser()))
+        say.print(f"kept: /audit/reports/{id}")
+    say.print(f"the same again: {made.command}")
+    return EXIT_STATUS.get(made.summary.verdict, 0) if check else 0
+
+
+def _pause(every: str | None) -> timedelta | None:
+    if every is None:
+        return None
+    try:
+        return timedelta(hours=TypeAdapter(Hours).validate_python(every))
+    except ValidationError:
+        raise BadConfig(f"--every: {every!r} is not a length of time like 24h or 30m, 15m at least") from None
+
+
+def _wished(asked: Asked) -> "Wish":
+    """What is asked for, as of now."""
+    from serve.audits.making import Wish
+
+    known_at = moment(asked.as_of) or now()
+    until = moment(asked.until) or known_at
+    since = moment(asked.since)
+    if until > known_at:
+        raise BadConfig("--until: the range must not end after --as-of, which is now unless you say otherwise")
+    if since is not None and since >= until:
+        raise BadConfig("--since: the range must begin before it ends")
+    return Wish(model=asked.model, since=since, until=until, as_of=known_at, max_risk=asked.max_risk, seed=asked.seed)
+
+
+@contextmanager
+def _progress(say: Console, model: str) -> "Iterator[Step]":
+    """A bar that says what is being done and how far it has come, gone when it is over."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=say, transient=True) as bar:
+        task = bar.add_task(f"auditing {model}", total=None)
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{model}: {stage}", completed=done, total=total or None)
+
+        yield tell
+
+
+def _table(made: "Made") -> Table:
+    from serve.pages.quantities import figure_in_words, interval_in_words
+
+    summary = made.summary
+    colour = COLOURS.get(summary.verdict)
+    verdict = f"[{colour}]{summary.verdict}[/{colour}]" if colour else summary.verdict
+    extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"
+    table = Table(title=f"{escape(made.extent.model)}, {extent}: {verdict}", caption=escape(summary.why), min_width=60)
+    for column in ("", "value", "95% interval"):
+        table.add_column(column, justify="right" if column else "left")
+    for figure in summary.figures[:3]:
+        table.add_row(figure.words, figure_in_words(figure), interval_in_words(figure))
+    return table
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"

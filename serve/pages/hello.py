@@ -1,0 +1,35 @@
+"""Asking somebody for their name, where it matters who they are."""
+
+from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, FastAPI, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from serve.pages.look import root_of
+from serve.pages.visitor import COOKIE, NoReviewer, as_name
+
+
+def add_hello(app: FastAPI, pages: APIRouter, page: Callable[..., Response], *, back_to: str) -> None:
+    """Ask with the template hello.html wherever `NoReviewer` is raised, and at /hello. Who has told their name goes on
+    to the page that asked for it where its path begins with `back_to`, else to the first page."""
+
+    @app.exception_handler(NoReviewer)
+    async def ask_for_name(request: Request, _error: Exception) -> Response:
+        return page(request, "hello.html", back=request.url.path if request.method == "GET" else "")
+
+    @pages.get("/hello")
+    def who(request: Request) -> Response:
+        return page(request, "hello.html", back="")
+
+    @pages.post("/hello")
+    def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
+        known = as_name(name)
+        if known is None:
+            raise NoReviewer
+        prefix = root_of(request)
+        path = back.removeprefix(prefix) if back.startswith(f"{prefix}{back_to}") else "/"
+        response = RedirectResponse(f"{prefix}{path}", status_code=303)
+        response.set_cookie(COOKIE, quote(known), max_age=365 * 86400, httponly=True, samesite="strict")
+        return response

@@ -1,0 +1,39 @@
+"""Traffic of which every outcome is known, so that an audit of it finds what was put into it."""
+
+from datetime import datetime, timedelta
+
+from serve.config.file import Config
+from tests.conftest import entry
+from traffic import log
+from traffic.database import Database
+
+CLASSIFIER = {
+    "host": {"kind": "classifier", "checkpoint": "not/loaded/here"},
+    "scores": ["softmax_response"],
+    "confidence": {"score": "softmax_response"},
+    "policy": {"kind": "threshold", "limit": 0.3},
+    "task": {"kind": "multiclass", "labels": ["1", "7"]},
+}
+
+
+def config_of(*models: str, artifacts: str = "nowhere/artifacts", **rest: object) -> Config:
+    """A configuration of these models, none of which is ever loaded."""
+    return Config.model_validate({"models": dict.fromkeys(models, CLASSIFIER), "artifacts": artifacts, **rest})
+
+
+def write_traffic(database: Database, model: str, *, n: int, wrong: int, first: datetime) -> None:
+    """`n` answers a second apart, of which the last `wrong` are wrong."""
+    entries = [
+        entry(
+            model=model,
+            action="answer",
+            prediction="7",
+            confidence=0.99 - 0.2 * at / n,
+            created_at=first + timedelta(seconds=at),
+        )
+        for at in range(n)
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        for at, one in enumerate(entries):
+            log.add_outcome(connection, one.record.id, label="7" if at < n - wrong else "1", source="lab", author=None)

@@ -1,0 +1,136 @@
+"""`demur audit`, as somebody runs it."""
+
+import json
+import shlex
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+
+from audit import reports
+from serve.cli import main
+from serve.commands.terminal import out
+from tests.serve.audits.traffic import CLASSIFIER, write_traffic
+
+START = datetime.now(UTC) - timedelta(hours=5)
+
+
+@pytest.fixture
+def folder(tmp_path, database, monkeypatch):
+    content = {"database": database.dsn, "artifacts": str(tmp_path / "artifacts"), "models": {"digits": CLASSIFIER}}
+    (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+    monkeypatch.setattr(out, "_width", 200)
+    return tmp_path
+
+
+@pytest.fixture
+def demur(monkeypatch, capsys):
+    """Run a command; return its exit status, or the sentence that it ended with, and what it printed."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["demur", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        return end.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+def test_the_verdict_the_numbers_and_the_files(folder, demur, database):
+    write_traffic(database, "digits", n=400, wrong=4, first=START)
+    status, printed, _ = demur("audit", "--since", "1d", "--max-risk", "0.05", "--out", "report")
+    assert status == 0
+    for words in ("kept", "wrong among the answered", "1.00%", "95% interval", "answered"):
+        assert words in printed
+    assert (folder / "report/digits.html").read_text().startswith("<!doctype html>")
+    document = (folder / "report/digits.json").read_text()
+    assert json.loads(document)["model"] == "digits"
+    with database.transaction() as connection:
+        assert reports.listed(connection, limit=1) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "max_risk", "status"),
+    [(4, 0.05, 0), (60, 0.05, 3), (18, 0.05, 4)],
+)
+def test_a_check_for_ci(folder, demur, database, wrong, max_risk, status):
+    write_traffic(database, "digits", n=400, wrong=wrong, first=START)
+    words = ("audit", "--max-risk", str(max_risk))
+    assert demur(*words)[0] == 0  # unless it is asked for
+    assert demur(*words, "--check")[0] == status
+
+
+def test_no_traffic_is_no_evidence(folder, demur):
+    assert demur("audit")[0].startswith("demur: there are no records of 'digits'")
+    assert demur("audit", "--check")[0] == 4
+
+
+def test_the_command_that_it_names_makes_the_same_again(folder, demur, database):
+    write_traffic(database, "digits", n=60, wrong=3, first=START)
+    _, printed, _ = demur("audit", "--since", "1d", "--max-risk", "0.1", "--out", "first")
+    (line,) = [line for line in printed.splitlines() if line.startswith("the same again: ")]
+    words = shlex.split(line.removeprefix("the same again: "))
+    assert words[0] == "demur"
+    write_traffic(database, "digits", n=60, wrong=60, first=datetime.now(UTC))
+    demur(*words[1:], "--out", "second")
+    assert (folder / "first/digits.json").read_bytes() == (folder / "second/digits.json").read_bytes()
+
+
+def test_numbers_alone_on_standard_output(folder, demur, database):
+    write_traffic(database, "digits", n=60, wrong=3, first=START)
+    status, printed, aside = demur("audit", "--json", "-")
+    assert status == 0
+    assert json.loads(printed)["model"] == "digits"
+    assert "wrong among the answered" in aside
+
+
+def test_kept_among_the_reports(folder, demur, database):
+    write_traffic(database, "digits", n=60, wrong=3, first=START)
+    _, printed, _ = demur("audit", "--store")
+    with database.transaction() as connection:
+        (report,) = reports.listed(connection, limit=2)
+        document = reports.document_of(connection, report.id)
+    assert f"kept: /audit/reports/{report.id}" in printed
+    assert f"the same again: {report.command}" in printed
+    assert document == (folder / "var/audit/digits.json").read_text()
+    assert not report.planned
+
+
+def test_again_and_again_until_ctrl_c(folder, demur, database, monkeypatch):
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 1:
+            write_traffic(database, "digits", n=60, wrong=3, first=START)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", pause)
+    status, printed, _ = demur("audit", "--every", "6h", "--store")
+    assert status == 0
+    assert pauses == [6 * 3600] * 3
+    assert printed.count("demur: there are no records of 'digits'") == 1  # and it went on
+    assert printed.count("the next one at") == 3
+    with database.transaction() as connection:
+        assert len(reports.listed(connection, limit=10)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "nobody"], "demur: there is no model 'nobody' in the configuration"),
+        (["--since", "1d", "--until", "2d"], "demur: --since: the range must begin before it ends"),
+        (["--as-of", "2d", "--until", "1d"], "demur: --until: the range must not end after --as-of"),
+        (["--every", "often"], "demur: --every: 'often' is not a length of time like 24h or 30m"),
+        (["--every", "1m"], "demur: --every: '1m' is not a length of time like 24h or 30m, 15m at least"),
+        (["--every", "1h", "--check"], "demur: --check goes without --every"),
+    ],
+)
+def test_a_problem_is_one_sentence(folder, demur, words, said):
+    assert demur("audit", *words)[0].startswith(said)
