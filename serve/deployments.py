@@ -55,6 +55,9 @@ SEND_SECONDS = 1.0
 COUNT_SECONDS = 1.0
 """How often a gateway counts the open cases, where their number is limited."""
 
+CONTROL_SECONDS = 1.0
+"""How often a gateway writes, or learns, where the values stand that steer decisions."""
+
 TRAFFIC_SECONDS = 60.0
 """How often a gateway looks at what recent traffic was like."""
 
@@ -269,6 +272,8 @@ class Gateway:
         )
         self._handler.count_cases()
         _every(COUNT_SECONDS, self._handler.count_cases, name="counting")
+        self._handler.keep_controls()
+        _every(CONTROL_SECONDS, self._handler.keep_controls, name="control")
         self._handler.look_at_traffic()
         _every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
 
