@@ -10,12 +10,16 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
+from policies.control import Course
 from traffic.database import Connection
 
 Settings = Mapping[str, Any]
 
 LEFT_AFTER = timedelta(seconds=15)
 """A lane of which its holder has said nothing for so long may be taken by another."""
+
+POINTS = 200
+"""A history has a point for about each such part of its time."""
 
 MOST_POINTS = 400
 """Of a lane's history: then every second one is taken out of it."""
@@ -158,6 +162,14 @@ def states(connection: Connection, model: str, settings: Settings) -> list[Contr
             (model, json.dumps(settings)),
         )
         return cursor.fetchall()
+
+
+def note(connection: Connection, state: ControlState, course: Course, *, now: datetime) -> None:
+    """Add to the history of a lane where it is now, unless that has just been done."""
+    row = connection.execute("select max(at) from control_history where lane = %s", (state.lane,)).fetchone()
+    last = row[0] if row else None
+    if last is None or now - last >= (now - state.began_at) / POINTS:
+        add_point(connection, state.lane, Point(at=now, value=course.value, average=course.average, n=course.n))
 
 
 def add_point(connection: Connection, lane: UUID, point: Point) -> None:

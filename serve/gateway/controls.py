@@ -12,7 +12,7 @@ from threading import Lock
 from uuid import UUID
 
 from audit import control_states
-from audit.control_states import Point
+from audit.control_states import ControlState
 from policies.control import AdaptiveLevel, ByDecisions, Course, PricedReviews, Steered, TrackedRate, TrackedRisk
 from policies.decision import Action
 from serve.config.control import first_course, settings_of
@@ -20,9 +20,6 @@ from serve.config.file import ModelConfig
 from traffic.database import Connection, Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.control")
-
-POINTS = 200
-"""A history has a point for about each such part of its time."""
 
 
 PATIENCE = timedelta(seconds=10)
@@ -42,9 +39,7 @@ class ModelControl:
         self._holder = holder
         self._course = first_course(config.control)
         self._artifact: str | None = None
-        self._lane: UUID | None = None
-        self._began_at: datetime | None = None
-        self._noted_at: datetime | None = None
+        self._lane: ControlState | None = None
         self._lock = Lock()
 
     @property
@@ -74,17 +69,17 @@ class ModelControl:
             course, artifact = self._course, self._artifact
         assert self._lane is not None
         kept = control_states.keep(
-            connection, self._lane, asdict(course), holder=self._holder, artifact=artifact, now=now
+            connection, self._lane.lane, asdict(course), holder=self._holder, artifact=artifact, now=now
         )
         if not kept:  # it was thought to be gone, and another has it now
             self._lane = None
             return
-        self._note(connection, course, now)
+        control_states.note(connection, self._lane, course, now=now)
 
     def let_go(self, connection: Connection) -> None:
         """Leave the lane to whoever comes next."""
         if self._lane is not None:
-            control_states.let_go(connection, self._lane, self._holder)
+            control_states.let_go(connection, self._lane.lane, self._holder)
 
     def _find_lane(self, connection: Connection, *, now: datetime, new_id: Callable[[], UUID]) -> None:
         """Go on where another has left, or begin a lane: at the latest value that is known, which stays within the
@@ -112,15 +107,7 @@ class ModelControl:
         else:
             with self._lock:  # a decision made meanwhile is of no more weight than one lost in a crash
                 self._course = Course(**left.course)
-        self._lane, self._began_at, self._noted_at = left.lane, left.began_at, None
-
-    def _note(self, connection: Connection, course: Course, now: datetime) -> None:
-        assert self._lane is not None
-        assert self._began_at is not None
-        if self._noted_at is None or now - self._noted_at >= (now - self._began_at) / POINTS:
-            point = Point(at=now, value=course.value, average=course.average, n=course.n)
-            control_states.add_point(connection, self._lane, point)
-            self._noted_at = now
+        self._lane = left
 
 
 class Controls:
