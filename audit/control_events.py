@@ -86,7 +86,7 @@ def portion(
     after: ReadUntil,
     most: int,
 ) -> Portion:
-    """What came before `until` about records decided from `since` on, after what is known already: about `most` each."""
+    """What came before `until` about records decided from `since` on, after what is known: about `most` each."""
     requests = _requests(connection, model, since, until, after, most)
     full = len(requests) == most
     horizon = requests[-1].at if full else until

@@ -32,9 +32,11 @@ from serve.gateway.handler import Handler
 from serve.gateway.journal import open_database
 from serve.gateway.road import HostState, ModelNotReady, Step
 from serve.hosts.decided import Decided, Share
+from serve.hosts.set_level import SetLevel
 from serve.inputs import ModelInput
 from serve.language.engine import Asking, EngineFailed, Message, Piece
 from serve.webhooks import webhook_senders
+from traffic.database import Database
 from traffic.log import draw_key
 from uncertainty.generation import Generation
 
@@ -56,7 +58,8 @@ COUNT_SECONDS = 1.0
 """How often a gateway counts the open cases, where their number is limited."""
 
 CONTROL_SECONDS = 1.0
-"""How often a gateway writes, or learns, where the values stand that steer decisions."""
+"""How often a gateway writes, or learns, where the values stand that steer decisions; and a host the level of its
+sets."""
 
 TRAFFIC_SECONDS = 60.0
 """How often a gateway looks at what recent traffic was like."""
@@ -89,6 +92,7 @@ class Host:
         self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts), others=config.models)
         _every(REFRESH_SECONDS, self._refresh, name=f"{name}-artifacts")
+        _follow_labels(name, config, self._model.set_level)
 
     async def state(self) -> HostState:
         return self._model.state()
@@ -131,6 +135,7 @@ class LanguageModelHost:
             name, config.models[name], store, others=config.models, reviewed=reviewed_of(config, name)
         )
         _every(REFRESH_SECONDS, self._model.refresh, name=f"{name}-artifacts")
+        _follow_labels(name, config, self._model.set_level)
 
     async def check_health(self) -> None:
         """Asked by Serve, which replaces a replica that raises."""
@@ -311,6 +316,14 @@ class Console:
         from serve.console.app import console_app
 
         return console_app(self._config, self._database)
+
+
+def _follow_labels(name: str, config: Config, level: SetLevel | None) -> None:
+    """Where labels move the error level of a model's sets, learn it now and again and again."""
+    if level is not None:
+        database = Database(config.database, max_connections=1)
+        level.learn(database)
+        _every(CONTROL_SECONDS, lambda: level.learn(database), name=f"{name}-level")
 
 
 def _every(seconds: float, job: Callable[[], object], *, name: str) -> None:
