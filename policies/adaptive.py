@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from policies.conformal import order_statistic
+from policies.conformal import quantile_at
 from policies.stream import drawn_values
-from uncertainty.checks import InvalidInput, finite, fraction, outcomes, real_number, snapped_ceil, whole_number
+from uncertainty.checks import InvalidInput, finite, fraction, outcomes, real_number, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def run_adaptive(
     ranked = sorted(seen)
     levels, quantiles, errors = [float(alpha)], [], []
     for score in coming:
-        quantile = _quantile(ranked, levels[-1])
+        quantile = quantile_at(ranked, levels[-1])
         miss = int(score > quantile)
         quantiles.append(quantile)
         errors.append(miss)
@@ -82,12 +82,6 @@ def run_adaptive(
         if window is not None and len(ranked) > window:
             del ranked[bisect_left(ranked, seen[-1 - window])]
     return AdaptiveRun(alphas=levels, quantiles=quantiles, errors=errors)
-
-
-def _quantile(ranked: list[float], level: float) -> float:
-    if level <= 0 or level >= 1:
-        return np.inf if level <= 0 else -np.inf
-    return order_statistic(ranked, snapped_ceil((len(ranked) + 1) * (1 - level)))
 
 
 def _check(alpha: float, gamma: float) -> None:

@@ -1,7 +1,7 @@
 """Prediction sets that hold the right label with a chosen probability (Vovk et al. 2005; Sadinle et al. 2019)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,10 @@ class LabelSets:
     keep_predicted: bool = True
     """Whether the predicted label is shown even where the set rules it out; the set can only miss less often then."""
 
+    ranked: Array | None = field(default=None, compare=False)
+    """[n], in order, 1 - p of the right label of each fitted row, from which sets at another level can be made; None in
+    artifacts from before they were kept."""
+
     @property
     def promise(self) -> str:
         return promise_in_words(self.alpha, self.qhat)
@@ -67,8 +71,13 @@ class SplitSets:
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> LabelSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
         true_scores = 1 - rows[np.arange(len(rows)), right]
-        qhat = conformal_quantile(true_scores, self.alpha)
-        return LabelSets(alpha=self.alpha, qhat=qhat, n=len(rows), keep_predicted=self.keep_predicted)
+        return LabelSets(
+            alpha=self.alpha,
+            qhat=conformal_quantile(true_scores, self.alpha),
+            n=len(rows),
+            keep_predicted=self.keep_predicted,
+            ranked=np.sort(true_scores),
+        )
 
 
 def error_rate(alpha: Any) -> float:
@@ -131,6 +140,14 @@ def order_statistic(ranked: Sequence[float] | Array, rank: int) -> float:
     if rank < 1:
         return -np.inf
     return float(ranked[rank - 1]) if rank <= len(ranked) else np.inf
+
+
+def quantile_at(ranked: Sequence[float] | Array, level: float) -> float:
+    """Return the conformal quantile of scores in order at any error level: +inf, which lets every option in, at 0 or
+    below, and -inf, which lets none in, from 1 on."""
+    if level <= 0 or level >= 1:
+        return np.inf if level <= 0 else -np.inf
+    return order_statistic(ranked, snapped_ceil((len(ranked) + 1) * (1 - level)))
 
 
 def conformal_sets(option_scores: Any, qhat: float) -> list[list[int]]:

@@ -33,9 +33,11 @@ from serve.gateway.handler import Handler
 from serve.gateway.journal import open_database
 from serve.gateway.road import HostState, ModelNotReady, Step
 from serve.hosts.decided import Decided, Share
+from serve.hosts.set_level import SetLevel
 from serve.inputs import ModelInput
 from serve.language.engine import Asking, EngineFailed, Message, Piece
 from serve.webhooks import webhook_senders
+from traffic.database import Database
 from traffic.log import draw_key
 from uncertainty.generation import Generation
 
@@ -55,6 +57,10 @@ SEND_SECONDS = 1.0
 
 COUNT_SECONDS = 1.0
 """How often a gateway counts the open cases, where their number is limited."""
+
+CONTROL_SECONDS = 1.0
+"""How often a gateway writes, or learns, where the values stand that steer decisions; and a host the level of its
+sets."""
 
 TRAFFIC_SECONDS = 60.0
 """How often a gateway looks at what recent traffic was like."""
@@ -87,6 +93,7 @@ class Host:
         self._one_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._model = ModelHost(name, config.models[name], ArtifactStore(config.artifacts), others=config.models)
         _every(REFRESH_SECONDS, self._refresh, name=f"{name}-artifacts")
+        _follow_labels(name, config, self._model.set_level)
 
     async def state(self) -> HostState:
         return self._model.state()
@@ -129,6 +136,7 @@ class LanguageModelHost:
             name, config.models[name], store, others=config.models, reviewed=reviewed_of(config, name)
         )
         _every(REFRESH_SECONDS, self._model.refresh, name=f"{name}-artifacts")
+        _follow_labels(name, config, self._model.set_level)
 
     async def check_health(self) -> None:
         """Asked by Serve, which replaces a replica that raises."""
@@ -270,6 +278,8 @@ class Gateway:
         )
         self._handler.count_cases()
         _every(COUNT_SECONDS, self._handler.count_cases, name="counting")
+        self._handler.keep_controls()
+        _every(CONTROL_SECONDS, self._handler.keep_controls, name="control")
         self._handler.look_at_traffic()
         _every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
 
@@ -324,6 +334,14 @@ class Audits:
         from serve.audits.app import audits_app
 
         return audits_app(self._config, self._database)
+
+
+def _follow_labels(name: str, config: Config, level: SetLevel | None) -> None:
+    """Where labels move the error level of a model's sets, learn it now and again and again."""
+    if level is not None:
+        database = Database(config.database, max_connections=1)
+        level.learn(database)
+        _every(CONTROL_SECONDS, lambda: level.learn(database), name=f"{name}-level")
 
 
 def _every(seconds: float, job: Callable[[], object], *, name: str) -> None:

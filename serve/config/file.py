@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
 from serve.config.audits import AuditConfig
+from serve.config.control import ControlConfig, check_control
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
 from serve.config.recipe import check_follows, recipe_of
 from serve.config.review import ReviewConfig
@@ -90,6 +91,9 @@ class ModelConfig(Section):
     """Share of the predictions that are not held for review, drawn at random, that a person looks at all the same: from
     them it can be told how often answers are wrong."""
 
+    control: ControlConfig | None = None
+    """A value that follows the stream, and steers what becomes of what the artifact has decided."""
+
     blind_review: bool | None = None
     """Whether reviewers see what the model said only after they have answered. By default they do where spot checks
     or second looks (`review.re_review`) are drawn: those shall not look different from what is held, and nobody shall
@@ -126,6 +130,7 @@ class ModelConfig(Section):
     def parts_exist(self) -> "ModelConfig":
         check_task_settings(self)
         _ = self.recipe
+        check_control(self)
         return self
 
     @cached_property
@@ -145,6 +150,11 @@ class ModelConfig(Section):
         if isinstance(told, SpotCheckConfig):
             return told
         return SpotCheckConfig(rate=told) if told > 0 else None
+
+    @property
+    def least_label_probability(self) -> float:
+        """Nothing that a person may be asked about by chance is drawn less often; 1 where nothing is drawn."""
+        return self.spot_checks.least if self.spot_checks else 1.0
 
     @property
     def right(self) -> str:

@@ -8,6 +8,8 @@ from uuid import UUID
 from policies.decision import Action
 from serve import wire
 from serve.config.file import ModelConfig
+from serve.gateway.controls import ModelControl
+from serve.gateway.final_action import Verdict, final_action
 from serve.gateway.road import Row
 from serve.gateway.spot_checks import SpotChecks
 from traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
@@ -20,13 +22,14 @@ def entry_of(
     *,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    control: ModelControl | None,
     no_room: str,
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
 ) -> Entry:
     """`no_room` says why nothing can be held; empty where something can. What would be held is then abstained from."""
-    record = _record(record_id, request, row, model, spot_checks, no_room, now)
+    record = _record(record_id, request, row, model, spot_checks, control, no_room, now)
     return Entry(
         record=record,
         input=request.input,
@@ -42,17 +45,18 @@ def _record(
     row: Row,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    control: ModelControl | None,
     no_room: str,
     now: datetime,
 ) -> Record:
     decided, i = row.share.decided if row.share else None, row.index
-    otherwise = model.recipe.policy.otherwise
-    action = decided.actions[i] if decided and not row.why_none else otherwise
-    reason = decided.reasons[i] if decided and not row.why_none else row.why_none
-    if action == Action.REVIEW and no_room:
-        action, reason = Action.ABSTAIN, f"{no_room}; {reason}"
-    confidence = decided.confidence[i] if decided else None
-    held = action == Action.REVIEW
+    if decided and not row.why_none:
+        said = Verdict(Action(decided.actions[i]), decided.reasons[i])
+    else:
+        said = Verdict(Action(model.recipe.policy.otherwise), row.why_none)
+    confidence, artifact = (decided.confidence[i], decided.artifact) if decided else (None, None)
+    final = final_action(said, confidence, artifact, control=control, no_room=no_room)
+    held = final.action is Action.REVIEW
     first = row.before[0] if row.before else row
     timings = {"queued": round(first.queued_milliseconds, 3)}
     asked = [(one, one.share) for one in (*row.before, row) if one.share]
@@ -64,7 +68,7 @@ def _record(
         id=record_id,
         created_at=now,
         model=request.model,
-        artifact=decided.artifact if decided else None,
+        artifact=artifact,
         group=request.group,
         cluster=request.cluster,
         prediction=decided.predictions[i] if decided else None,
@@ -74,8 +78,8 @@ def _record(
         prediction_set=decided.prediction_sets[i] if decided else [],
         scores={name: values[i] for name, values in decided.scores.items()} if decided else {},
         confidence=confidence,
-        action=action,
-        reason=reason,
+        action=final.action,
+        reason=final.reason,
         label_probability=1.0 if held else spot_checks.probability(request.model, request.group, confidence),
         timings=timings,
         steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,

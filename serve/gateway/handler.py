@@ -28,6 +28,7 @@ from serve.config.hosts import ClassifierHost
 from serve.gateway import journal
 from serve.gateway.batching import GreedyBatcher, Overloaded
 from serve.gateway.cascade import follow
+from serve.gateway.controls import Controls
 from serve.gateway.entries import entry_of
 from serve.gateway.journal import Committed, Writing
 from serve.gateway.new_cases import NewCases
@@ -74,6 +75,7 @@ class Handler:
         self._new_id = new_id
         self._canary_draws = Draws(draw_key, "canary")
         self._spot_checks = SpotChecks(config.models)
+        self._controls = Controls(config.models, clock=clock, new_id=new_id)
         self._room = QueueRoom(config.review.most_waiting)
         self._new_cases = NewCases(draw_key, config.review)
         self._proxy = Proxy()
@@ -127,8 +129,13 @@ class Handler:
         """Learn what recent traffic was like; called at the start, and again and again."""
         self._spot_checks.look(self._database)
 
+    def keep_controls(self) -> None:
+        """Write, and learn, where the values stand that steer decisions; called at the start, and again and again."""
+        self._controls.keep(self._database)
+
     async def close(self) -> None:
         """Let go of what requests have left open."""
+        await asyncio.to_thread(self._controls.close, self._database)
         self._outcome_watch.close()
         await self._proxy.close()
 
@@ -344,6 +351,7 @@ class Handler:
             row,
             model=model,
             spot_checks=self._spot_checks,
+            control=self._controls.of(request.model),
             no_room=self._room.why_none,
             now=self._clock(),
             use=use,

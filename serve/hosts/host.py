@@ -13,6 +13,7 @@ from serve.hosts.decided import Decided, Share
 from serve.hosts.lineup import Lineup
 from serve.hosts.models import Classifier
 from serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
+from serve.hosts.set_level import SetLevel
 from serve.inputs import InputSpec, ModelInput
 from uncertainty.output import Output
 
@@ -42,6 +43,11 @@ class ModelHost:
 
     def state(self) -> HostState:
         return self._panel.state(self.spec)
+
+    @property
+    def set_level(self) -> SetLevel | None:
+        """Where labels move the error level of prediction sets."""
+        return self._panel.set_level
 
     def refresh(self, in_model_thread: Callable[[Job], None] = lambda job: job()) -> None:
         """Take up what the store says now, from the next batch on.

@@ -11,12 +11,14 @@ from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from policies.judgement import Judgement
 from policies.selector import Selector
+from serve.config.control import AdaptiveSetsConfig
 from serve.config.file import ModelConfig
 from serve.gateway.road import HostState, Step
 from serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
 from serve.hosts.identity import identity_of
 from serve.hosts.later_steps import LaterSteps
 from serve.hosts.lineup import Lineup, Watch
+from serve.hosts.set_level import SetLevel
 from serve.inputs import InputSpec
 from uncertainty.checks import Mask
 from uncertainty.output import Output
@@ -53,6 +55,8 @@ class Panel:
         self._later_steps = LaterSteps(name, store, identity)
         self._lineup: Lineup | None = None
         self._failed: dict[str, str] = {}
+        self.set_level = SetLevel(name, config) if isinstance(config.control, AdaptiveSetsConfig) else None
+        """None where the sets stay as they were fitted."""
 
     @property
     def lineup(self) -> Lineup:
@@ -185,7 +189,10 @@ class Panel:
 
     def judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:
         """What one artifact makes of an output that may hold more than it asked for."""
-        return artifact.selector.decide(output.only(artifact.selector.needs), groups)
+        seen = output.only(artifact.selector.needs)
+        if self.set_level is not None:
+            return self.set_level.judge(artifact, seen, groups)
+        return artifact.selector.decide(seen, groups)
 
     def complain(self, what: str, error: BaseException) -> None:
         """Say it in the log once for as long as the artifacts are these, and in `trouble` until they are others."""

@@ -14,6 +14,7 @@ from serve.gateway.road import HostState, Step
 from serve.hosts.decided import Decided, Share
 from serve.hosts.lineup import Lineup
 from serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
+from serve.hosts.set_level import SetLevel
 from serve.inputs import InputSpec, ModelInput
 from serve.language.budget import more
 from serve.language.engine import Asking, Engine, Message, Piece
@@ -69,6 +70,11 @@ class LanguageHost:
 
     def state(self) -> HostState:
         return self._panel.state(self.spec)
+
+    @property
+    def set_level(self) -> SetLevel | None:
+        """Where labels move the error level of prediction sets."""
+        return self._panel.set_level
 
     def refresh(self) -> None:
         """Take up what the store says now, for what is asked from then on. To be called in another thread."""

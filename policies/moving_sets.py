@@ -1,0 +1,52 @@
+"""Prediction sets of an artifact at a level that moves, for traffic that drifts (Gibbs & Candès 2021, ACI)."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from policies.conformal import LabelSets, marginal_coverage, quantile_at
+from policies.promise import Promise
+from policies.selector import Selector
+from uncertainty.checks import Array, InvalidInput, Mask
+
+
+class FixedSets(InvalidInput):
+    """These sets cannot be had at another level. Fit again, with `split` sets that may leave the prediction out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingSets:
+    """The labels that fitted sets do not rule out at another level: all of them at 0 or below, none from 1 on."""
+
+    sets: LabelSets
+    level: float
+    qhat: float
+
+    keep_predicted: ClassVar[bool] = False
+
+    @property
+    def promise(self) -> str:
+        return f"at {100 * self.level:.3g}% error, the present level"
+
+    @property
+    def promised(self) -> Promise:
+        """Nothing: on average over a long run, sets miss as often as the control has it."""
+        return replace(marginal_coverage(self.sets.alpha, self.qhat, self.sets.n), feasible=False)
+
+    def of(self, probabilities: Array, groups: object = None) -> Mask:
+        return replace(self.sets, qhat=self.qhat).of(probabilities, groups)
+
+
+def at_level(selector: Selector, level: float) -> Selector:
+    """The same selector with its sets at another level; raise `FixedSets` where they were not fitted for that."""
+    sets = selector.sets
+    if not isinstance(sets, LabelSets):
+        raise FixedSets(
+            "only sets of kind `split` can be had at another level; fit with `prediction_set: {kind: split}`"
+        )
+    if sets.keep_predicted:
+        raise FixedSets(
+            "its sets are shown with the prediction even where they rule it out; fit with `keep_predicted: false`"
+        )
+    if sets.ranked is None:
+        raise FixedSets("it keeps no calibration scores, from which sets of another level are made; fit a new one")
+    return replace(selector, sets=MovingSets(sets=sets, level=level, qhat=quantile_at(sets.ranked, level)))

@@ -1,0 +1,34 @@
+"""What becomes of a prediction in the end, after everybody who has a word in it has spoken."""
+
+from dataclasses import dataclass
+from math import nan
+
+from policies.decision import Action
+from serve.gateway.controls import ModelControl
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An action, and why."""
+
+    action: Action
+    reason: str
+
+
+def final_action(
+    decided: Verdict, confidence: float | None, artifact: str | None, *, control: ModelControl | None, no_room: str
+) -> Verdict:
+    """Start from what an artifact `decided`, and let each step have its word in turn; a later one outdoes an earlier.
+
+    1. The model's control. It answers nothing that the artifact holds.
+    2. The room in the queue: where `no_room` says why there is none, what would be reviewed is abstained from.
+
+    No step may answer what an earlier one holds.
+    """
+    final = decided
+    if control is not None:
+        steered = control.steer(decided.action, nan if confidence is None else confidence, artifact)
+        final = Verdict(steered.action, f"{decided.reason}; {steered.note}")
+    if final.action is Action.REVIEW and no_room:
+        final = Verdict(Action.ABSTAIN, f"{no_room}; {final.reason}")
+    return final
