@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from serve.config.monitor import MonitorConfig, Monitored, read_monitor
 from serve.config.recipe import check_follows, recipe_of
 from serve.config.review import ReviewConfig
 from serve.config.settings import Section, complaint
@@ -94,6 +95,9 @@ class ModelConfig(Section):
     or second looks (`review.re_review`) are drawn: those shall not look different from what is held, and nobody shall
     be led."""
 
+    monitor: Monitored = None
+    """How it is watched while it serves. By default it is where spot checks are drawn; `false`: it is not."""
+
     calibration: CalibrationConfig = CalibrationConfig()
     outcomes: OutcomesConfig = OutcomesConfig()
 
@@ -114,6 +118,11 @@ class ModelConfig(Section):
     @classmethod
     def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
         return read_spot_check(value)
+
+    @field_validator("monitor", mode="before")
+    @classmethod
+    def is_a_monitor_or_none(cls, value: Any) -> Monitored:
+        return read_monitor(value)
 
     @model_validator(mode="after")
     def one_model_streams(self) -> "ModelConfig":
@@ -144,6 +153,13 @@ class ModelConfig(Section):
         if isinstance(told, SpotCheckConfig):
             return told
         return SpotCheckConfig(rate=told) if told > 0 else None
+
+    @property
+    def watched(self) -> MonitorConfig | None:
+        """None where it is not watched."""
+        if self.monitor is None:
+            return MonitorConfig() if self.spot_checks else None
+        return self.monitor or None
 
     @property
     def right(self) -> str:

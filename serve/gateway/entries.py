@@ -9,6 +9,7 @@ from policies.decision import Action
 from serve import wire
 from serve.config.file import ModelConfig
 from serve.gateway.road import Row
+from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
 from traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
 
@@ -20,13 +21,17 @@ def entry_of(
     *,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    safeguards: Safeguards,
     no_room: str,
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
 ) -> Entry:
-    """`no_room` says why nothing can be held; empty where something can. What would be held is then abstained from."""
-    record = _record(record_id, request, row, model, spot_checks, no_room, now)
+    """`no_room` says why nothing can be held; empty where something can. What would be held is then abstained from.
+
+    Here alone it is settled what becomes of a prediction, whichever way it came.
+    """
+    record = _record(record_id, request, row, model, spot_checks, safeguards, no_room, now)
     return Entry(
         record=record,
         input=request.input,
@@ -42,6 +47,7 @@ def _record(
     row: Row,
     model: ModelConfig,
     spot_checks: SpotChecks,
+    safeguards: Safeguards,
     no_room: str,
     now: datetime,
 ) -> Record:
@@ -49,9 +55,14 @@ def _record(
     otherwise = model.recipe.policy.otherwise
     action = decided.actions[i] if decided and not row.why_none else otherwise
     reason = decided.reasons[i] if decided and not row.why_none else row.why_none
+    confidence = decided.confidence[i] if decided else None
+    by_alarm = safeguards.why_held(request.model, confidence) if action == Action.ANSWER else ""
+    if by_alarm:
+        action = Action.REVIEW
     if action == Action.REVIEW and no_room:
         action, reason = Action.ABSTAIN, f"{no_room}; {reason}"
-    confidence = decided.confidence[i] if decided else None
+    if by_alarm:
+        reason = f"{by_alarm}; else: {reason}"
     held = action == Action.REVIEW
     first = row.before[0] if row.before else row
     timings = {"queued": round(first.queued_milliseconds, 3)}

@@ -1,0 +1,1 @@
+"""Audits inside the service: made on a schedule, kept, shown and compared."""
