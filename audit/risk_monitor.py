@@ -87,7 +87,7 @@ class RiskMonitor:
         given = {"errors": errors, "labelled": labelled, "probability": probability}
         if not any(len(column_of(name, values)) for name, values in given.items()):
             return self
-        return self._followed(errors, labelled, probability)[0]
+        return self.followed(errors, labelled, probability)[0]
 
     def restarted(self) -> Self:
         """Return the monitor as it was before the first record: after an alarm that has been dealt with."""
@@ -97,7 +97,7 @@ class RiskMonitor:
         """The numbers, with None for -inf, which JSON does not know."""
         return {name: _without_infinity(value) for name, value in asdict(self).items()}
 
-    def _followed(self, errors: Any, labelled: Any, probability: Any) -> tuple[Self, Array]:
+    def followed(self, errors: Any, labelled: Any, probability: Any) -> tuple[Self, Array]:
         """The monitor after these records, and ln of the wealth [n] after each."""
         known, e, ratio = labelled_answers(errors, labelled, probability, self.floor)
         if self.direction == "above":
@@ -182,7 +182,7 @@ def risk_monitor(
     not depend on the outcomes: if errors are decided faster than the others, hand in blocks whose review is complete.
     """
     fresh = new_risk_monitor(target, floor, delta=delta, direction=direction, start=start, stakes=stakes)
-    after, wealth = fresh._followed(errors, labelled, probability)
+    after, wealth = fresh.followed(errors, labelled, probability)
     return RiskAlarm(log_wealth=wealth, alarm_at=after.alarm_at, p_value=after.p_value)
 
 

@@ -3,8 +3,10 @@
 Both take answered records [n] in the order in which outcomes became final, as `risk_monitor` does.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,12 +103,34 @@ def running_risk_sequence(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelCounts:
+    """How often each pair of an error and of floor / probability occurred among the labels so far: [u, 2] and [u]."""
+
+    pairs: Sequence[tuple[float, float]] = ()
+    counts: Sequence[int] = ()
+
+    def added(self, e: Array, ratio: Array) -> Self:
+        pairs, counts = np.unique(np.column_stack([e, ratio]), axis=0, return_counts=True)
+        total = Counter(dict(zip(self.pairs, self.counts, strict=True)))
+        total.update(dict(zip(map(tuple, pairs.tolist()), counts.tolist(), strict=True)))
+        known = sorted(total)
+        return type(self)(pairs=tuple(known), counts=tuple(total[pair] for pair in known))
+
+
+def further_ends(before: LabelCounts, e: Array, ratio: Array, delta: float) -> tuple[Array, Array]:
+    """Both ends of the interval after each further label [t], if only that moment is looked at: the running maximum and
+    minimum are the caller's, as is `ratio` = floor / probability in (0, 1]."""
+    level = np.log(2) - np.log(delta)
+    return _ends(e, ratio, level, above=True, before=before), _ends(e, ratio, level, above=False, before=before)
+
+
 def _at_all_records(before: float, values: Array, known: Mask) -> Array:
     """The values [t] after each label, at each record [n]."""
     return np.concatenate([[before], values])[np.cumsum(known)]
 
 
-def _ends(e: Array, ratio: Array, level: float, *, above: bool) -> Array:
+def _ends(e: Array, ratio: Array, level: float, *, above: bool, before: LabelCounts | None = None) -> Array:
     """[t], the end of the interval after each label, if only that moment is looked at.
 
     Wealth depends on the labels through how often each pair of an error and a ratio occurred. An end moves inwards
@@ -114,20 +138,24 @@ def _ends(e: Array, ratio: Array, level: float, *, above: bool) -> Array:
     """
     ends = np.full(len(e), 0.0 if above else 1.0)
     moves = e > 0 if above else e < 1
-    pairs, codes = np.unique(np.column_stack([e, ratio]), axis=0, return_inverse=True)
+    earlier = before or LabelCounts()
+    rows = np.vstack([np.array(earlier.pairs).reshape(-1, 2), np.column_stack([e, ratio])])
+    pairs, codes = np.unique(rows, axis=0, return_inverse=True)
     stakes = np.array(STAKES["above" if above else "below"])
     moving = pairs[:, 0] > 0 if above else pairs[:, 0] < 1
     lost = np.log1p(-np.multiply.outer(pairs[~moving, 1], stakes))  # [u, s]; such a label costs the whole stake
     seen = np.zeros(len(pairs))
+    seen[codes[: len(earlier.pairs)]] = earlier.counts
+    codes = codes[len(earlier.pairs) :]
     block = max(1, CELLS_AT_A_TIME // (len(pairs) * len(stakes)))
     for at in range(0, len(e), block):
         codes_here = codes[at : at + block]
-        counts = np.cumsum(codes_here[:, np.newaxis] == np.arange(len(pairs)), axis=0) + seen
+        counts: Array = np.cumsum(codes_here[:, np.newaxis] == np.arange(len(pairs)), axis=0) + seen
         seen = counts[-1]
-        rows = moves[at : at + block]
-        if rows.any():
-            ends[at : at + block][rows] = _crossings(
-                pairs[moving], counts[rows][:, moving], counts[rows][:, ~moving] @ lost, stakes, level, above=above
+        here = moves[at : at + block]
+        if here.any():
+            ends[at : at + block][here] = _crossings(
+                pairs[moving], counts[here][:, moving], counts[here][:, ~moving] @ lost, stakes, level, above=above
             )
     return ends
 

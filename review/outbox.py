@@ -1,4 +1,5 @@
-"""The outbox: what other systems are to be told of cases. Every function works inside the transaction it is given.
+"""The outbox: what other systems are to be told of, cases and alarms. Every function works inside the transaction it is
+given.
 
 A delivery is written in the transaction of the move that it tells of, so neither is ever there without the other. It is
 sent under a lease and noted afterwards: a sender that dies in between has its delivery sent again, with the same id.
@@ -27,12 +28,13 @@ TO_DO = "delivered_at is null and dead_at is null"
 
 
 class Told(StrEnum):
-    """What other systems can be told of a case."""
+    """What other systems can be told of: a case, but for the last."""
 
     RESOLVED = "resolved"  # people have decided, or even who was to decide could not tell
     OVERDUE = "overdue"  # its due time has passed, and it goes on waiting
     EXPIRED = "expired"  # its due time has passed, and nobody is asked any more
     WITHDRAWN = "withdrawn"  # somebody said that it need not be looked at
+    ALARM = "alarm"  # a monitor has found something: `audit.monitors`
 
 
 class DeliveryNotFound(LookupError):
@@ -56,7 +58,9 @@ class Delivery:
     id: UUID
     webhook: str
     event: str
-    case_id: UUID
+    case_id: UUID | None
+    """None where it is about an alarm."""
+
     body: str | None
     """None before the first attempt."""
 
@@ -66,6 +70,7 @@ class Delivery:
 
     dead_at: datetime | None
     last_error: str | None
+    alarm_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +84,7 @@ class Pending:
     """Since when the oldest of those that wait has been waiting."""
 
 
-DELIVERY = "id, webhook, event, case_id, body::text as body, created_at, attempts, dead_at, last_error"
+DELIVERY = "id, webhook, event, case_id, alarm_id, body::text as body, created_at, attempts, dead_at, last_error"
 
 
 def subscribe(connection: Connection, subscriptions: Sequence[Subscription]) -> None:
@@ -127,6 +132,17 @@ def announce(connection: Connection, case_id: UUID, event: Told) -> None:
         connection.execute(
             "select pg_notify(%s, record_id::text) from review_items where id = %s", (OUTCOMES_CHANNEL, case_id)
         )
+
+
+def announce_alarm(connection: Connection, alarm_id: int, model: str) -> None:
+    """Put an alarm about a model into the outbox, for every webhook that wants to know. Doing it again changes
+    nothing."""
+    connection.execute(
+        "insert into webhook_deliveries (webhook, event, alarm_id)"
+        " select webhook, %(event)s, %(id)s from webhook_subscriptions"
+        " where %(event)s = any(events) and (models is null or %(model)s = any(models)) on conflict do nothing",
+        {"id": alarm_id, "event": Told.ALARM.value, "model": model},
+    )
 
 
 def due(

@@ -25,6 +25,7 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import outbox, queue
 from serve.audits.jobs import jobs
+from serve.audits.watch import MonitorWatch
 from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
@@ -54,6 +55,12 @@ SWEEP_SECONDS = 1.0
 
 SEND_SECONDS = 1.0
 """How often it is looked what is due for a webhook."""
+
+ALARM_SECONDS = 1.0
+"""How often a gateway looks at what alarms hold."""
+
+MONITOR_SECONDS = 5.0
+"""How often monitors take in what has come."""
 
 COUNT_SECONDS = 1.0
 """How often a gateway counts the open cases, where their number is limited."""
@@ -276,6 +283,8 @@ class Gateway:
             new_id=uuid7,
             draw_key=key,
         )
+        self._handler.look_at_alarms()
+        _every(ALARM_SECONDS, self._handler.look_at_alarms, name="alarms")
         self._handler.count_cases()
         _every(COUNT_SECONDS, self._handler.count_cases, name="counting")
         self._handler.keep_controls()
@@ -300,6 +309,8 @@ class Console:
         watch = CanaryWatch(config, ArtifactStore(config.artifacts), self._database, clock=lambda: datetime.now(UTC))
         _every(FORGET_SECONDS, self._forget, name="forgetting")
         _every(WATCH_SECONDS, watch.look, name="canaries")
+        monitors = MonitorWatch(config, ArtifactStore(config.artifacts), self._database)
+        _every(MONITOR_SECONDS, monitors.look, name="monitors")
         _every(SWEEP_SECONDS, Desk(config, self._database).sweep, name="settling")
         senders = webhook_senders(config, self._database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
         for sender in senders:

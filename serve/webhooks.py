@@ -1,4 +1,4 @@
-"""Telling other systems of cases: what is in the outbox goes out, signed as Standard Webhooks says (1.0.0).
+"""Telling other systems of cases and alarms: what is in the outbox goes out, signed as Standard Webhooks says (1.0.0).
 
 Each webhook has a sender of its own, so that a slow one keeps no other waiting. Several processes may send to one
 webhook: what one has leased, no other sends.
@@ -16,8 +16,10 @@ import httpx
 import numpy as np
 from standardwebhooks.webhooks import Webhook
 
+from audit.monitors import alarms
 from review import cases, outbox
 from review.outbox import Delivery
+from serve.audits.alarm_wire import alarm_json
 from serve.config.file import Config
 from serve.config.webhooks import WebhookConfig
 from serve.wire import dump, prediction_view_json
@@ -151,7 +153,15 @@ class WebhookSender:
 
 
 def body_of(connection: Connection, delivery: Delivery, config: Config) -> dict[str, Any]:
-    """What a webhook is told: all that GET /v1/predictions/{id} says, but for a text that the model wrote."""
+    """What a webhook is told. Of a case all that GET /v1/predictions/{id} says, but for a text that the model wrote; of
+    an alarm what it found, and what it does."""
+    if delivery.alarm_id is not None:
+        return {
+            "type": "audit.alarm",
+            "timestamp": delivery.created_at.isoformat(),
+            "data": alarm_json(alarms.find(connection, delivery.alarm_id)),
+        }
+    assert delivery.case_id is not None  # the table sees to it
     case = cases.case(connection, delivery.case_id)
     record = log.find_one(connection, case.record_id)
     return {

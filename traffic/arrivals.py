@@ -7,7 +7,7 @@ from uuid import UUID
 
 from traffic.database import Connection
 from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
-from traffic.record import Answer
+from traffic.record import HELD_BY_ALARM, Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +17,7 @@ class Arrived:
     id: UUID
     created_at: datetime
     action: str
+    """As the artifact decided it: what an alarm held was an answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +42,7 @@ def arrived(
     """The decisions of an artifact in [since, until) that come after one that is known already, in order of time: the
     first `most` of them."""
     rows = connection.execute(
-        "select id, created_at, action from records"
+        "select id, created_at, case when starts_with(reason, %(by_alarm)s) then 'answer' else action end from records"
         " where model = %(model)s and artifact = %(artifact)s and created_at >= %(since)s and created_at < %(until)s"
         " and (%(last_at)s::timestamptz is null or (created_at, id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
         " order by created_at, id limit %(most)s",
@@ -51,6 +52,7 @@ def arrived(
             "since": since if after is None else after.created_at,  # lets the index skip what is known
             "until": until,
             "most": most,
+            "by_alarm": HELD_BY_ALARM,
             "last_at": None if after is None else after.created_at,
             "last_id": None if after is None else after.id,
         },

@@ -9,6 +9,9 @@ from uuid import UUID
 Answer = str | list[str]
 """One label; or a list of them, in the order of the task, where labels do not exclude each other."""
 
+HELD_BY_ALARM = "held by alarm "
+"""How the reason begins of what would have been answered, had an alarm not held it."""
+
 
 class Cost(TypedDict):
     """What was spent on language models to come to a decision."""

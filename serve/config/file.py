@@ -11,6 +11,7 @@ from policies.selector_recipe import SelectorRecipe
 from serve.config.audits import AuditConfig
 from serve.config.control import ControlConfig, check_control
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from serve.config.monitor import MonitorConfig, Monitored, read_monitor
 from serve.config.recipe import check_follows, recipe_of
 from serve.config.review import ReviewConfig
 from serve.config.settings import Section, complaint
@@ -99,6 +100,9 @@ class ModelConfig(Section):
     or second looks (`review.re_review`) are drawn: those shall not look different from what is held, and nobody shall
     be led."""
 
+    monitor: Monitored = None
+    """How it is watched while it serves. By default it is where spot checks are drawn; `false`: it is not."""
+
     calibration: CalibrationConfig = CalibrationConfig()
     outcomes: OutcomesConfig = OutcomesConfig()
 
@@ -119,6 +123,11 @@ class ModelConfig(Section):
     @classmethod
     def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
         return read_spot_check(value)
+
+    @field_validator("monitor", mode="before")
+    @classmethod
+    def is_a_monitor_or_none(cls, value: Any) -> Monitored:
+        return read_monitor(value)
 
     @model_validator(mode="after")
     def one_model_streams(self) -> "ModelConfig":
@@ -155,6 +164,13 @@ class ModelConfig(Section):
     def least_label_probability(self) -> float:
         """Nothing that a person may be asked about by chance is drawn less often; 1 where nothing is drawn."""
         return self.spot_checks.least if self.spot_checks else 1.0
+
+    @property
+    def watched(self) -> MonitorConfig | None:
+        """None where it is not watched."""
+        if self.monitor is None:
+            return MonitorConfig() if self.spot_checks else None
+        return self.monitor or None
 
     @property
     def right(self) -> str:

@@ -34,7 +34,8 @@ class DeadLetter(BaseModel):
     id: UUID = Field(description="The `webhook-id` that the receiver was shown.")
     url: str
     event: Told
-    case: UUID
+    case: UUID | None = Field(description="Null where it is about an alarm.")
+    alarm: int | None = Field(description="Null where it is about a case.")
     at: datetime = Field(description="When it happened of which it tells.")
     attempts: int
     dead_at: datetime
@@ -121,6 +122,7 @@ def _dead_letter(delivery: Delivery) -> DeadLetter:
         "url": delivery.webhook,
         "event": delivery.event,
         "case": delivery.case_id,
+        "alarm": delivery.alarm_id,
         "at": delivery.created_at,
         "attempts": delivery.attempts,
         "dead_at": delivery.dead_at,

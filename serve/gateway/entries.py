@@ -11,6 +11,7 @@ from serve.config.file import ModelConfig
 from serve.gateway.controls import ModelControl
 from serve.gateway.final_action import Verdict, final_action
 from serve.gateway.road import Row
+from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
 from traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
 
@@ -23,13 +24,14 @@ def entry_of(
     model: ModelConfig,
     spot_checks: SpotChecks,
     control: ModelControl | None,
+    safeguards: Safeguards,
     no_room: str,
     now: datetime,
     use: KeyUse | None,
     keep_inputs: timedelta | None,
 ) -> Entry:
     """`no_room` says why nothing can be held; empty where something can. What would be held is then abstained from."""
-    record = _record(record_id, request, row, model, spot_checks, control, no_room, now)
+    record = _record(record_id, request, row, model, spot_checks, control, safeguards, no_room, now)
     return Entry(
         record=record,
         input=request.input,
@@ -46,6 +48,7 @@ def _record(
     model: ModelConfig,
     spot_checks: SpotChecks,
     control: ModelControl | None,
+    safeguards: Safeguards,
     no_room: str,
     now: datetime,
 ) -> Record:
@@ -55,7 +58,9 @@ def _record(
     else:
         said = Verdict(Action(model.recipe.policy.otherwise), row.why_none)
     confidence, artifact = (decided.confidence[i], decided.artifact) if decided else (None, None)
-    final = final_action(said, confidence, artifact, control=control, no_room=no_room)
+    final = final_action(
+        said, request.model, confidence, artifact, control=control, safeguards=safeguards, no_room=no_room
+    )
     held = final.action is Action.REVIEW
     first = row.before[0] if row.before else row
     timings = {"queued": round(first.queued_milliseconds, 3)}

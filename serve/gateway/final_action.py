@@ -5,6 +5,7 @@ from math import nan
 
 from policies.decision import Action
 from serve.gateway.controls import ModelControl
+from serve.gateway.safeguards import Safeguards
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +17,30 @@ class Verdict:
 
 
 def final_action(
-    decided: Verdict, confidence: float | None, artifact: str | None, *, control: ModelControl | None, no_room: str
+    decided: Verdict,
+    model: str,
+    confidence: float | None,
+    artifact: str | None,
+    *,
+    control: ModelControl | None,
+    safeguards: Safeguards,
+    no_room: str,
 ) -> Verdict:
     """Start from what an artifact `decided`, and let each step have its word in turn; a later one outdoes an earlier.
 
     1. The model's control. It answers nothing that the artifact holds.
-    2. The room in the queue: where `no_room` says why there is none, what would be reviewed is abstained from.
+    2. Alarms: what they hold is not answered.
+    3. The room in the queue: where `no_room` says why there is none, what would be reviewed is abstained from.
 
-    No step may answer what an earlier one holds.
+    No step may answer what an earlier one holds. An alarm is named first in the reason.
     """
     final = decided
     if control is not None:
         steered = control.steer(decided.action, nan if confidence is None else confidence, artifact)
         final = Verdict(steered.action, f"{decided.reason}; {steered.note}")
+    by_alarm = safeguards.why_held(model, confidence) if final.action is Action.ANSWER else ""
+    if by_alarm:
+        final = Verdict(Action.REVIEW, final.reason)
     if final.action is Action.REVIEW and no_room:
         final = Verdict(Action.ABSTAIN, f"{no_room}; {final.reason}")
-    return final
+    return Verdict(final.action, f"{by_alarm}; else: {final.reason}") if by_alarm else final

@@ -35,6 +35,7 @@ from serve.gateway.new_cases import NewCases
 from serve.gateway.outcome_watch import OutcomeWatch
 from serve.gateway.queue_room import COUNTED_BEYOND, Places, QueueRoom
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
+from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
 from traffic import log
@@ -76,6 +77,7 @@ class Handler:
         self._canary_draws = Draws(draw_key, "canary")
         self._spot_checks = SpotChecks(config.models)
         self._controls = Controls(config.models, clock=clock, new_id=new_id)
+        self._safeguards = Safeguards()
         self._room = QueueRoom(config.review.most_waiting)
         self._new_cases = NewCases(draw_key, config.review)
         self._proxy = Proxy()
@@ -114,7 +116,7 @@ class Handler:
         use = _key_use(key, lambda: ["chat", request.as_asked()])
         if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
-        if asked.stream and config.chat.stream == "tentative":
+        if asked.stream and config.chat.stream == "tentative" and not self._safeguards.holds_all(road.name):
             return await self._converse_tentatively(asked, held, request, road, use)
         committed = (await self._serve([request], [use]))[0]
         if isinstance(committed, Exception):
@@ -132,6 +134,10 @@ class Handler:
     def keep_controls(self) -> None:
         """Write, and learn, where the values stand that steer decisions; called at the start, and again and again."""
         self._controls.keep(self._database)
+
+    def look_at_alarms(self) -> None:
+        """Learn what alarms hold; called at the start, and again and again."""
+        self._safeguards.look(self._database)
 
     async def close(self) -> None:
         """Let go of what requests have left open."""
@@ -352,6 +358,7 @@ class Handler:
             model=model,
             spot_checks=self._spot_checks,
             control=self._controls.of(request.model),
+            safeguards=self._safeguards,
             no_room=self._room.why_none,
             now=self._clock(),
             use=use,

@@ -14,6 +14,7 @@ from policies.review_price import price_run
 from serve.config.file import Config, ModelConfig
 from serve.gateway.controls import Controls
 from serve.gateway.final_action import Verdict, final_action
+from serve.gateway.safeguards import Safeguards
 from tests.conftest import digit_rows
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import configured
@@ -94,12 +95,14 @@ def test_what_a_failing_model_leaves_is_never_answered_and_waits_while_there_is_
 def test_a_control_speaks_after_the_artifact_and_the_queue_has_the_last_word():
     control = Gateway(PRICE).controls.of("toy")
     said = Verdict(Action.ANSWER, "confidence 0.60 is above 0.5")
-    final = final_action(said, 0.6, "toy-1", control=control, no_room="the queue is full")
+    final = final_action(
+        said, "toy", 0.6, "toy-1", control=control, safeguards=Safeguards(), no_room="the queue is full"
+    )
     assert final.action is Action.ABSTAIN
     assert final.reason.startswith("the queue is full; confidence 0.60 is above 0.5; review_price: ")
-    assert final_action(said, 0.6, "toy-1", control=None, no_room="the queue is full") == said
+    assert end(said, confidence=0.6, artifact="toy-1", control=None, no_room="the queue is full") == said
     held = Verdict(Action.REVIEW, "no")
-    assert final_action(held, None, None, control=control, no_room="").action is Action.REVIEW
+    assert end(held, confidence=None, artifact=None, control=control, no_room="").action is Action.REVIEW
 
 
 @pytest.mark.parametrize("control", [PRICE, {"kind": "review_rate", "target": 0.1, "step": 0.05}])

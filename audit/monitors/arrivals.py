@@ -1,0 +1,207 @@
+"""What has come in for a monitor since it last took something in: each thing once, however late it was committed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import nan
+from typing import Any, Self
+from uuid import UUID
+
+from audit.monitors.reference import Seen
+from traffic.database import Connection
+from traffic.outcomes import BEST_FIRST, Precedence, listed
+from traffic.record import HELD_BY_ALARM, Answer
+
+SETTLED_SECONDS = 5.0
+"""Records are looked at when they are this old: by then those that were decided before them are on record as well."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Label:
+    """The first word of the reviewers about an answered record."""
+
+    outcome_id: int
+    prediction: Answer | None
+    truth: Answer
+    """The outcome that counted when that word was spoken. What comes later changes nothing: it was final."""
+
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCursor:
+    """Which labels have been taken in. Ids of outcomes may become visible out of order: a transaction that began early
+    can commit late. So it is noted at each look how far ids had come and which transactions were under way, and only
+    when all of these have ended is everything up to there behind us."""
+
+    settled: int = 0
+    """Up to this id all labels are taken in, and none can appear any more."""
+
+    beyond: tuple[int, ...] = ()
+    """Those with a higher id that are taken in."""
+
+    horizon: int = 0
+    """How far ids had come when `open_before` was noted."""
+
+    open_before: int | None = None
+    """When no transaction before this one is under way any more, everything up to the horizon has appeared."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "settled": self.settled,
+            "beyond": list(self.beyond),
+            "horizon": self.horizon,
+            "open_before": self.open_before,
+        }
+
+
+def label_cursor(document: Mapping[str, Any]) -> LabelCursor:
+    """The cursor that `as_json` wrote down; of an empty document, the first one."""
+    kept = {**document, "beyond": tuple(document.get("beyond", ()))}
+    return LabelCursor(**kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    new: Sequence[Label]
+    cursor: LabelCursor
+    """As it is once these are taken in."""
+
+    more: bool
+    """Whether there are others."""
+
+
+def labels_after(
+    connection: Connection,
+    model: str,
+    artifact: str,
+    cursor: LabelCursor,
+    *,
+    counts_from: datetime,
+    precedence: Precedence,
+    most: int,
+) -> Labels:
+    """Return the answers of an artifact, decided since `counts_from`, that were drawn for a label and have got one."""
+    row = connection.execute(
+        "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint,"
+        " pg_snapshot_xmax(pg_current_snapshot())::text::bigint, (select coalesce(max(id), 0) from outcomes)"
+    ).fetchone()
+    assert row is not None
+    oldest_open, next_one, come_to = row
+    rows = connection.execute(
+        "select o.id, r.prediction, known.label, r.label_probability"
+        " from outcomes o join records r on r.id = o.record_id join lateral (select label from outcomes"
+        f"   where record_id = r.id and id <= o.id order by {BEST_FIRST} limit 1) known on true"
+        " where o.id > %(settled)s and o.id <> all(%(beyond)s) and o.source = 'review'"
+        "   and r.model = %(model)s and r.artifact = %(artifact)s and r.created_at >= %(counts_from)s"
+        "   and r.action = 'answer' and r.label_probability > 0"
+        "   and not exists (select from outcomes earlier where earlier.record_id = o.record_id"
+        "     and earlier.source = 'review' and earlier.id < o.id)"
+        " order by o.id limit %(most)s",
+        {
+            "settled": cursor.settled,
+            "beyond": list(cursor.beyond),
+            "model": model,
+            "artifact": artifact,
+            "counts_from": counts_from,
+            "precedence": listed(precedence),
+            "most": most,
+        },
+    ).fetchall()
+    new = [Label(outcome_id=row[0], prediction=row[1], truth=row[2], probability=row[3]) for row in rows]
+    more = len(new) == most
+    after = replace(cursor, beyond=(*cursor.beyond, *(one.outcome_id for one in new)))
+    if cursor.open_before is None:
+        if come_to > cursor.settled:
+            after = replace(after, horizon=come_to, open_before=next_one)
+    elif oldest_open >= cursor.open_before:
+        settled = min(cursor.horizon, new[-1].outcome_id) if more else cursor.horizon
+        after = replace(after, settled=settled, beyond=tuple(one for one in after.beyond if one > settled))
+        if not more:
+            after = replace(after, horizon=come_to, open_before=next_one if come_to > settled else None)
+    return Labels(new=new, cursor=after, more=more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordCursor:
+    """The last record that was taken in, in order of time; None of both before the first."""
+
+    at: datetime | None = None
+    id: UUID | None = None
+
+    def moved(self, to: "Record | None") -> Self:
+        return self if to is None else replace(self, at=to.at, id=to.id)
+
+    def as_json(self) -> dict[str, Any]:
+        return {} if self.at is None else {"at": self.at.isoformat(), "id": str(self.id)}
+
+
+def record_cursor(document: Mapping[str, Any]) -> RecordCursor:
+    """The cursor that `as_json` wrote down."""
+    if not document:
+        return RecordCursor()
+    return RecordCursor(at=datetime.fromisoformat(document["at"]), id=UUID(document["id"]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    id: UUID
+    at: datetime
+    seen: Seen
+    probability: float
+    """Of a label."""
+
+
+ROW = (
+    "id, created_at, action <> 'answer' and not starts_with(reason, %(by_alarm)s), confidence, prediction, scores,"
+    " label_probability"
+)
+
+
+def records_after(
+    connection: Connection, model: str, artifact: str, cursor: RecordCursor, *, counts_from: datetime, most: int
+) -> list[Record]:
+    """Return the first `most` records of an artifact after the cursor, in order of time, of those that have settled."""
+    rows = connection.execute(
+        f"select {ROW} from records"
+        " where model = %(model)s and artifact = %(artifact)s and created_at >= %(since)s"
+        " and created_at < clock_timestamp() - make_interval(secs => %(settled)s)"
+        " and (%(at)s::timestamptz is null or (created_at, id) > (%(at)s::timestamptz, %(id)s::uuid))"
+        " order by created_at, id limit %(most)s",
+        {
+            "model": model,
+            "artifact": artifact,
+            "since": counts_from if cursor.at is None else cursor.at,  # lets the index skip what is known
+            "settled": SETTLED_SECONDS,
+            "at": cursor.at,
+            "id": cursor.id,
+            "most": most,
+            "by_alarm": HELD_BY_ALARM,
+        },
+    ).fetchall()
+    return [_record(row) for row in rows]
+
+
+def latest_records(connection: Connection, model: str, artifact: str, *, after: datetime, most: int) -> list[Record]:
+    """Return the latest `most` records of an artifact that were decided after a moment, the latest first."""
+    rows = connection.execute(
+        f"select {ROW} from records where model = %(model)s and artifact = %(artifact)s and created_at > %(after)s"
+        " order by created_at desc limit %(most)s",
+        {"model": model, "artifact": artifact, "after": after, "most": most, "by_alarm": HELD_BY_ALARM},
+    ).fetchall()
+    return [_record(row) for row in rows]
+
+
+def lately_answered(connection: Connection, model: str, *, most: int) -> list[float | None]:
+    """The confidences of the latest `most` answers of a model."""
+    rows = connection.execute(
+        "select confidence from records where model = %s and action = 'answer' order by created_at desc limit %s",
+        (model, most),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    id, at, held, confidence, prediction, scores, probability = row
+    seen = Seen(confidence=nan if confidence is None else confidence, held=held, prediction=prediction, scores=scores)
+    return Record(id=id, at=at, seen=seen, probability=probability)

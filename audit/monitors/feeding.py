@@ -1,0 +1,334 @@
+"""Monitors take in what has come, and raise their alarms: state, cursor and alarm in one transaction.
+
+Any number may feed at once: what one holds, the others leave alone. Whoever dies in between has changed nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from math import ldexp
+from typing import Any
+
+from audit.monitors import alarms, standing
+from audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
+from audit.monitors.arrivals import (
+    Label,
+    Record,
+    label_cursor,
+    labels_after,
+    lately_answered,
+    latest_records,
+    record_cursor,
+    records_after,
+)
+from audit.monitors.reference import Sample, compared, sample_from_json
+from audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
+from audit.monitors.standing import KNOWN_AFTER_SECONDS, Kept, Role
+from audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
+from audit.monitors.wording import confidence_words, held_words, risk_words
+from traffic.database import Connection
+from traffic.draw import BITS, Draws
+from traffic.outcomes import Precedence
+
+AT_A_TIME = 4096
+"""Labels, or records, taken in by one transaction."""
+
+LATELY = 1000
+"""So many of the latest answers say where a floor must lie to hold back a share of them."""
+
+COMPARED_SECONDS = 10.0
+"""How old a comparison with the reference may become while records come."""
+
+PURPOSE = "drift"
+"""Of the draws that break ties among confidences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """An artifact of a model, and how it is watched."""
+
+    model: str
+    artifact: str
+    role: Role | None
+    since: datetime
+    """Before that it decided nothing."""
+
+    risk: RiskSettings
+    floor: float
+    """The least label probability of its answers."""
+
+    traffic: TrafficSettings
+    window: int
+    """So many of the latest records are compared with the reference."""
+
+    on_alarm: OnAlarm
+    tighten_to: float
+    """Of what was lately answered, the share that a floor leaves."""
+
+    loss: Callable[[Label], float]
+    """How wrong an answer was, in [0, 1]."""
+
+    precedence: Precedence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fed:
+    """What came of one transaction."""
+
+    n: int = 0
+    """Labels or records taken in."""
+
+    more: bool = False
+    alarms: tuple[Alarm, ...] = ()
+
+
+NOTHING = Fed()
+
+
+def begin(connection: Connection, watched: Watched) -> None:
+    """Make sure that the artifact has its monitors."""
+    common = {"role": watched.role, "counts_from": watched.since}
+    standing.begin(
+        connection,
+        watched.model,
+        watched.artifact,
+        "risk",
+        settings=asdict(watched.risk),
+        state=new_risk_state(watched.risk, watched.floor).as_json(),
+        **common,  # type: ignore[arg-type]
+    )
+    standing.begin(
+        connection,
+        watched.model,
+        watched.artifact,
+        "traffic",
+        settings=asdict(watched.traffic),
+        state=TrafficState(settings=watched.traffic).as_json(),
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def feed_risk(connection: Connection, watched: Watched) -> Fed:
+    """Take in labels that have become final. Another promise, or another error level, begins another round."""
+    row = standing.taken(connection, watched.model, watched.artifact, "risk")
+    if row is None:
+        return NOTHING
+    if row.settings != asdict(watched.risk):
+        _restart_risk(connection, row, watched.risk, watched.floor, after_seconds=0)
+        return Fed(more=True)
+    before = label_cursor(row.cursor)
+    labels = labels_after(
+        connection,
+        watched.model,
+        watched.artifact,
+        before,
+        counts_from=row.counts_from,
+        precedence=watched.precedence,
+        most=AT_A_TIME,
+    )
+    old = risk_state_from_json(row.state)
+    state = old.lowered(watched.floor).updated(
+        [watched.loss(one) for one in labels.new], [one.probability for one in labels.new]
+    )
+    raised = _risk_alarm(connection, row, watched, state) if state.alarmed and not state.raised else None
+    if raised:
+        state = replace(state, raised=True)
+    if raised and raised.action == OnAlarm.TIGHTEN:  # from now on other answers are given: another round for these
+        kept = replace(row, cursor=labels.cursor.as_json())
+        _restart_risk(connection, kept, watched.risk, watched.floor, after_seconds=KNOWN_AFTER_SECONDS)
+    elif labels.new or labels.cursor != before or state != old:
+        standing.keep(connection, row, state=state.as_json(), cursor=labels.cursor.as_json())
+    return Fed(n=len(labels.new), more=labels.more, alarms=(raised,) if raised else ())
+
+
+def feed_traffic(connection: Connection, watched: Watched, draws: Draws) -> Fed:
+    """Take in records: the first of them as the reference, the others to compare."""
+    row = standing.taken(connection, watched.model, watched.artifact, "traffic")
+    if row is None:
+        return NOTHING
+    if row.settings != asdict(watched.traffic):
+        _restart_traffic(connection, row, watched.traffic, after_seconds=0)
+        return Fed(more=True)
+    cursor = record_cursor(row.cursor)
+    records = records_after(
+        connection, watched.model, watched.artifact, cursor, counts_from=row.counts_from, most=AT_A_TIME
+    )
+    old = traffic_state_from_json(row.state)
+    if records:
+        state = old.counted([one.seen for one in records], [one.probability for one in records])
+        rest = records
+        if state.jumper is None:
+            state, gone = _reference(connection, watched, row, state, records)
+            rest = records[gone:]
+        state = state.compared([one.seen for one in rest], [ldexp(draws.of(str(one.id)), -BITS) for one in rest])
+    else:
+        state = old
+    new = [AlarmKind(kind) for kind in state.alarmed if kind not in state.raised]
+    raised = [alarm for kind in new if (alarm := _traffic_alarm(connection, row, watched, state, kind))]
+    state = replace(state, raised=tuple(dict.fromkeys((*state.raised, *state.alarmed))))
+    if records or state != old:
+        cursor = cursor.moved(records[-1] if records else None)
+        standing.keep(connection, row, state=state.as_json(), cursor=cursor.as_json())
+    return Fed(n=len(records), more=len(records) == AT_A_TIME, alarms=tuple(raised))
+
+
+def compare(connection: Connection, watched: Watched) -> bool:
+    """Compare the latest records with the reference, where that was not just done; return whether it was done now."""
+    due = connection.execute(
+        "select reference.state, reference.cursor ->> 'at' from monitors reference"
+        " join monitors traffic using (model, artifact)"
+        " left join monitors comparison on comparison.model = traffic.model"
+        "   and comparison.artifact = traffic.artifact and comparison.kind = 'comparison'"
+        " where traffic.model = %s and traffic.artifact = %s and traffic.kind = 'traffic'"
+        "   and reference.kind = 'reference' and (reference.state ->> 'complete')::boolean"
+        "   and (comparison.kind is null or comparison.updated_at < traffic.updated_at"
+        "     and comparison.updated_at < clock_timestamp() - make_interval(secs => %s))",
+        (watched.model, watched.artifact, COMPARED_SECONDS),
+    ).fetchone()
+    if due is None:
+        return False
+    latest = latest_records(
+        connection, watched.model, watched.artifact, after=datetime.fromisoformat(due[1]), most=watched.window
+    )
+    found = compared(sample_from_json(due[0]["sample"]), Sample().added([one.seen for one in latest]))
+    if found is None:
+        return False
+    standing.begin(
+        connection,
+        watched.model,
+        watched.artifact,
+        "comparison",
+        role=watched.role,
+        counts_from=watched.since,
+        settings={"window": watched.window},
+        state=found.as_json(),
+    )
+    row = standing.taken(connection, watched.model, watched.artifact, "comparison")
+    if row is not None:
+        standing.keep(connection, row, state=found.as_json(), cursor={})
+    return row is not None
+
+
+def undo(connection: Connection, alarm_id: int, *, by: str, why: str) -> Alarm:
+    """Let a person undo an alarm: what it did ends, and its monitor starts again with the records that are decided from
+    now on; one without labels takes them for its new reference. Raises `AlarmNotFound`."""
+    alarm = alarms.find(connection, alarm_id)
+    kind: standing.MonitorKind = "risk" if alarm.kind == AlarmKind.RISK else "traffic"
+    row = standing.held(connection, alarm.model, alarm.artifact, kind)  # before the alarm, as whoever feeds does it
+    undone = alarms.mark_undone(connection, alarm_id, by=by, why=why)
+    if row is None:
+        return undone
+    if kind == "risk":
+        state = risk_state_from_json(row.state)
+        _restart_risk(connection, row, state.settings, state.floor, after_seconds=KNOWN_AFTER_SECONDS)
+    else:
+        settings = traffic_state_from_json(row.state).settings
+        _restart_traffic(connection, row, settings, after_seconds=KNOWN_AFTER_SECONDS)
+    return undone
+
+
+def _restart_risk(
+    connection: Connection, row: Kept, settings: RiskSettings, floor: float, *, after_seconds: float
+) -> None:
+    state = new_risk_state(settings, floor).as_json()
+    standing.restart(
+        connection, row, settings=asdict(settings), state=state, cursor=row.cursor, after_seconds=after_seconds
+    )
+
+
+def _restart_traffic(connection: Connection, row: Kept, settings: TrafficSettings, *, after_seconds: float) -> None:
+    state = TrafficState(settings=settings).as_json()
+    standing.restart(connection, row, settings=asdict(settings), state=state, cursor={}, after_seconds=after_seconds)
+    for kind in ("reference", "comparison"):
+        standing.forget(connection, row.model, row.artifact, kind)
+
+
+def _reference(
+    connection: Connection, watched: Watched, row: Kept, state: TrafficState, records: Sequence[Record]
+) -> tuple[TrafficState, int]:
+    """Add records to the reference until it is complete; return the state then, and how many went into it."""
+    standing.begin(
+        connection,
+        watched.model,
+        watched.artifact,
+        "reference",
+        role=watched.role,
+        counts_from=row.counts_from,
+        settings=asdict(watched.traffic),
+        state={"complete": False, "sample": Sample().as_json()},
+    )
+    kept = standing.held(connection, watched.model, watched.artifact, "reference")
+    assert kept is not None
+    sample = sample_from_json(kept.state["sample"])
+    wanted = records[: watched.traffic.reference - sample.n]
+    sample = sample.added([one.seen for one in wanted])
+    complete = sample.n == watched.traffic.reference
+    standing.keep(
+        connection,
+        kept,
+        state={"complete": complete, "sample": sample.as_json()},
+        cursor=record_cursor({}).moved(wanted[-1]).as_json(),
+    )
+    return (state.begun(sample) if complete else state), len(wanted)
+
+
+def _risk_alarm(connection: Connection, row: Kept, watched: Watched, state: RiskState) -> Alarm | None:
+    action, floor = watched.on_alarm, None
+    if action is OnAlarm.TIGHTEN:
+        now = [one.floor for one in alarms.safeguards(connection) if one.model == watched.model]
+        if None not in now:
+            least = max((one for one in now if one is not None), default=0.0)
+            confidences = [
+                one for one in lately_answered(connection, watched.model, most=LATELY) if one is None or one >= least
+            ]
+            floor = floor_for(confidences, watched.tighten_to)
+    assert state.bets is not None
+    return raise_alarm(
+        connection,
+        model=watched.model,
+        artifact=watched.artifact,
+        kind=AlarmKind.RISK,
+        round=row.round,
+        words=risk_words(state),
+        evidence={
+            "target": state.settings.target,
+            "delta": state.settings.delta,
+            "p_value": state.bets.p_value,
+            "log_wealth": state.bets.log_wealth,
+            "n_labelled": state.n_labelled,
+            "errors": state.errors,
+            "estimate": state.estimate,
+            "lower": state.lower,
+            "upper": state.upper,
+        },
+        action=action,
+        floor=floor,
+    )
+
+
+def _traffic_alarm(
+    connection: Connection, row: Kept, watched: Watched, state: TrafficState, kind: AlarmKind
+) -> Alarm | None:
+    common: dict[str, Any] = {"delta": state.settings.delta, "n": state.n, "reference": state.settings.reference}
+    if kind is AlarmKind.CONFIDENCE:
+        assert state.jumper is not None
+        evidence = {**common, "log_martingale": state.jumper.log_wealth, "p_value": state.jumper.p_value}
+        words = confidence_words(state)
+    else:
+        evidence = {
+            **common,
+            "held": state.n_held,
+            "compared": state.n_compared,
+            "at_most": state.too_much and state.too_much.target,
+            "at_least": state.too_little and state.too_little.target,
+        }
+        words = held_words(state)
+    return raise_alarm(
+        connection,
+        model=watched.model,
+        artifact=watched.artifact,
+        kind=kind,
+        round=row.round,
+        words=words,
+        evidence=evidence,
+    )

@@ -1,0 +1,217 @@
+"""What the traffic of an artifact was like when it began, and how it is now beside that."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import chdtrc
+
+from audit.score_drift import ks, psi
+from traffic.record import Answer
+from uncertainty.checks import Array
+
+FEWEST = 30
+"""With fewer records on either side nothing is compared."""
+
+LABELS_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """A record, as far as monitors without labels look at it."""
+
+    confidence: float
+    """NaN where it is unknown."""
+
+    held: bool
+    """Whether it was not answered, by the artifact and not by an alarm."""
+
+    prediction: Answer | None
+    scores: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Records as columns of length `n`."""
+
+    confidence: tuple[float, ...] = ()
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    """How often each label was predicted. Where labels do not exclude each other a record counts for several."""
+
+    several: bool = False
+    """Whether labels do not exclude each other."""
+
+    n_held: int = 0
+
+    @property
+    def n(self) -> int:
+        return len(self.confidence)
+
+    def added(self, rows: Sequence[Seen]) -> Self:
+        """Return this sample and further records."""
+        names = dict.fromkeys([*self.scores, *(name for row in rows for name in row.scores)])
+        unknown = (nan,) * self.n
+        predicted = Counter(self.predicted)
+        for row in rows:
+            labels = row.prediction if isinstance(row.prediction, list) else [row.prediction]
+            predicted.update(label for label in labels if label is not None)
+        return type(self)(
+            confidence=(*self.confidence, *(row.confidence for row in rows)),
+            scores={
+                name: (*self.scores.get(name, unknown), *(_number(row.scores.get(name)) for row in rows))
+                for name in names
+            },
+            predicted=dict(predicted),
+            several=self.several or any(isinstance(row.prediction, list) for row in rows),
+            n_held=self.n_held + sum(row.held for row in rows),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "confidence": _listed(self.confidence),
+            "scores": {name: _listed(values) for name, values in self.scores.items()},
+            "predicted": dict(self.predicted),
+            "several": self.several,
+            "n_held": self.n_held,
+        }
+
+
+def sample_from_json(document: Mapping[str, Any]) -> Sample:
+    """The sample that `as_json` wrote down."""
+    return Sample(
+        confidence=tuple(map(_number, document["confidence"])),
+        scores={name: tuple(map(_number, values)) for name, values in document["scores"].items()},
+        predicted=document["predicted"],
+        several=document["several"],
+        n_held=document["n_held"],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """One quantity now beside what it was. None where too little is known of it."""
+
+    name: str
+    psi: float | None
+    psi_p_value: float | None
+    """How probable so large a PSI is without any change, looked at once."""
+
+    ks: float | None
+    ks_p_value: float | None
+    unknown_before: float
+    unknown_now: float
+    """Shares of the records of which it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelShare:
+    label: str
+    before: float
+    now: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The latest `n` records beside the reference."""
+
+    n: int
+    n_reference: int
+    drifts: tuple[Drift, ...]
+    """The confidence first, then each score."""
+
+    labels: tuple[LabelShare, ...]
+    """Shares of the records that were predicted to have a label: those that changed most, first."""
+
+    labels_psi: float | None
+    labels_p_value: float | None
+    held_before: float
+    held_now: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "n_reference": self.n_reference,
+            "drifts": [{name: getattr(one, name) for name in DRIFT} for one in self.drifts],
+            "labels": [[one.label, one.before, one.now] for one in self.labels],
+            "labels_psi": self.labels_psi,
+            "labels_p_value": self.labels_p_value,
+            "held_before": self.held_before,
+            "held_now": self.held_now,
+        }
+
+
+DRIFT = ("name", "psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "unknown_now")
+
+
+def comparison_from_json(document: Mapping[str, Any]) -> Comparison:
+    """The comparison that `as_json` wrote down."""
+    kept = dict(document)
+    drifts, labels = kept.pop("drifts"), kept.pop("labels")
+    return Comparison(
+        drifts=tuple(Drift(**one) for one in drifts),
+        labels=tuple(LabelShare(label=label, before=before, now=now) for label, before, now in labels),
+        **kept,
+    )
+
+
+def compared(reference: Sample, now: Sample) -> Comparison | None:
+    """Return how the records of `now` differ from the reference; None where either has too few."""
+    if min(reference.n, now.n) < FEWEST:
+        return None
+    labels = tuple(
+        LabelShare(label=label, before=reference.predicted.get(label, 0) / reference.n, now=n / now.n)
+        for label, n in {**dict.fromkeys(reference.predicted, 0), **now.predicted}.items()
+    )
+    index, p_value = (None, None) if reference.several or now.several else _labels_drift(reference, now)
+    columns = {"confidence": (reference.confidence, now.confidence)}
+    columns |= {name: (old, now.scores[name]) for name, old in reference.scores.items() if name in now.scores}
+    return Comparison(
+        n=now.n,
+        n_reference=reference.n,
+        drifts=tuple(_drift(name, np.array(old), np.array(new)) for name, (old, new) in columns.items()),
+        labels=tuple(sorted(labels, key=lambda one: (-abs(one.now - one.before), one.label))[:LABELS_SHOWN]),
+        labels_psi=index,
+        labels_p_value=p_value,
+        held_before=reference.n_held / reference.n,
+        held_now=now.n_held / now.n,
+    )
+
+
+def _drift(name: str, old: Array, new: Array) -> Drift:
+    before, after = old[np.isfinite(old)], new[np.isfinite(new)]
+    unknown = {"unknown_before": 1 - len(before) / len(old), "unknown_now": 1 - len(after) / len(new)}
+    if min(len(before), len(after)) < FEWEST:
+        return Drift(name=name, psi=None, psi_p_value=None, ks=None, ks_p_value=None, **unknown)
+    index, gap = psi(before, after), ks(before, after)
+    return Drift(
+        name=name,
+        psi=index.psi,
+        psi_p_value=index.p_value,
+        ks=gap.statistic,
+        ks_p_value=gap.p_value,
+        **unknown,
+    )
+
+
+def _labels_drift(reference: Sample, now: Sample) -> tuple[float | None, float | None]:
+    """The same index as of a score, with a bin for each label."""
+    names = sorted({*reference.predicted, *now.predicted})
+    counts = [np.array([sample.predicted.get(name, 0) for name in names], float) for sample in (reference, now)]
+    if len(names) < 2 or min(counted.sum() for counted in counts) < FEWEST:
+        return None, None
+    r, q = ((counted + 0.5) / (counted.sum() + len(names) / 2) for counted in counts)
+    index = float(((r - q) * np.log(r / q)).sum())
+    scale = sum(1 / float(counted.sum()) for counted in counts)
+    return index, float(chdtrc(len(names) - 1, index / scale))
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _listed(values: Sequence[float]) -> list[float | None]:
+    return [None if isnan(value) else value for value in values]

@@ -1,0 +1,143 @@
+"""Is the promised risk kept? The state of one artifact's alarm and interval, from labels as they become final."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from audit.monitors.path import Path, path_from_json
+from audit.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
+from audit.risk_sequence import LabelCounts, further_ends
+from uncertainty.checks import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskSettings:
+    """What is tested, and how surely. Another promise is another test."""
+
+    target: float | None
+    """Share of the answers that may be wrong; None where nothing was promised: then there is an interval, no alarm."""
+
+    delta: float
+    """How probable a false alarm is, in all time; and that the interval ever misses a constant risk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskState:
+    """Where the alarm and the interval stand after some labels of answered records."""
+
+    settings: RiskSettings
+    floor: float
+    """No record is labelled with a lower probability: bets hang on it. It may fall later, as bets on labels to come may
+    hang on all that was known before; it never rises."""
+
+    bets: RiskMonitor | None
+    counts: LabelCounts = field(default_factory=LabelCounts)
+    lower: float = 0.0
+    upper: float = 1.0
+    n_labelled: int = 0
+    errors: float = 0.0
+    """Sum of the losses of the labelled ones: where answers are right or wrong, how many were wrong."""
+
+    weight: float = 0.0
+    weighted_errors: float = 0.0
+    path: Path = field(default_factory=Path)
+    """After so many labels: log wealth, NaN without a promise; lower and upper end of the interval."""
+
+    raised: bool = False
+    """Whether its alarm has been raised."""
+
+    @property
+    def alarmed(self) -> bool:
+        return self.bets is not None and self.bets.alarm_at is not None
+
+    @property
+    def estimate(self) -> float:
+        """The weighted share of wrong answers; NaN without a label."""
+        return self.weighted_errors / self.weight if self.weight else np.nan
+
+    def updated(self, losses: Sequence[float], probabilities: Sequence[float]) -> Self:
+        """Return the state after further labels, in the order in which they became final. Portions do not matter."""
+        e, chance = np.array(losses, dtype=np.float64), np.array(probabilities, dtype=np.float64)
+        after, done = self, 0
+        while done < len(e):
+            after = after.lowered(float(chance[done]))
+            rarer = np.flatnonzero(chance[done:] < after.floor)
+            upto = done + int(rarer[0]) if len(rarer) else len(e)
+            after = after._fed(e[done:upto], chance[done:upto])
+            done = upto
+        return after
+
+    def _fed(self, e: Array, chance: Array) -> Self:
+        """After labels [t] none of which is rarer than the floor."""
+        ratio = self.floor / chance
+        wealth, bets = _bet(self.bets, e, chance)
+        low, high = further_ends(self.counts, e, ratio, self.settings.delta)
+        lower = np.maximum.accumulate(np.concatenate([[self.lower], low]))[1:]
+        upper = np.minimum.accumulate(np.concatenate([[self.upper], high]))[1:]
+        points = list(zip(wealth.tolist(), lower.tolist(), upper.tolist(), strict=True))
+        return replace(
+            self,
+            bets=bets,
+            counts=self.counts.added(e, ratio),
+            lower=float(lower[-1]),
+            upper=float(upper[-1]),
+            n_labelled=self.n_labelled + len(e),
+            errors=self.errors + float(e.sum()),
+            weight=self.weight + float((1 / chance).sum()),
+            weighted_errors=self.weighted_errors + float((e / chance).sum()),
+            path=self.path.extended(self.n_labelled + 1, points),
+        )
+
+    def lowered(self, floor: float) -> Self:
+        """The same, for labels of a probability that may be as low as this."""
+        if floor >= self.floor:
+            return self
+        return replace(self, floor=floor, bets=self.bets and replace(self.bets, floor=floor))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "target": self.settings.target,
+            "delta": self.settings.delta,
+            "floor": self.floor,
+            "bets": self.bets and self.bets.as_json(),
+            "counts": {"pairs": self.counts.pairs, "counts": self.counts.counts},
+            "lower": self.lower,
+            "upper": self.upper,
+            "n_labelled": self.n_labelled,
+            "errors": self.errors,
+            "weight": self.weight,
+            "weighted_errors": self.weighted_errors,
+            "path": self.path.as_json(),
+            "raised": self.raised,
+        }
+
+
+def new_risk_state(settings: RiskSettings, floor: float) -> RiskState:
+    """A state that has seen no label."""
+    bets = None if settings.target is None else new_risk_monitor(settings.target, floor, delta=settings.delta)
+    return RiskState(settings=settings, floor=floor, bets=bets)
+
+
+def risk_state_from_json(document: Mapping[str, Any]) -> RiskState:
+    """The state that `as_json` wrote down."""
+    kept = dict(document)
+    counts = kept.pop("counts")
+    bets, path = kept.pop("bets"), kept.pop("path")
+    return RiskState(
+        settings=RiskSettings(target=kept.pop("target"), delta=kept.pop("delta")),
+        bets=bets and risk_monitor_from_json(bets),
+        counts=LabelCounts(pairs=tuple(map(tuple, counts["pairs"])), counts=tuple(counts["counts"])),
+        path=path_from_json(path),
+        **kept,
+    )
+
+
+def _bet(bets: RiskMonitor | None, e: Array, chance: Array) -> tuple[Array, RiskMonitor | None]:
+    """ln of the wealth [t] after each label, and the bets after the last."""
+    if bets is None:
+        return np.full(len(e), np.nan), None
+    known = np.ones(len(e))
+    after, wealth = bets.followed(e, known, chance)
+    return wealth, after

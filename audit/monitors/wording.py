@@ -1,0 +1,96 @@
+"""Monitors and alarms in plain words."""
+
+from math import exp, isnan
+
+from audit.monitors.risk import RiskState
+from audit.monitors.traffic import TrafficState
+
+FEW = 30
+"""With fewer labels nothing is said of the share."""
+
+
+def risk_words(state: RiskState) -> str:
+    """What an alarm about the risk says."""
+    target = state.settings.target
+    assert target is not None
+    return (
+        f"more answers are wrong than was promised: of {state.n_labelled:,} checked ones {_counted(state.errors)} were,"
+        f" weighted {percent(state.estimate)}, and at most {percent(target)} may be; such an alarm comes by chance with"
+        f" probability {percent(state.settings.delta)} at most"
+    )
+
+
+def confidence_words(state: TrafficState) -> str:
+    """What an alarm about the confidence says."""
+    return (
+        f"the traffic has changed: confidences no longer come as they did in the first {state.settings.reference:,}"
+        " records; nothing is known yet of how many answers are wrong, so have more of them checked"
+    )
+
+
+def held_words(state: TrafficState) -> str:
+    """What an alarm about the share that is held says."""
+    low = state.too_little.target if state.too_little else 0.0
+    high = state.too_much.target if state.too_much else 1.0
+    share = percent(state.n_held / state.n_compared)
+    return (
+        f"the traffic has changed: {share} of {state.n_compared:,} predictions were not answered, and by the reference"
+        f" it would be {percent(low)} to {percent(high)}; nothing is known yet of how many answers are wrong, so have"
+        " more of them checked"
+    )
+
+
+def risk_sentence(state: RiskState) -> str:
+    """How an artifact stands with its promise, as a sentence for its page."""
+    target, n = state.settings.target, state.n_labelled
+    known = (
+        f"of {n:,} checked answers {_counted(state.errors)} {'was' if state.errors == 1 else 'were'} wrong"
+        f" (weighted {percent(state.estimate)})"
+    )
+    if not n:
+        checked = "No answer has been checked yet, so nothing is known of the risk"
+        return f"{checked}." if target is None else f"{checked}; at most {percent(target)} may be wrong."
+    if target is None:
+        return f"Nothing was promised. {known[:1].upper()}{known[1:]}; {_interval(state)}."
+    assert state.bets is not None
+    if state.alarmed:
+        return f"The promise of at most {percent(target)} is broken: {known}; {_interval(state)}."
+    if n < FEW:
+        return f"Too early to tell: {known}; at most {percent(target)} may be."
+    if state.upper <= target:
+        return f"The promise of at most {percent(target)} is kept: {known}; {_interval(state)}."
+    return (
+        f"No sign that the promise of at most {percent(target)} is broken: {known}; {_interval(state)}. The evidence"
+        f" against it is {exp(min(state.bets.log_wealth, 50)):.3g}; an alarm takes {1 / state.settings.delta:g}."
+    )
+
+
+def traffic_sentence(state: TrafficState) -> str:
+    """Whether the traffic is what it was, as a sentence for its page."""
+    if state.jumper is None:
+        wanted = f"{state.settings.reference:,} records with which later ones are compared"
+        return f"{state.n:,} of the {wanted} have come."
+    if state.alarmed:
+        what = " and ".join({"confidence": "the confidences", "held": "the share held"}[kind] for kind in state.alarmed)
+        return f"The traffic has changed: {what}. That is no finding about errors; have more answers checked."
+    if not state.n_compared:
+        return f"The reference of {state.settings.reference:,} records is complete; nothing has come after it."
+    share = percent(state.n_held / state.n_compared)
+    return f"No sign of a change in {state.n_compared:,} records since the reference: {share} were not answered."
+
+
+def percent(share: float) -> str:
+    """With as many digits as say something; a dash for what is not known."""
+    return "–" if isnan(share) else f"{100 * share:.3g}%"
+
+
+def _interval(state: RiskState) -> str:
+    low, high = percent(state.lower), percent(state.upper)
+    if state.lower <= state.upper:
+        return f"a steady risk lies in {low} to {high}"
+    return f"the risk has moved: at one time it was {low} or more, at another {high} or less"
+
+
+def _counted(errors: float) -> str:
+    """How many were wrong, where label sets are also wrong in part."""
+    return f"{errors:,.0f}" if errors == int(errors) else f"{errors:,.1f}"
