@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from uuid_utils.compat import uuid7
@@ -95,9 +96,8 @@ def test_what_a_failing_model_leaves_is_never_answered_and_waits_while_there_is_
 def test_a_control_speaks_after_the_artifact_and_the_queue_has_the_last_word():
     control = Gateway(PRICE).controls.of("toy")
     said = Verdict(Action.ANSWER, "confidence 0.60 is above 0.5")
-    final = final_action(
-        said, "toy", 0.6, "toy-1", control=control, safeguards=Safeguards(), no_room="the queue is full"
-    )
+    end = partial(final_action, model="toy", safeguards=Safeguards())
+    final = end(said, confidence=0.6, artifact="toy-1", control=control, no_room="the queue is full")
     assert final.action is Action.ABSTAIN
     assert final.reason.startswith("the queue is full; confidence 0.60 is above 0.5; review_price: ")
     assert end(said, confidence=0.6, artifact="toy-1", control=None, no_room="the queue is full") == said
