@@ -19,9 +19,9 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def old(dsn):
+def old(empty_dsn):
     """A database as it was then."""
-    opened = Database(dsn)
+    opened = Database(empty_dsn)
     migrate(opened, [*TRAFFIC_MIGRATIONS, *(step for step in REVIEW_MIGRATIONS if step.version < BEFORE)])
     yield opened
     opened.close()

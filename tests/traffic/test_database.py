@@ -14,9 +14,9 @@ def applied(database):
         return connection.execute("select room, version from schema_migrations order by 1, 2").fetchall()
 
 
-def test_many_processes_may_migrate_at_once(dsn):
+def test_many_processes_may_migrate_at_once(empty_dsn):
     with ThreadPoolExecutor(8) as pool:
-        databases = list(pool.map(lambda _: open_database(dsn), range(8)))
+        databases = list(pool.map(lambda _: open_database(empty_dsn), range(8)))
     assert applied(databases[0]) == sorted((step.room, step.version) for step in MIGRATIONS)
     for database in databases:
         database.close()
@@ -29,9 +29,9 @@ def test_a_new_step_is_applied_to_an_old_database_once(database):
     assert ("traffic", 99) in applied(database)
 
 
-def test_a_record_of_last_month_is_still_read(dsn):
+def test_a_record_of_last_month_is_still_read(empty_dsn):
     old = {("traffic", 1), ("traffic", 2), ("review", 1)}
-    database = Database(dsn)
+    database = Database(empty_dsn)
     migrate(database, [step for step in MIGRATIONS if (step.room, step.version) in old])
     held = entry()
     columns = log.RECORD_COLUMNS.removesuffix(", steps, cost, cluster")
