@@ -152,6 +152,10 @@ def concluded(
             "last": found.last and found.last.isoformat(),
             "undefined": int(evidence.counts["undefined"][0]),
             "artifacts": {name or "none": n for name, n in sorted(found.artifacts.items(), key=lambda x: -x[1])},
+            "in_force": [
+                {"artifact": name or "none", "n": found.artifacts[name], "first": a.isoformat(), "last": b.isoformat()}
+                for name, (a, b) in sorted(found.spans.items(), key=lambda span: (span[1], span[0] or ""))
+            ],
             "clustered": found.clusters,
         },
         "labels": _labels(found, by, evidence, asked),

@@ -35,7 +35,8 @@ def breakdowns(evidence: Evidence) -> list[dict[str, Any]]:
             if counts["n"][cell]
         ]
         if len(rows) > 1 or dimension.name in ("artifact", "time"):
-            found.append({"by": dimension.name, "cells": rows})
+            width = {"width_seconds": evidence.by.window.width.total_seconds()} if dimension.name == "time" else {}
+            found.append({"by": dimension.name, **width, "cells": rows})
     return found
 
 

@@ -91,6 +91,8 @@ class Survey:
     exclusive: bool = True
     top_k: int = 0
     labels: frozenset[str] = field(default_factory=frozenset)
+    spans: Mapping[str | None, tuple[datetime, datetime]] = field(default_factory=dict)
+    """When each artifact decided first and last."""
 
 
 MICROSECOND = np.timedelta64(1, "us")
@@ -128,6 +130,7 @@ def survey(ledger: Ledger, *, frame_after: datetime | None = None) -> Survey:
         exclusive=ledger.top is None,
         top_k=0 if ledger.top is None else ledger.top.probabilities.shape[1],
         labels=frozenset(labels),
+        spans=_spans(ledger.artifacts, times),
     )
 
 
@@ -157,6 +160,11 @@ def together(parts: Sequence[Survey]) -> Survey:
         exclusive=all(part.exclusive for part in full),
         top_k=min(part.top_k for part in full),
         labels=frozenset().union(*(part.labels for part in full)),
+        spans={
+            name: (min(part.spans[name][0] for part in of), max(part.spans[name][1] for part in of))
+            for name in dict.fromkeys(name for part in full for name in part.spans)
+            for of in [[part for part in full if name in part.spans]]
+        },
     )
 
 
@@ -191,6 +199,18 @@ def _strata(ledger: Ledger, rows: NDArray[np.bool_], held: NDArray[np.bool_]) ->
 def _counts(texts: Coded) -> dict[str | None, int]:
     counts = np.bincount(texts.codes + 1, minlength=len(texts.names) + 1).tolist()
     return {name: n for name, n in zip((None, *texts.names), counts, strict=True) if n}
+
+
+def _spans(texts: Coded, times: NDArray[np.datetime64]) -> dict[str | None, tuple[datetime, datetime]]:
+    """Of rows in order of time: when each text occurs first and last."""
+    n = len(texts.codes)
+    codes, first = np.unique(texts.codes, return_index=True)
+    _, last = np.unique(texts.codes[::-1], return_index=True)
+    names = (*texts.names, None)  # the code of none is the last place
+    return {
+        names[code]: (moment(times[a]), moment(times[n - 1 - b]))
+        for code, a, b in zip(codes.tolist(), first.tolist(), last.tolist(), strict=True)
+    }
 
 
 def _summed(parts: Sequence[Mapping]) -> dict:  # type: ignore[type-arg]
