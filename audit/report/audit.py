@@ -11,10 +11,12 @@ import numpy as np
 from audit.ledger.ledger import Extent, Ledger
 from audit.report.breakdown import breakdowns
 from audit.report.curves import reliability, risk_coverage
-from audit.report.estimates import Estimate, Evidence, Grounds, whole
+from audit.report.estimates import whole
+from audit.report.grounds import Estimate, Grounds
 from audit.report.plain_sample import plain_findings
 from audit.report.plan import Plan, Settings, plan
 from audit.report.resamples import Progress, Resamples, unheard
+from audit.report.risks import Evidence
 from audit.report.scores import compared
 from audit.report.survey import Survey, in_frame, survey
 from audit.report.tally import Tally, tally

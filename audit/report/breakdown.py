@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from audit.report.estimates import Estimate, Evidence, over, risks
+from audit.report.grounds import Estimate, over
 from audit.report.plan import TOTAL
+from audit.report.risks import Evidence, risks
 from uncertainty.checks import Array
 
 

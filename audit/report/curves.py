@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from audit.report import rank_sums
-from audit.report.estimates import Evidence, grounds_of, over
+from audit.report.grounds import grounds_of, over
+from audit.report.risks import Evidence
 from audit.report.survey import CONFIDENCE
 from uncertainty.checks import Array
 

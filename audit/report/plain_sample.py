@@ -10,7 +10,7 @@ import numpy as np
 from audit.calibration import mce
 from audit.findings import Classes, Judged, all_or_nothing, score_lines, scores_of
 from audit.report.plan import Plan
-from audit.report.tally import Sample
+from audit.report.sample import Sample
 
 FEWEST = 30
 

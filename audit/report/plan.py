@@ -252,6 +252,12 @@ def cells_of(ledger: Ledger, dimension: Dimension, by: Plan) -> NDArray[np.intp]
     return of_code[texts.codes]
 
 
+def labels_of(texts: Coded, by: Plan) -> NDArray[np.int64]:
+    """[n], places in the plan's labels; -1 for none."""
+    place = {label: at for at, label in enumerate(by.labels)}
+    return np.array([*(place.get(name, -1) for name in texts.names), -1], dtype=np.int64)[texts.codes]
+
+
 def bins_of(values: Array, u: Array) -> NDArray[np.intp]:
     """[n], which of the ascending values each score goes with: the least that is not below it. No NaN."""
     return np.minimum(np.searchsorted(values, u, side="left"), len(values) - 1)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from audit.correlation import benefit_z, kendall_tau_b
-from audit.report.estimates import Estimate
+from audit.report.grounds import Estimate
 from audit.report.plan import ROWS_FOR_TAU
+from audit.report.sample import Sample
 from audit.report.survey import CONFIDENCE
-from audit.report.tally import Sample
 
 BETTER = {"auroc": "higher", "au_prc": "higher", "prr": "higher", "rc_auc": "lower"}
 """The estimates by which scores are compared, and which way is better."""

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 from audit.evidence import Status
-from audit.report.estimates import REFUSED, Estimate, Grounds, estimate, grounds_of, risks
-from audit.report.estimates import Evidence as Rows
+from audit.report.grounds import REFUSED, Estimate, Grounds, estimate, grounds_of
 from audit.report.plan import TOTAL
+from audit.report.risks import Evidence, risks
 from audit.resampling import Interval
 from policies.risk_bound import labels_needed
 
@@ -52,7 +52,7 @@ class Judgement:
 
 
 def judge(
-    evidence: Rows, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
+    evidence: Evidence, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
 ) -> list[Judgement]:
     """Return a judgement of each promise that the labels can speak to, the one about wrong answers first.
 
@@ -103,7 +103,7 @@ def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str
     return made
 
 
-def _places(evidence: Rows) -> dict[tuple[str, str], int]:
+def _places(evidence: Evidence) -> dict[tuple[str, str], int]:
     """Where each cell of the groups and of the artifacts stands."""
     places, at = {}, 0
     for dimension in evidence.by.dimensions:
@@ -114,7 +114,7 @@ def _places(evidence: Rows) -> dict[tuple[str, str], int]:
     return {key: cell for key, cell in places.items() if key[0] in ("group", "artifact")}
 
 
-def _missed(evidence: Rows, cell: int) -> Estimate:
+def _missed(evidence: Evidence, cell: int) -> Estimate:
     value, lower, upper = evidence.ratio("set_w_missed", "set_w")
     grounds = grounds_of(evidence.counts, evidence.by, cell)
     interval = Interval(lower=lower[cell], upper=upper[cell])
@@ -122,7 +122,7 @@ def _missed(evidence: Rows, cell: int) -> Estimate:
 
 
 def _judged(
-    evidence: Rows,
+    evidence: Evidence,
     found: Estimate,
     share: str,
     target: float,

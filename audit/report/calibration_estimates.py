@@ -1,0 +1,81 @@
+"""Whether a confidence means what it says, before calibration and after, and of the k most probable labels."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from audit.report import rank_sums
+from audit.report.grounds import Estimate, Grounds, estimate, over
+from audit.report.risks import Evidence
+from audit.report.weighted import CalibrationSums
+from uncertainty.checks import Array
+
+CALIBRATION: Mapping[str, tuple[Callable[[Mapping[str, Array]], Array], str]] = {
+    "ece": (
+        lambda s: over(np.abs(s["wy"] - s["wc"]).sum(axis=-1), s["w"].sum(axis=-1)),
+        "gap of confidence and share right, over 15 equal intervals, averaged over rows; label noise raises it",
+    ),
+    "ace": (
+        lambda s: rank_sums.ace(s["rank_n"], s["rank_gap"], s["w"].sum(axis=-1)),
+        "the same over 10 bins of equal numbers of records",
+    ),
+    "brier": (lambda s: over(s["moments"][..., 2], s["moments"][..., 4]), "mean squared gap of confidence and outcome"),
+    "nll": (
+        lambda s: over(s["moments"][..., 3], s["moments"][..., 4]),
+        "mean of -ln of the probability given to what happened, in nats",
+    ),
+    "citl": (
+        lambda s: over(s["wc"].sum(axis=-1) - s["wy"].sum(axis=-1), s["w"].sum(axis=-1)),
+        "mean confidence less share right: above 0 promises too much",
+    ),
+    "c_slope": (lambda s: _slope(s), "slope of outcome on confidence: 1 is ideal, below 1 over-confident"),
+}
+
+PARTS = ("w", "wc", "wy", "moments", "rank_n", "rank_gap")
+
+
+def calibration_estimates(evidence: Evidence, when: str, total: Grounds) -> Iterator[Estimate]:
+    sums, naive = evidence.tally.weighted.calibration[when], evidence.tally.naive.calibration[when]
+    here, plain = _totals(sums), _totals(naive)
+    again = {name: evidence.resamples.of(getattr(sums, name)) for name in PARTS}
+    suffix = "" if when == "after" else "_before" if when == "before" else _at_k(when)
+    for name, (metric, meaning) in CALIBRATION.items():
+        if "@" in when and name in ("citl", "c_slope"):
+            continue
+        value = metric(here)
+        if name == "nll" and np.isnan(value):
+            continue
+        interval = evidence.resamples.interval(metric(again))
+        naive_value = metric(plain)
+        if name == "ace":  # ranked by the confidence itself; the resamples by bins of it
+            shift = float(_ace(sums) - value)
+            interval = evidence.resamples.interval(metric(again), shift)
+            value, naive_value = _ace(sums), _ace(naive)
+        yield estimate(name + suffix, value, interval, naive_value, total, meaning)
+    if "@" in when and when.startswith("after"):
+        value, plain_value = (over(x["wy"].sum(axis=-1), x["w"].sum(axis=-1)) for x in (here, plain))
+        interval = evidence.resamples.interval(over(again["wy"].sum(axis=-1), again["w"].sum(axis=-1)))
+        k = when.split("@")[1]
+        meaning = f"share of the {k} most probable labels that hold"
+        yield estimate(f"precision_at_{k}", value, interval, plain_value, total, meaning)
+
+
+def _ace(sums: CalibrationSums) -> Array:
+    return rank_sums.ace(sums.fine_n, sums.fine_gap, sums.w.sum())
+
+
+def _at_k(when: str) -> str:
+    place, k = when.split("@")
+    return f"_at_{k}{'' if place == 'after' else '_before'}"
+
+
+def _totals(sums: CalibrationSums) -> dict[str, Array]:
+    return {name: getattr(sums, name).sum(axis=0) for name in PARTS}
+
+
+def _slope(s: Mapping[str, Array]) -> Array:
+    w, wc, wy = (s[name].sum(axis=-1) for name in ("w", "wc", "wy"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = s["moments"][..., 0] - wc * wc / w
+        together = s["moments"][..., 1] - wc * wy / w
+        return np.where(spread > 1e-12 * w, together / spread, np.nan)

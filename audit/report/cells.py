@@ -1,0 +1,125 @@
+"""What is counted in every cell: all records, each group, each window of time, and so on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.ledger.ledger import REVIEW, Ledger
+from audit.report.plan import Plan, Weighed
+from audit.report.sums import summed
+from uncertainty.checks import Array
+
+COUNTS = (
+    "n", "answered", "review", "undefined", "drawn", "reviewed",
+    "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong",
+    "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
+    "known", "k_loss", "a_known", "a_k_loss",
+    "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
+    "gap_w", "gap_w_citl",
+)  # fmt: skip
+"""What is counted in every cell. `w` sums weights, `w_w` their squares; `a_` is of the answered rows; `k` counts each
+row with an outcome as one, whoever labelled it."""
+
+RESAMPLED = (
+    "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "gap_w", "gap_w_citl",
+)  # fmt: skip
+"""Those of them that are kept by unit."""
+
+LABEL_ROW = np.dtype([("cell", "i4"), ("loss", "f8"), ("weight", "f8"), ("count", "i8")])
+"""What a labelled answer counts for: how often it came, by cell, loss and weight."""
+
+
+def cell_sums(
+    ledger: Ledger,
+    by: Plan,
+    weighed: Weighed,
+    loss: Array,
+    every: Sequence[NDArray[np.intp]],
+) -> tuple[Array, Array, NDArray[np.void]]:
+    """Return [cells, COUNTS]; [g, cells, RESAMPLED]; and the distinct labelled answers."""
+    w, x, a, known = weighed.weights, weighed.weights > 0, ledger.answered, ledger.known
+    wrong = (loss > 0).astype(np.float64)
+    in_set = ~np.isnan(ledger.set_size)
+    missed = 1 - np.nan_to_num(ledger.covered, nan=1.0)
+    told = ~np.isnan(ledger.covered)
+    sure = x & ~np.isnan(ledger.confidence)
+    gap = np.where(sure, np.nan_to_num(ledger.confidence) - (1 - loss), 0.0)
+    size = np.nan_to_num(ledger.set_size)
+    columns = {
+        "n": np.ones(len(ledger)),
+        "answered": a,
+        "review": ledger.actions.codes == REVIEW,
+        "undefined": np.isnan(ledger.confidence),
+        "drawn": ledger.drawn & weighed.inside,
+        "reviewed": ledger.reviewed & weighed.inside,
+        "labelled": x,
+        "w": w,
+        "w_w": w * w,
+        "w_loss": w * loss,
+        "wrong": x * wrong,
+        "w_wrong": w * wrong,
+        "a_labelled": x & a,
+        "a_w": w * a,
+        "a_w_w": w * w * a,
+        "a_w_loss": w * loss * a,
+        "a_wrong": x * wrong * a,
+        "a_w_wrong": w * wrong * a,
+        "known": known,
+        "k_loss": known * loss,
+        "a_known": known & a,
+        "a_k_loss": known * loss * a,
+        "set_n": in_set,
+        "set_size": size,
+        "set_empty": in_set & (size == 0),
+        "set_single": in_set & (size == 1),
+        "set_w": w * told,
+        "set_w_missed": w * missed,
+        "k_set": told,
+        "k_set_missed": missed,
+        "gap_w": w * sure,
+        "gap_w_citl": w * gap,
+    }
+    table = np.stack([np.asarray(columns[name], dtype=np.float64) for name in COUNTS])
+    counts = np.zeros((by.n_cells, len(COUNTS)))
+    by_unit = np.zeros((weighed.n_units, by.n_cells, len(RESAMPLED)))
+    rows_of = [COUNTS.index(name) for name in RESAMPLED]
+    labelled = np.flatnonzero(x)
+    parts, at = [], 0
+    for dimension, cell in zip(by.dimensions, every, strict=True):
+        size_here = len(dimension.cells)
+        if size_here == 0:
+            continue
+        here = cell >= 0
+        for column in range(len(COUNTS)):
+            counts[at : at + size_here, column] = summed(cell[here], table[column, here], size_here)
+        rows = labelled[cell[labelled] >= 0]
+        places = weighed.units[rows] * size_here + cell[rows]
+        for column, row in enumerate(rows_of):
+            by_unit[:, at : at + size_here, column] = summed(
+                places, table[row, rows], weighed.n_units * size_here
+            ).reshape(weighed.n_units, size_here)
+        rows = rows[a[rows]]
+        part = np.zeros(len(rows), dtype=LABEL_ROW)
+        part["cell"], part["loss"], part["weight"], part["count"] = at + cell[rows], loss[rows], w[rows], 1
+        parts.append(distinct(part))
+        at += size_here
+    return counts, by_unit, np.concatenate(parts)
+
+
+def distinct(rows: NDArray[np.void]) -> NDArray[np.void]:
+    """One row for each (cell, loss, weight), with how many there are."""
+    if not len(rows):
+        return rows
+    order = np.lexsort((rows["weight"], rows["loss"], rows["cell"]))
+    rows = rows[order]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (
+        (rows["cell"][1:] != rows["cell"][:-1])
+        | (rows["loss"][1:] != rows["loss"][:-1])
+        | (rows["weight"][1:] != rows["weight"][:-1])
+    )
+    starts = np.flatnonzero(new)
+    found = rows[starts].copy()
+    found["count"] = np.add.reduceat(rows["count"], starts)
+    return found

@@ -1,0 +1,56 @@
+"""How well each score ranks errors."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from audit.report import rank_sums
+from audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate
+from audit.report.rank_sums import RankSums
+from audit.report.risks import Evidence
+from audit.report.weighted import ScoreSums
+from uncertainty.checks import Array
+
+SCORES: Mapping[str, str] = {
+    "auroc": "chance that an error ranks above a right answer",
+    "au_prc": "precision-recall area, errors as positives",
+    "prr": "prediction rejection ratio: 1 perfect, 0 chance; with few labels it may come out above 1",
+    "prr_50": "the same, rejecting half at most",
+    "rc_auc": "area under the risk-coverage curve; lower is better",
+    "e_aurc": "that area less the one of a perfect score; lower is better",
+}
+
+
+def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[Estimate]:
+    sums: ScoreSums = evidence.tally.weighted.scores[name]
+    if not len(sums.fine.n):
+        return
+    naive = evidence.tally.naive.scores[name].fine
+    exact, plain = _rank_metrics(sums.fine, rank_sums.areas_of), _rank_metrics(naive, rank_sums.areas_of)
+    again: dict[str, Array] = {}
+    shifts: dict[str, float] = {}
+    if sums.coarse and evidence.resamples.possible:
+        again = _rank_metrics(_ranked(sums, evidence.resamples.of), rank_sums.resampled_areas)
+        rough = _rank_metrics(_ranked(sums, lambda x: x.sum(axis=0)), rank_sums.resampled_areas)
+        shifts = {metric: float(exact[metric] - rough[metric]) for metric in SCORES}
+    for metric, meaning in SCORES.items():
+        interval = NO_INTERVAL
+        if again and not np.isnan(shifts[metric]):
+            interval = evidence.resamples.interval(again[metric], shifts[metric])
+        yield estimate(metric, exact[metric], interval, plain[metric], total, meaning, of=name)
+
+
+def _ranked(sums: ScoreSums, summed: Callable[[Array], Array]) -> RankSums:
+    return RankSums(**{part: summed(values) for part, values in sums.coarse.items()}, losses=sums.fine.losses)
+
+
+def _rank_metrics(sums: RankSums, areas: Callable[..., rank_sums.RankAreas]) -> dict[str, Array]:
+    all_coverages, half = areas(sums), areas(sums, max_rejection=0.5)
+    return {
+        "auroc": rank_sums.error_roc_auc(sums),
+        "au_prc": rank_sums.error_au_prc(sums),
+        "prr": all_coverages.ratio,
+        "prr_50": half.ratio,
+        "rc_auc": all_coverages.model,
+        "e_aurc": all_coverages.model - all_coverages.oracle,
+    }
