@@ -1,5 +1,6 @@
 """Every error that a caller can meet, with its HTTP status, in one table."""
 
+from audit.reports import ReportNotFound
 from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
@@ -20,6 +21,7 @@ STATUS: dict[type[Exception], int] = {
     TooLarge: 413,
     UnknownModel: 404,
     RecordNotFound: 404,
+    ReportNotFound: 404,
     CaseNotFound: 404,
     DeliveryNotFound: 404,
     KeyReused: 409,

@@ -9,11 +9,15 @@ from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
+from audit.reports import ReportNotFound
 from review.queue import NotYours
 from serve.audits.gauges import AuditCollector
+from serve.audits.reports import add_report_api, add_report_pages
 from serve.audits.site import FILES, Site, site_of
+from serve.audits.wire import AuditRequest
 from serve.config.file import Config
 from serve.errors import status_of
+from serve.gateway.http import describe
 from serve.inputs import InvalidRequest
 from serve.pages.hello import add_hello
 from serve.pages.look import add_files
@@ -49,11 +53,9 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     add_hello(app, pages, site.page, back_to="/")
     _add_trouble(app, site)
 
-    @pages.get("/")
-    def first(request: Request) -> Response:
-        return site.page(request, "reports.html", models=list(config.models))
-
+    add_report_pages(pages, site)
     app.include_router(pages)
+    add_report_api(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -64,7 +66,7 @@ def _add_trouble(app: FastAPI, site: Site) -> None:
     async def tell(request: Request, error: Exception) -> Response:
         return site.page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (NotYours, InvalidRequest, DatabaseUnavailable):
+    for kind in (NotYours, ReportNotFound, InvalidRequest, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
 
@@ -75,5 +77,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
+        describe(document["components"]["schemas"], AuditRequest)
         app.openapi_schema = document
     return app.openapi_schema

@@ -14,10 +14,22 @@ from serve.audits.alarms import alarms_on
 from serve.config.file import Config
 from serve.console.words import FILTERS
 from serve.pages.look import beside, our_files, page_response, root_of, templates_of
+from serve.pages.quantities import date, figure_in_words, interval_in_words, number, percent, points
 from serve.pages.visitor import NoReviewer, visitor_of
 from traffic.database import Database
 
-FILES = our_files(Path(__file__).parent / "templates/audits.css")
+FOLDER = Path(__file__).parent / "templates"
+FILES = our_files(FOLDER / "audits.css", FOLDER / "audits.js")
+
+WORDS = {
+    "value": figure_in_words,
+    "interval": interval_in_words,
+    "difference": lambda change: points(change.difference) if change.now.share else number(change.difference),
+    "points": points,
+    "percent_or_dash": lambda share: percent(share, 1),
+    "date": lambda at: date(at.astimezone(UTC)),
+}
+"""As templates call them, beside those of the console."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +66,7 @@ class Site:
 
 def site_of(config: Config, database: Database) -> Site:
     templates = templates_of("serve.audits", FILES)
-    templates.filters.update(FILTERS)
+    templates.filters.update({**FILTERS, **WORDS})
     return Site(config=config, database=database, templates=templates, clock=lambda: datetime.now(UTC))
 
 

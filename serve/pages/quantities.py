@@ -37,6 +37,15 @@ def interval_in_words(figure: Figure) -> str:
     return f"{_of(figure, figure.low)} to {_of(figure, figure.high)}" if figure.bounded else UNKNOWN
 
 
+def points(difference: float) -> str:
+    """A difference of shares, in percentage points."""
+    return UNKNOWN if isnan(difference) else f"{100 * difference:+.2f} points"
+
+
+def number(difference: float) -> str:
+    return UNKNOWN if isnan(difference) else f"{difference:+.3g}"
+
+
 def date(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M")
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from serve.audits.schedule import last_boundary, plan_due
+from serve.audits.schedule import SETTLING, last_boundary, next_boundary, plan_due
 from serve.config.audits import AuditConfig
 from tests.serve.audits.traffic import config_of
 
@@ -29,6 +29,7 @@ def at(text):
 )
 def test_boundaries_do_not_depend_on_when_the_service_started(now, hours, boundary):
     assert last_boundary(at(now), hours * HOUR) == at(boundary)
+    assert next_boundary(at(now), hours * HOUR) == at(boundary) + hours * HOUR
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,8 @@ def test_each_model_is_due_once_a_period(database):
         with database.transaction() as connection:
             return [(run.model, run.until) for run in plan_due(connection, config, now)]
 
-    assert planned(midnight) == [("digits", midnight), ("letters", midnight)]
+    assert [until for _, until in planned(midnight)] == [midnight - 6 * HOUR] * 2  # not all may be written yet
+    assert planned(midnight + SETTLING) == [("digits", midnight), ("letters", midnight)]
     assert planned(midnight + 5 * HOUR) == []
     late = midnight + 30 * HOUR  # after a downtime one is due, and not four
     assert planned(late + HOUR) == [("digits", late), ("letters", late)]
