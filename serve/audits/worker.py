@@ -13,9 +13,9 @@ import traceback
 from uuid import UUID
 
 from audit import reports, runs
-from audit.old_report import NothingToAudit
+from audit.report.audit import NothingToAudit
 from audit.runs import AuditRun, RunLost
-from serve.audits.making import Wish, make
+from serve.audits.making import Wish, make, settled
 from serve.config.file import Config
 from traffic.database import Database, DatabaseUnavailable
 
@@ -63,10 +63,13 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
     note."""
     telling = Telling(database, run)
     try:
-        with database.transaction() as connection:
-            (now,) = connection.execute("select clock_timestamp()").fetchone() or (None,)
-        assert now is not None
-        wish = Wish(model=run.model, since=run.since, until=run.until, as_of=now)
+        wish = Wish(
+            model=run.model,
+            since=run.since,
+            until=run.until,
+            as_of=settled(database, run.until),
+            every_outcome_known=run.model in config.audit.every_outcome_known,
+        )
         try:
             made = make(config, database, wish, telling.progress)
         except NothingToAudit as error:

@@ -31,6 +31,8 @@ EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
 
 NOTHING_TO_AUDIT = 4
 
+HEADLINES_SHOWN = 3
+
 COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
 
 
@@ -44,6 +46,7 @@ class Asked:
     as_of: str | None
     max_risk: float | None
     seed: int
+    every_outcome_known: bool
 
 
 def audit(
@@ -67,7 +70,14 @@ def audit(
     store: Annotated[
         bool, typer.Option("--store/--no-store", help="Keep it among the reports at /audit/ as well.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the resampling behind intervals.")] = 0,
+    every_outcome_known: Annotated[
+        bool,
+        typer.Option(
+            "--every-outcome-known",
+            help="Outcomes come for every record, whatever was decided about it: each known one stands for itself.",
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling behind intervals.")] = 0,
     json_to: Annotated[
         str | None, typer.Option("--json", help="File for every number, or - for standard output.", metavar="FILE")
     ] = None,
@@ -88,7 +98,15 @@ def audit(
     if check and every:
         raise BadConfig("--check goes without --every: an exit status comes once")
     pause = _pause(every)
-    asked = Asked(model=name, since=since, until=until, as_of=as_of, max_risk=max_risk, seed=seed)
+    asked = Asked(
+        model=name,
+        since=since,
+        until=until,
+        as_of=as_of,
+        max_risk=max_risk,
+        seed=seed,
+        every_outcome_known=every_outcome_known or name in settings.audit.every_outcome_known,
+    )
     _wished(asked)  # so that a wrong time is told before anything starts
     say = Console(stderr=True, soft_wrap=True, highlight=False) if json_to == "-" else out
     with ExitStack() as opened:
@@ -104,7 +122,7 @@ def audit(
 
 def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
     """Until Ctrl-C; what cannot be done now may be possible the next time."""
-    from audit.old_report import NothingToAudit
+    from audit.report.audit import NothingToAudit
     from traffic.database import DatabaseUnavailable
 
     try:
@@ -132,12 +150,15 @@ def _once(
 ) -> int:
     """Make one audit, and return the exit status."""
     from audit import reports
-    from audit.old_report import NothingToAudit
-    from serve.audits.making import make
+    from audit.report.audit import NothingToAudit
+    from serve.audits.making import make, settled
 
     try:
         with _progress(say, asked.model) as progress:
-            made = make(settings, database, _wished(asked), progress)
+            wish = _wished(asked)
+            progress("waiting for what is being written", 0, 0)
+            settled(database, wish.as_of)
+            made = make(settings, database, wish, progress)
     except NothingToAudit as error:
         if not check:
             raise
@@ -180,6 +201,8 @@ def _wished(asked: Asked) -> "Wish":
     known_at = moment(asked.as_of) or now()
     until = moment(asked.until) or known_at
     since = moment(asked.since)
+    if known_at > now():
+        raise BadConfig("--as-of: what will be known later is not known yet")
     if until > known_at:
         raise BadConfig("--until: the range must not end after --as-of, which is now unless you say otherwise")
     if since is not None and since >= until:
@@ -210,7 +233,7 @@ def _table(made: "Made") -> Table:
     table = Table(title=f"{escape(made.extent.model)}, {extent}: {verdict}", caption=escape(summary.why), min_width=60)
     for column in ("", "value", "95% interval"):
         table.add_column(column, justify="right" if column else "left")
-    for figure in summary.figures[:3]:
+    for figure in summary.figures[:HEADLINES_SHOWN]:
         table.add_row(figure.words, figure_in_words(figure), interval_in_words(figure))
     return table
 

@@ -44,6 +44,10 @@ class AuditConfig(Section):
     max_minutes: float = Field(default=60, gt=0, le=24 * 60)
     """An audit that takes longer is ended, and has failed."""
 
+    every_outcome_known: tuple[str, ...] = ()
+    """Models of which the outcome of every record comes, whatever was decided about it: each known one then stands for
+    itself."""
+
     @property
     def every(self) -> timedelta | None:
         return None if self.every_hours is None else timedelta(hours=self.every_hours)

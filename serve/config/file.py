@@ -223,6 +223,15 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def audited_models_exist(self) -> "Config":
+        for name in self.audit.every_outcome_known:
+            if name not in self.models:
+                raise ValueError(
+                    f"audit.every_outcome_known: there is no model {name!r}; there are: {', '.join(self.models)}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def webhooks_fit(self) -> "Config":
         check_webhooks(self.review.webhooks, list(self.models))
         return self

@@ -22,7 +22,7 @@ def config_of(*models: str, artifacts: str = "nowhere/artifacts", **rest: object
 
 
 def write_traffic(database: Database, model: str, *, n: int, wrong: int, first: datetime) -> None:
-    """`n` answers a second apart, of which the last `wrong` are wrong."""
+    """`n` answers a second apart, of which the last `wrong` are wrong; it is known when the last one is given."""
     entries = [
         entry(
             model=model,
@@ -37,3 +37,7 @@ def write_traffic(database: Database, model: str, *, n: int, wrong: int, first: 
         log.append(connection, entries)
         for at, one in enumerate(entries):
             log.add_outcome(connection, one.record.id, label="7" if at < n - wrong else "1", source="lab", author=None)
+        connection.execute(
+            "update outcomes set created_at = %s where record_id = any(%s)",
+            (first + timedelta(seconds=n), [one.record.id for one in entries]),
+        )

@@ -5,11 +5,14 @@ import shlex
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import yaml
 
 from audit import reports
+from audit.report.plan import Settings
+from serve.audits import making
 from serve.cli import main
 from serve.commands.terminal import out
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic
@@ -24,6 +27,8 @@ def folder(tmp_path, database, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
     monkeypatch.setattr(out, "_width", 200)
+    monkeypatch.setattr(making, "settled", lambda _, moment: moment)  # nobody else writes here
+    monkeypatch.setattr(making, "Settings", partial(Settings, replicates=99))
     return tmp_path
 
 
