@@ -262,7 +262,8 @@ def demo(
             *("–" if share != share else f"{share:.1%}" for share in shares),
         )
     out.print(shown)
-    out.print(f"held cases wait at {address}/review/; for the report: demur audit --model {name}")
+    known = " --every-outcome-known" if outcomes else ""
+    out.print(f"held cases wait at {address}/review/; for the report: demur audit --model {name}{known}")
 
 
 def _beside(calibration: Path | None, model: str) -> Path:

@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -20,6 +21,7 @@ def test_the_line_that_it_prints_can_be_pasted(service):
     assert answer["action"] == "answer"
     assert "fitting one on" in service.said()  # the store was empty, and it said so
     assert f"{service.url}/review/" in service.said()
+    assert f"{service.url}/audit/" in service.said()
     assert f"{service.url}/docs" in service.said()
     assert "Traceback" not in service.said()
 
@@ -54,27 +56,37 @@ def test_a_full_batch(http, digits):
     assert [result["status"] for result in results] == [200] * 1024
 
 
-def test_demo_and_audit(service, digits):
+def test_demo_and_audit(service, http, digits):
     printed = service.run("demo", "--data", str(digits / "test.jsonl"))
     corrupted = next(line for line in printed.splitlines() if "1200" in line).split("│")
     of_all, of_answered = (float(corrupted[at].strip().rstrip("%")) for at in (5, 6))
     assert of_answered > of_all, printed
 
-    printed = service.run("audit", "--since", "1h", "--out", "report")
-    assert "records have no label" in printed
+    printed = service.run("audit", "--since", "1h", "--every-outcome-known", "--out", "report", "--store")
+    assert "1,600 of " in printed
     numbers = json.loads((service.folder / "report/digits.json").read_text())
-    lines = {line["name"]: line for line in numbers["findings"]}
-    assert lines["accuracy"]["n"] == 1600
-    assert lines["selective_risk"]["value"] < 1 - lines["accuracy"]["value"]
-    assert {s["name"] for s in numbers["strata"]} == {
-        "all",
-        "clean",
-        "noise",
-        "rotation",
-        "blanked strokes",
-        "(no group)",
-    }
-    assert "<svg" in (service.folder / "report/digits.html").read_text()
+    lines = {line["name"]: line for line in numbers["estimates"] if not line["of"]}
+    assert lines["risk"]["labelled"] == 1600
+    assert lines["selective_risk"]["value"] < lines["risk"]["value"]
+    (groups,) = [part["cells"] for part in numbers["breakdowns"] if part["by"] == "group"]
+    assert {cell["name"] for cell in groups} == {"clean", "noise", "rotation", "blanked strokes", "(no group)"}
+    (kept,) = http.get("/audit/v1/reports").json()["reports"]
+    assert kept["verdict"] == numbers["headline"]["verdict"]
+    assert http.get(f"/audit/reports/{kept['id']}").status_code == 200
+
+
+def test_an_audit_that_somebody_asks_for_is_made_beside_the_pages(service, http):
+    since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    asked = http.post(
+        "/audit/v1/audits", json={"model": "digits", "since": since}, headers={"X-Demur-Reviewer": "lea"}
+    ).json()
+    deadline = time.monotonic() + 120
+    while (run := http.get(f"/audit/v1/audits/{asked['id']}").json())["status"] in ("waiting", "running"):
+        assert time.monotonic() < deadline, run
+        time.sleep(0.5)
+    assert run["status"] == "done", run
+    assert http.get(f"/audit/v1/reports/{run['report']}").json()["made_by"] == "lea"
+    assert "Was the promise kept?" in http.get("/audit/").text
 
 
 def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http, digits):

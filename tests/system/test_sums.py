@@ -28,10 +28,10 @@ def test_what_it_answers_is_right_more_often_than_what_it_says(digits):
         every = next(line for line in printed.splitlines() if line.startswith("│ all")).split("│")
         rows, of_all, of_answered = (float(every[at].strip().rstrip("%")) for at in (2, 5, 6))
         assert of_answered > of_all, printed
-        service.run("audit", "--model", "sums", "--out", "report")
+        service.run("audit", "--model", "sums", "--every-outcome-known", "--out", "report")
         numbers = json.loads((service.folder / "report/sums.json").read_text())
-        lines = {line["name"]: line["value"] for line in numbers["findings"]}
-        assert lines["accuracy"] == pytest.approx(of_all / 100, abs=0.001)
-        assert {line["n"] for line in numbers["findings"] if line["name"] == "accuracy"} == {rows}
+        (risk,) = [line for line in numbers["estimates"] if line["name"] == "risk"]
+        assert 1 - risk["value"] == pytest.approx(of_all / 100, abs=0.001)
+        assert risk["labelled"] == rows
     finally:
         service.remove()
