@@ -10,6 +10,8 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
 from review.queue import NotYours
+from serve.audits.control_gauges import ControlCollector
+from serve.audits.control_pages import add_control_routes
 from serve.audits.gauges import AuditCollector
 from serve.audits.site import FILES, Site, site_of
 from serve.config.file import Config
@@ -29,7 +31,7 @@ Was the promise kept? Reports that were made on a schedule or because somebody a
 of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
 """
 
-COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector,)
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector, ControlCollector)
 """What /metrics tells of; each describes itself without the database."""
 
 
@@ -54,6 +56,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         return site.page(request, "reports.html", models=list(config.models))
 
     app.include_router(pages)
+    add_control_routes(app, config, database, site.page)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
