@@ -39,9 +39,10 @@ test-vllm: $(VLLM)/ready ## the tests that run vLLM for real, on a CPU, in an en
 
 setup-vllm: $(VLLM)/ready ## install what `make test-vllm` needs
 
-bench: $(VENV)/bench ## time scores beside a model, a shadow, and metrics beside those of other libraries (five minutes)
+bench: $(VENV)/bench ## time scores beside a model, a shadow, controls, and metrics beside those of other libraries (five minutes)
 	@$(BIN)/python -m benchmarks.scores
 	@$(BIN)/python -m benchmarks.shadow
+	@$(BIN)/python -m benchmarks.control
 	@$(BIN)/python -m benchmarks.metrics
 
 bench-llm: $(VLLM)/ready ## what scores cost on vLLM, and demur in front of vLLM against vLLM alone (half an hour)

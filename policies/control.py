@@ -5,7 +5,7 @@ said of a control is said of the long run, whatever the stream does; nothing is 
 prediction. State is plain numbers, handed in and handed back.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isnan
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from policies.tracked_limit import TrackedLimit
 from uncertainty.checks import InvalidInput, fraction, real_number
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Course:
     """Where a controlled value stands, and what came of it."""
 
@@ -31,13 +31,9 @@ class Course:
     total: float = 0.0
     """What is averaged, summed over them."""
 
-    def __post_init__(self) -> None:
-        real_number("start", self.start)
-        real_number("value", self.value)
-
     @classmethod
     def at(cls, value: float) -> "Course":
-        return cls(start=value, value=value)
+        return cls(value, value)
 
     @property
     def average(self) -> float:
@@ -46,7 +42,7 @@ class Course:
 
     def counted(self, value: float, total: float, *, n: int = 1) -> "Course":
         """After `n` more predictions that add `total`."""
-        return replace(self, value=value, n=self.n + n, total=self.total + total)
+        return Course(self.start, value, self.n + n, self.total + total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,13 @@ class TrackedRisk:
     """
 
     rule: TrackedLimit
+    least: float
+    """The least probability of a label, declared in advance."""
+
     kind: ClassVar[str] = "tracked_limit"
+
+    def __post_init__(self) -> None:
+        fraction("least", real_number("least", self.least), open_low=True)
 
     def steer(self, action: Action, confidence: float, limit: float) -> Steered:
         """`action` is the artifact's. What it answers is answered up to the limit; anything else stays as it is."""
@@ -163,10 +165,13 @@ class TrackedRisk:
         return course.counted(moved, weight * (error - self.rule.target), n=0)
 
     def reach(self, course: Course) -> tuple[float, float]:
-        """Up to which end the average lies, given where the limit went: there is no lower one."""
+        """Up to which end the average lies after so many requests, whatever they were: there is no lower one. The limit
+        falls no further than one label moves it below 0, where nothing is answered; where late labels have moved it
+        further, it is where it is."""
         if not course.n:
             return -inf, inf
-        return -inf, self.rule.target + (course.start - course.value) / (self.rule.step * course.n)
+        lowest = min(course.value, -self.rule.step * (1 - self.rule.target) / self.least)
+        return -inf, self.rule.target + (course.start - lowest) / (self.rule.step * course.n)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ class MovingSets:
 
     @property
     def promise(self) -> str:
-        return f"at {100 * self.level:.3g}% error, the present level"
+        return f"at {100 * min(1.0, max(0.0, self.level)):.3g}% error"
 
     @property
     def promised(self) -> Promise:

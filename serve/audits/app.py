@@ -11,6 +11,8 @@ from prometheus_client.registry import Collector
 
 from audit.reports import ReportNotFound
 from review.queue import NotYours
+from serve.audits.control_gauges import ControlCollector
+from serve.audits.control_pages import add_control_routes
 from serve.audits.gauges import AuditCollector
 from serve.audits.reports import add_report_api, add_report_pages
 from serve.audits.site import FILES, Site, site_of
@@ -33,7 +35,7 @@ Was the promise kept? Reports that were made on a schedule or because somebody a
 of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
 """
 
-COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector,)
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector, ControlCollector)
 """What /metrics tells of; each describes itself without the database."""
 
 
@@ -56,6 +58,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     add_report_pages(pages, site)
     app.include_router(pages)
     add_report_api(app, site)
+    add_control_routes(app, config, database, site.page)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -5,7 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from uuid_utils.compat import uuid7
+
 from audit import reports, runs
+from serve.audits.label_controls import LabelControls
 from serve.audits.maker import AuditMaker
 from serve.audits.schedule import plan_due
 from serve.config.file import Config
@@ -18,6 +21,9 @@ PLAN_SECONDS = 10.0
 
 LOOK_SECONDS = 1.0
 """How often it is looked whether an audit is to be made: somebody who asked for one waits."""
+
+CONTROL_SECONDS = 1.0
+"""How often labels are looked for that move a control."""
 
 FORGET_SECONDS = 3600.0
 """How often reports are looked for whose time is up."""
@@ -36,9 +42,11 @@ class Job:
 def jobs(config: Config, database: Database) -> Sequence[Job]:
     """All of them, in no order."""
     maker = AuditMaker(config, database)
+    controls = LabelControls(config, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
     return [
         Job(name="audits that are due", seconds=PLAN_SECONDS, do=lambda: _plan(config, database)),
         Job(name="making audits", seconds=LOOK_SECONDS, do=maker.make_due),
+        Job(name="control by labels", seconds=CONTROL_SECONDS, do=controls.look),
         Job(name="forgetting audits", seconds=FORGET_SECONDS, do=lambda: _forget(config, database)),
     ]
 

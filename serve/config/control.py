@@ -82,7 +82,7 @@ class TrackedLimitConfig(Section):
 
     def control(self, least: float) -> TrackedRisk:
         step = DEFAULT_PER_LABEL * least if self.step is None else self.step
-        return TrackedRisk(rule=TrackedLimit(target=self.max_risk, step=step))
+        return TrackedRisk(rule=TrackedLimit(target=self.max_risk, step=step), least=least)
 
 
 class AdaptiveSetsConfig(Section):

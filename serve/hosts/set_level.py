@@ -53,7 +53,7 @@ class SetLevel:
         `FixedSets` where its sets cannot be moved."""
         level = self.level
         judgement = self._selector_of(artifact, level).decide(output, groups)
-        note = f"; adaptive_sets: {100 * level:.3g}% is the present error level of the sets"
+        note = f"; adaptive_sets: the present error level of the sets is {100 * level:.3g}%"
         reasons = tuple(f"{reason}{note}" for reason in judgement.decisions.reasons)
         return replace(judgement, decisions=replace(judgement.decisions, reasons=reasons))
 

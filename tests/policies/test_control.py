@@ -84,7 +84,7 @@ def test_on_any_stream_the_average_keeps_its_bounds_and_nothing_held_is_answered
 
 @given(LABELLED, st.sampled_from([0.01, 0.2]), st.sampled_from([0.001, 0.1, 3.0]), st.floats(0, 1))
 def test_a_tracked_limit_is_the_run_where_labels_come_at_once(stream, target, step, start):
-    control = TrackedRisk(rule=TrackedLimit(target=target, step=step))
+    control = TrackedRisk(rule=TrackedLimit(target=target, step=step), least=0.25)
     course, limits, answered = Course.at(start), [start], []
     for confidence, error, weight in stream:
         taken = control.steer(above(0.0, confidence), number(confidence), course.value).action
@@ -97,12 +97,13 @@ def test_a_tracked_limit_is_the_run_where_labels_come_at_once(stream, target, st
     expected = threshold_track(u, [e for _, e, _ in stream], [w for *_, w in stream], target, step, start)
     assert answered == expected.answered
     assert limits == expected.thresholds
+    assert min(limits) >= -step * (1 - target) / 0.25 - 1e-9
     assert course.average <= control.reach(course)[1] + 1e-9
 
 
 @given(LABELLED, st.integers(1, 40), st.floats(0, 1), st.lists(st.booleans(), min_size=150, max_size=150))
 def test_a_tracked_limit_keeps_its_bound_however_late_labels_come(stream, late, start, held):
-    control = TrackedRisk(rule=TrackedLimit(target=0.05, step=0.02))
+    control = TrackedRisk(rule=TrackedLimit(target=0.05, step=0.02), least=0.25)
     course, waiting = Course.at(start), []
     for at, (confidence, error, weight) in enumerate(stream):
         before = Action.REVIEW if held[at] else Action.ANSWER
@@ -147,7 +148,7 @@ def test_notes_name_the_control_and_its_present_value():
     rate = TrackedRate(rule=ReviewRate(target=0.1, step=0.1)).steer(Action.ANSWER, 0.7, 0.704)
     assert rate.action is Action.REVIEW
     assert rate.note == "review_rate: confidence 0.700 is below 0.704, the present limit for 0.1 of the stream"
-    risk = TrackedRisk(rule=TrackedLimit(target=0.02, step=0.1)).steer(Action.ANSWER, 0.75, 0.25)
+    risk = TrackedRisk(rule=TrackedLimit(target=0.02, step=0.1), least=0.25).steer(Action.ANSWER, 0.75, 0.25)
     assert risk.action is Action.ANSWER
     assert risk.note == (
         "tracked_limit: confidence 0.75 is at or above 0.75, the present limit for errors in 0.02 of all requests"

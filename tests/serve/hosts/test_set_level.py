@@ -78,7 +78,7 @@ def test_sets_follow_the_level(movable, inputs, database):
         host.set_level.learn(database)
         (share,) = host.decide(inputs)
         sizes.append(sum(map(len, share.decided.prediction_sets)) / len(inputs))
-        note = f"adaptive_sets: {100 * value:.3g}% is the present error level of the sets"
+        note = f"adaptive_sets: the present error level of the sets is {100 * value:.3g}%"
         assert all(reason.endswith(note) for reason in share.decided.reasons)
     assert sizes[0] < sizes[1] < sizes[2] == 10
     assert sizes[3] == 0
