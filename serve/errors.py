@@ -1,5 +1,6 @@
 """Every error that a caller can meet, with its HTTP status, in one table."""
 
+from audit.monitors.alarms import AlarmNotFound
 from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
@@ -22,6 +23,7 @@ STATUS: dict[type[Exception], int] = {
     RecordNotFound: 404,
     CaseNotFound: 404,
     DeliveryNotFound: 404,
+    AlarmNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
     NoReviewer: 401,

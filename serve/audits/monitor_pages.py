@@ -1,0 +1,122 @@
+"""The live page of the monitors, the same as JSON, and how a person undoes an alarm."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Form, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from pydantic import BaseModel, Field
+
+from audit.monitors import feeding
+from audit.monitors.alarms import Alarm
+from audit.monitors.wording import percent, risk_sentence, traffic_sentence
+from review.queue import NotYours
+from serve.audits.alarm_wire import AlarmView, alarm_json
+from serve.audits.monitor_plots import change_picture, interval_picture, wealth_picture
+from serve.audits.monitor_view import MonitorsView, Sight, monitors_json, sight
+from serve.config.file import Config
+from serve.console.visitor import NoReviewer, as_name, visitor_of
+from serve.inputs import InvalidRequest
+from serve.wire import Word
+from traffic.database import Database
+
+LONGEST_REASON = 1000
+
+SCRIPT = (Path(__file__).parent / "templates/monitors.js").read_bytes()
+SCRIPT_VERSION = sha256(SCRIPT).hexdigest()[:12]
+
+KINDS = {
+    "risk": "More answers are wrong than was promised",
+    "confidence": "The traffic has changed: confidences",
+    "held": "The traffic has changed: share not answered",
+}
+DOES = {
+    "notify": "It tells, and does nothing else.",
+    "tighten": "It holds the less sure answers.",
+    "hold_all": "It holds all answers.",
+}
+
+
+class UndoRequest(BaseModel):
+    why: Word = Field(description="Why it is safe to go on as before; kept in the history.")
+
+
+def add_monitor_routes(app: FastAPI, config: Config, database: Database, page: Callable[..., Response]) -> None:
+    """Add `/monitors` and `/v1/monitors` to the auditors' application. `page` renders a template.
+
+    Reading needs no name. Whoever undoes an alarm says who they are, and leads reviews where it is configured who does.
+    """
+    watched = [name for name, model in config.models.items() if model.watched]
+
+    def look() -> Sight:
+        with database.transaction() as connection:
+            return sight(connection, watched)
+
+    def undo(alarm_id: int, by: str, why: str) -> Alarm:
+        if not config.review.leads(by):
+            raise NotYours("only those who lead reviews (`review.people`) undo an alarm")
+        reason = " ".join(why.split())
+        if not reason or len(reason) > LONGEST_REASON or "\0" in reason:
+            raise InvalidRequest(f"why: say in 1 to {LONGEST_REASON:,} characters why it is safe to go on as before")
+        with database.transaction() as connection:
+            return feeding.undo(connection, alarm_id, by=by, why=reason)
+
+    @app.get("/v1/monitors", response_model=MonitorsView, summary="Where all monitors stand, and which alarms are on")
+    def tell() -> Response:
+        return JSONResponse(monitors_json(look()))
+
+    @app.post("/v1/alarms/{id}/undo", response_model=AlarmView, summary="Undo an alarm: what it does ends")
+    def undo_as_told(request: Request, id: int, told: UndoRequest) -> Response:
+        return JSONResponse(alarm_json(undo(id, visitor_of(request), told.why)))
+
+    @app.get("/monitors", include_in_schema=False)
+    def show(request: Request) -> Response:
+        seen = look()
+        return page(
+            request,
+            "monitors.html",
+            seen=seen,
+            unseen=[name for name in watched if name not in {one.model for one in seen.standings}],
+            looks={name: seen.looks.get(name) for name in watched},
+            known=_known(request),
+            words={"kinds": KINDS, "does": DOES, "percent": percent, "number": number, "p": p_value},
+            say={"risk": risk_sentence, "traffic": traffic_sentence},
+            draw={"wealth": wealth_picture, "interval": interval_picture, "change": change_picture},
+            script=SCRIPT_VERSION,
+        )
+
+    @app.get("/monitors/{version}/live.js", include_in_schema=False)
+    def script(version: str) -> Response:
+        kept = "public, max-age=31536000, immutable" if version == SCRIPT_VERSION else "no-cache"
+        return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": kept})
+
+    @app.post("/monitors/alarms/{id}/undo", include_in_schema=False)
+    def undo_and_show(
+        request: Request, id: int, why: Annotated[str, Form()] = "", name: Annotated[str, Form()] = ""
+    ) -> Response:
+        by = _known(request) or as_name(name)
+        if by is None:
+            raise InvalidRequest("name: say who you are")
+        undo(id, by, why)
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/monitors", status_code=303)
+
+
+def number(value: Any) -> str:
+    """A number of a table, or a dash."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def p_value(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _known(request: Request) -> str:
+    """Who asks; empty for somebody who has not said."""
+    try:
+        return visitor_of(request)
+    except NoReviewer:
+        return ""
