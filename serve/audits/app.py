@@ -9,8 +9,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
+from audit.monitors.alarms import AlarmNotFound
 from review.queue import NotYours
 from serve.audits.gauges import AuditCollector
+from serve.audits.monitor_gauges import MonitorCollector
+from serve.audits.monitor_pages import add_monitor_routes
 from serve.audits.site import FILES, Site, site_of
 from serve.config.file import Config
 from serve.errors import status_of
@@ -29,7 +32,7 @@ Was the promise kept? Reports that were made on a schedule or because somebody a
 of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
 """
 
-COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector,)
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector, MonitorCollector)
 """What /metrics tells of; each describes itself without the database."""
 
 
@@ -54,6 +57,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         return site.page(request, "reports.html", models=list(config.models))
 
     app.include_router(pages)
+    add_monitor_routes(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -64,7 +68,7 @@ def _add_trouble(app: FastAPI, site: Site) -> None:
     async def tell(request: Request, error: Exception) -> Response:
         return site.page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (NotYours, InvalidRequest, DatabaseUnavailable):
+    for kind in (NotYours, InvalidRequest, AlarmNotFound, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
 

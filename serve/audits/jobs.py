@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from audit import reports, runs
+from calibration_store.store import ArtifactStore
 from serve.audits.maker import AuditMaker
 from serve.audits.schedule import plan_due
+from serve.audits.watch import MonitorWatch
 from serve.config.file import Config
 from traffic.database import Database
 
@@ -18,6 +20,9 @@ PLAN_SECONDS = 10.0
 
 LOOK_SECONDS = 1.0
 """How often it is looked whether an audit is to be made: somebody who asked for one waits."""
+
+MONITOR_SECONDS = 5.0
+"""How often monitors take in what has come."""
 
 FORGET_SECONDS = 3600.0
 """How often reports are looked for whose time is up."""
@@ -36,9 +41,11 @@ class Job:
 def jobs(config: Config, database: Database) -> Sequence[Job]:
     """All of them, in no order."""
     maker = AuditMaker(config, database)
+    monitors = MonitorWatch(config, ArtifactStore(config.artifacts), database)
     return [
         Job(name="audits that are due", seconds=PLAN_SECONDS, do=lambda: _plan(config, database)),
         Job(name="making audits", seconds=LOOK_SECONDS, do=maker.make_due),
+        Job(name="monitors", seconds=MONITOR_SECONDS, do=monitors.look),
         Job(name="forgetting audits", seconds=FORGET_SECONDS, do=lambda: _forget(config, database)),
     ]
 

@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from audit.monitors.alarms import AlarmKind
 from serve.audits.monitor_view import Sight, monitor_json, sight
+from serve.config.file import Config
 from traffic.database import Database
 
 OF_ARTIFACTS: dict[str, tuple[str, str]] = {
@@ -50,8 +51,9 @@ BLIND = ("demur_monitor_blind", "1 where the last try to look at the monitors fa
 class MonitorCollector(Collector):
     """Where the monitors of all watched models stand at the moment of asking."""
 
-    def __init__(self, database: Database, models: Sequence[str]) -> None:
-        self._database, self._models = database, models
+    def __init__(self, config: Config, database: Database) -> None:
+        self._database = database
+        self._models = [name for name, model in config.models.items() if model.watched]
 
     def describe(self) -> Iterator[Metric]:
         """Without asking the database, which may be away when the service starts."""

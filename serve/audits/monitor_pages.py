@@ -1,8 +1,5 @@
 """The live page of the monitors, the same as JSON, and how a person undoes an alarm."""
 
-from collections.abc import Callable
-from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Form, Request, Response
@@ -16,16 +13,13 @@ from review.queue import NotYours
 from serve.audits.alarm_wire import AlarmView, alarm_json
 from serve.audits.monitor_plots import change_picture, interval_picture, wealth_picture
 from serve.audits.monitor_view import MonitorsView, Sight, monitors_json, sight
-from serve.config.file import Config
-from serve.console.visitor import NoReviewer, as_name, visitor_of
+from serve.audits.site import Site, name_of
 from serve.inputs import InvalidRequest
+from serve.pages.look import root_of
+from serve.pages.visitor import as_name, visitor_of
 from serve.wire import Word
-from traffic.database import Database
 
 LONGEST_REASON = 1000
-
-SCRIPT = (Path(__file__).parent / "templates/monitors.js").read_bytes()
-SCRIPT_VERSION = sha256(SCRIPT).hexdigest()[:12]
 
 KINDS = {
     "risk": "More answers are wrong than was promised",
@@ -43,11 +37,12 @@ class UndoRequest(BaseModel):
     why: Word = Field(description="Why it is safe to go on as before; kept in the history.")
 
 
-def add_monitor_routes(app: FastAPI, config: Config, database: Database, page: Callable[..., Response]) -> None:
-    """Add `/monitors` and `/v1/monitors` to the auditors' application. `page` renders a template.
+def add_monitor_routes(app: FastAPI, site: Site) -> None:
+    """Add `/monitors` and `/v1/monitors` to the auditors' application.
 
     Reading needs no name. Whoever undoes an alarm says who they are, and leads reviews where it is configured who does.
     """
+    config, database = site.config, site.database
     watched = [name for name, model in config.models.items() if model.watched]
 
     def look() -> Sight:
@@ -74,33 +69,26 @@ def add_monitor_routes(app: FastAPI, config: Config, database: Database, page: C
     @app.get("/monitors", include_in_schema=False)
     def show(request: Request) -> Response:
         seen = look()
-        return page(
+        return site.page(
             request,
             "monitors.html",
             seen=seen,
             unseen=[name for name in watched if name not in {one.model for one in seen.standings}],
             looks={name: seen.looks.get(name) for name in watched},
-            known=_known(request),
             words={"kinds": KINDS, "does": DOES, "percent": percent, "number": number, "p": p_value},
             say={"risk": risk_sentence, "traffic": traffic_sentence},
             draw={"wealth": wealth_picture, "interval": interval_picture, "change": change_picture},
-            script=SCRIPT_VERSION,
         )
-
-    @app.get("/monitors/{version}/live.js", include_in_schema=False)
-    def script(version: str) -> Response:
-        kept = "public, max-age=31536000, immutable" if version == SCRIPT_VERSION else "no-cache"
-        return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": kept})
 
     @app.post("/monitors/alarms/{id}/undo", include_in_schema=False)
     def undo_and_show(
         request: Request, id: int, why: Annotated[str, Form()] = "", name: Annotated[str, Form()] = ""
     ) -> Response:
-        by = _known(request) or as_name(name)
+        by = name_of(request) or as_name(name)
         if by is None:
             raise InvalidRequest("name: say who you are")
         undo(id, by, why)
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/monitors", status_code=303)
+        return RedirectResponse(f"{root_of(request)}/monitors", status_code=303)
 
 
 def number(value: Any) -> str:
@@ -112,11 +100,3 @@ def p_value(value: float | None) -> str:
     if value is None:
         return "–"
     return "below 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _known(request: Request) -> str:
-    """Who asks; empty for somebody who has not said."""
-    try:
-        return visitor_of(request)
-    except NoReviewer:
-        return ""

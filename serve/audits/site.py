@@ -17,7 +17,8 @@ from serve.pages.look import beside, our_files, page_response, root_of, template
 from serve.pages.visitor import NoReviewer, visitor_of
 from traffic.database import Database
 
-FILES = our_files(Path(__file__).parent / "templates/audits.css")
+FOLDER = Path(__file__).parent / "templates"
+FILES = our_files(FOLDER / "audits.css", FOLDER / "monitors.js")
 
 
 @dataclass(frozen=True, kw_only=True)
