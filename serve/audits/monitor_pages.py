@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
 from audit.monitors import feeding
-from audit.monitors.alarms import Alarm
+from audit.monitors.alarms import Alarm, OnAlarm
 from audit.monitors.wording import percent, risk_sentence, traffic_sentence
 from review.queue import NotYours
 from serve.audits.alarm_wire import AlarmView, alarm_json
@@ -25,11 +25,6 @@ KINDS = {
     "risk": "More answers are wrong than was promised",
     "confidence": "The traffic has changed: confidences",
     "held": "The traffic has changed: share not answered",
-}
-DOES = {
-    "notify": "It tells, and does nothing else.",
-    "tighten": "It holds the less sure answers.",
-    "hold_all": "It holds all answers.",
 }
 
 
@@ -75,7 +70,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
             seen=seen,
             unseen=[name for name in watched if name not in {one.model for one in seen.standings}],
             looks={name: seen.looks.get(name) for name in watched},
-            words={"kinds": KINDS, "does": DOES, "percent": percent, "number": number, "p": p_value},
+            words={"kinds": KINDS, "does": does, "percent": percent, "number": number, "p": p_value},
             say={"risk": risk_sentence, "traffic": traffic_sentence},
             draw={"wealth": wealth_picture, "interval": interval_picture, "change": change_picture},
         )
@@ -89,6 +84,17 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
             raise InvalidRequest("name: say who you are")
         undo(id, by, why)
         return RedirectResponse(f"{root_of(request)}/monitors", status_code=303)
+
+
+def does(alarm: Alarm) -> str:
+    """What an alarm does while it is in force."""
+    if alarm.action == OnAlarm.NOTIFY:
+        return "It tells, and does nothing else."
+    if alarm.action == OnAlarm.HOLD_ALL:
+        return "It holds all answers."
+    if alarm.floor is None:
+        return "It was to hold the less sure answers; none is surer than enough of the others, so it holds all of them."
+    return f"It holds answers below confidence {alarm.floor:.6g}."
 
 
 def number(value: Any) -> str:

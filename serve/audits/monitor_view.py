@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import isnan, log
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from audit.monitors import alarms, standing
-from audit.monitors.alarms import Alarm, AlarmEvent, Safeguard
+from audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
 from audit.monitors.reference import Comparison, comparison_from_json
 from audit.monitors.risk import RiskState, risk_state_from_json
 from audit.monitors.standing import Kept, Look
@@ -29,6 +30,12 @@ class Standing:
     artifact: str
     role: str
     risk: RiskState | None
+    risk_round: int
+    """1, and one more after each restart."""
+
+    risk_from: datetime
+    """Answers count that were decided since then."""
+
     traffic: TrafficState | None
     comparison: Comparison | None
 
@@ -40,6 +47,8 @@ class Sight:
     standings: Sequence[Standing]
     looks: Mapping[str, Look]
     in_force: Sequence[Alarm]
+    """Those about the risk first, else the latest."""
+
     past: Sequence[Alarm]
     """The latest that were undone."""
 
@@ -52,7 +61,7 @@ def sight(connection: Connection, models: Sequence[str]) -> Sight:
     by_artifact: dict[tuple[str, str], dict[str, Kept]] = {}
     for row in standing.all_kept(connection, models=list(models)):
         by_artifact.setdefault((row.model, row.artifact), {})[row.kind] = row
-    in_force = alarms.in_force(connection)
+    in_force = sorted(alarms.in_force(connection), key=lambda one: (one.kind != AlarmKind.RISK, -one.id))
     past = [one for one in alarms.latest(connection, limit=SHOWN + len(in_force)) if one.undone_at is not None]
     events: dict[int, list[AlarmEvent]] = {}
     for event in alarms.events(connection, [one.id for one in (*in_force, *past)]):
@@ -74,6 +83,8 @@ def _standing(rows: Mapping[str, Kept]) -> Standing:
         model=some.model,
         artifact=some.artifact,
         role=some.role or "",
+        risk_round=risk.round if risk else 1,
+        risk_from=risk.counts_from if risk else some.counts_from,
         risk=risk_state_from_json(risk.state) if risk else None,
         traffic=traffic_state_from_json(traffic.state) if traffic else None,
         comparison=comparison_from_json(comparison.state) if comparison else None,
@@ -123,7 +134,7 @@ class MonitorView(BaseModel):
 
 class MonitorsView(BaseModel):
     monitors: list[MonitorView]
-    alarms: list[AlarmView] = Field(description="Those that are in force, the latest first.")
+    alarms: list[AlarmView] = Field(description="Those that are in force, the ones about the risk first.")
 
 
 def monitors_json(seen: Sight) -> dict[str, Any]:
