@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from calibration_store.store import ArtifactStore
+from serve.commands.alarm_commands import alarms
 from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
 from serve.commands.review_commands import review
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.add_typer(artifacts, name="artifacts")
 app.add_typer(review, name="review")
 app.command()(audit)
+app.add_typer(alarms, name="alarms")
 app.command()(rank)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")

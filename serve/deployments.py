@@ -25,7 +25,6 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import outbox, queue
 from serve.audits.jobs import jobs
-from serve.audits.watch import MonitorWatch
 from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
@@ -58,9 +57,6 @@ SEND_SECONDS = 1.0
 
 ALARM_SECONDS = 1.0
 """How often a gateway looks at what alarms hold."""
-
-MONITOR_SECONDS = 5.0
-"""How often monitors take in what has come."""
 
 COUNT_SECONDS = 1.0
 """How often a gateway counts the open cases, where their number is limited."""
@@ -309,8 +305,6 @@ class Console:
         watch = CanaryWatch(config, ArtifactStore(config.artifacts), self._database, clock=lambda: datetime.now(UTC))
         _every(FORGET_SECONDS, self._forget, name="forgetting")
         _every(WATCH_SECONDS, watch.look, name="canaries")
-        monitors = MonitorWatch(config, ArtifactStore(config.artifacts), self._database)
-        _every(MONITOR_SECONDS, monitors.look, name="monitors")
         _every(SWEEP_SECONDS, Desk(config, self._database).sweep, name="settling")
         senders = webhook_senders(config, self._database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
         for sender in senders:

@@ -1,5 +1,6 @@
 """Every error that a caller can meet, with its HTTP status, in one table."""
 
+from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
@@ -24,6 +25,7 @@ STATUS: dict[type[Exception], int] = {
     ReportNotFound: 404,
     CaseNotFound: 404,
     DeliveryNotFound: 404,
+    AlarmNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
     NoReviewer: 401,

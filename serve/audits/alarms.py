@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from audit.monitors.alarms import in_force
 from traffic.database import Connection, Database, DatabaseUnavailable
 
 
@@ -20,7 +21,15 @@ class Alarm:
     """Of the page that tells more, below the prefix of this application: `/monitors/digits`."""
 
 
-SOURCES: tuple[Callable[[Connection], list[Alarm]], ...] = ()
+def of_monitors(connection: Connection) -> list[Alarm]:
+    """What monitors have raised and nobody has undone."""
+    return [
+        Alarm(model=one.model, words=one.words, since=one.raised_at, path=f"/monitors#alarm-{one.id}")
+        for one in in_force(connection)
+    ]
+
+
+SOURCES: tuple[Callable[[Connection], list[Alarm]], ...] = (of_monitors,)
 """Each tells what is on, at the moment of asking."""
 
 

@@ -9,11 +9,14 @@ from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
+from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from review.queue import NotYours
 from serve.audits.control_gauges import ControlCollector
 from serve.audits.control_pages import add_control_routes
 from serve.audits.gauges import AuditCollector
+from serve.audits.monitor_gauges import MonitorCollector
+from serve.audits.monitor_pages import add_monitor_routes
 from serve.audits.reports import add_report_api, add_report_pages
 from serve.audits.site import FILES, Site, site_of
 from serve.audits.wire import AuditRequest
@@ -35,7 +38,7 @@ Was the promise kept? Reports that were made on a schedule or because somebody a
 of them compare. Reading needs no name; whoever asks for an audit says who they are with the header `{HEADER}`.
 """
 
-COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector, ControlCollector)
+COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollector, MonitorCollector, ControlCollector)
 """What /metrics tells of; each describes itself without the database."""
 
 
@@ -59,6 +62,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     app.include_router(pages)
     add_report_api(app, site)
     add_control_routes(app, config, database, site.page)
+    add_monitor_routes(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -69,7 +73,7 @@ def _add_trouble(app: FastAPI, site: Site) -> None:
     async def tell(request: Request, error: Exception) -> Response:
         return site.page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (NotYours, ReportNotFound, InvalidRequest, DatabaseUnavailable):
+    for kind in (NotYours, ReportNotFound, InvalidRequest, AlarmNotFound, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from uuid_utils.compat import uuid7
 
 from audit import reports, runs
+from calibration_store.store import ArtifactStore
 from serve.audits.label_controls import LabelControls
 from serve.audits.maker import AuditMaker
 from serve.audits.schedule import plan_due
+from serve.audits.watch import MonitorWatch
 from serve.config.file import Config
 from traffic.database import Database
 
@@ -24,6 +26,9 @@ LOOK_SECONDS = 1.0
 
 CONTROL_SECONDS = 1.0
 """How often labels are looked for that move a control."""
+
+MONITOR_SECONDS = 5.0
+"""How often monitors take in what has come."""
 
 FORGET_SECONDS = 3600.0
 """How often reports are looked for whose time is up."""
@@ -43,9 +48,11 @@ def jobs(config: Config, database: Database) -> Sequence[Job]:
     """All of them, in no order."""
     maker = AuditMaker(config, database)
     controls = LabelControls(config, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
+    monitors = MonitorWatch(config, ArtifactStore(config.artifacts), database)
     return [
         Job(name="audits that are due", seconds=PLAN_SECONDS, do=lambda: _plan(config, database)),
         Job(name="making audits", seconds=LOOK_SECONDS, do=maker.make_due),
+        Job(name="monitors", seconds=MONITOR_SECONDS, do=monitors.look),
         Job(name="control by labels", seconds=CONTROL_SECONDS, do=controls.look),
         Job(name="forgetting audits", seconds=FORGET_SECONDS, do=lambda: _forget(config, database)),
     ]

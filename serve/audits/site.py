@@ -19,7 +19,7 @@ from serve.pages.visitor import NoReviewer, visitor_of
 from traffic.database import Database
 
 FOLDER = Path(__file__).parent / "templates"
-FILES = our_files(FOLDER / "audits.css", FOLDER / "audits.js")
+FILES = our_files(FOLDER / "audits.css", FOLDER / "audits.js", FOLDER / "monitors.js")
 
 WORDS = {
     "value": figure_in_words,
