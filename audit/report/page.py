@@ -1,11 +1,245 @@
 """The report as one page to read and to print: everything on it comes from the document."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from markupsafe import escape
+from jinja2 import ChainableUndefined, Environment, PackageLoader
+from markupsafe import Markup
+
+from audit.report import plots
+from audit.report.glossary import METRICS, ks, metric
+from audit.report.quantities import count, known, percent, place, promised, quantity, round_above, span, told, when
+
+ANSWERS_WRONG = "of the answers are wrong"
+"""As `audit.report.verdict` writes it."""
+
+STATES = {
+    "kept": ("kept", "Kept", "The promise was kept"),
+    "broken": ("broken", "Broken", "The promise was broken"),
+    "not enough evidence": ("undecided", "Not enough evidence", "Not enough evidence"),
+    "nothing was promised": ("nothing", "Nothing was promised", "Nothing was promised"),
+}
+"""Of each verdict: its class, its name, and how it stands above all."""
+
+CORRECTED = (
+    ("selective_risk", ""),
+    ("risk", ""),
+    ("selective_risk_assisted", ""),
+    ("risk_assisted", ""),
+    ("caught_errors", ""),
+    ("macro_f1", ""),
+    ("ece", ""),
+    ("brier", ""),
+    ("citl", ""),
+    ("auroc", "confidence"),
+    ("prr", "confidence"),
+    ("rc_auc", "confidence"),
+)
+"""What the table of the correction shows: the name, and of what."""
+
+CALIBRATION = ("ece", "ace", "brier", "nll", "citl", "c_slope")
+RANKING = ("auroc", "au_prc", "prr", "prr_50", "rc_auc", "e_aurc")
+SETS = ("set_coverage", "set_size", "set_single", "set_empty")
+COUNTED = ("coverage", "deferral_rate", "abstention_rate")
+ON_SAMPLE = ("ti", "ti_95", "e_auopt_rc")
+
+BREAKDOWNS = {
+    "group": ("By group", "Records carry the group that their caller gave."),
+    "label frequency": (
+        "By how frequent the predicted label is",
+        "In the data of the fit, a label of the head held for 1% or more of the rows, a medium one for 0.1%, one of the"
+        " tail for 0.01%, and one of the extreme tail for fewer.",
+    ),
+    "predicted label": ("By predicted label", "Of all records for which the model predicted it."),
+    "artifact": ("By artifact", "What was fitted, and in force when the prediction was decided."),
+}
+"""Of each way to sort records: a title, and what it means. The order is that of the page."""
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """Return self-contained HTML."""
-    return f"<!doctype html><title>Audit of {escape(document['model'])}</title>"
+    """Return self-contained HTML. What a document lacks is said to be missing."""
+    main = _main_judgement(document)
+    aim = _target(document)
+    names = [str(one.get("name")) for one in _rows(document, "estimates")]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            d=document,
+            main=main,
+            state=_state((document.get("headline") or {}).get("verdict")),
+            target=aim,
+            answers=main.get("estimate") or _found(document, "selective_risk"),
+            level=percent_level(document),
+            found=lambda name, of="": _found(document, name, of),
+            corrected=[key for key in CORRECTED if _found(document, *key)],
+            calibration=[name for name in CALIBRATION if name in names or f"{name}_before" in names],
+            ks=ks(names),
+            of_k=lambda k: [name for name in ("precision", *CALIBRATION) if f"{name}_at_{k}" in names],
+            ranking=RANKING,
+            counted=COUNTED,
+            sets=[name for name in SETS if name in names],
+            score_names=_score_names(document),
+            breakdowns=_breakdowns(document),
+            time=next((one for one in _rows(document, "breakdowns") if one.get("by") == "time"), None),
+            on_sample=_on_sample(document),
+            others=_others(document),
+            glossary=METRICS,
+            plots=_plots(document, main, aim),
+        )
+    )
+
+
+def percent_level(document: Mapping[str, Any]) -> str:
+    level = known((document.get("method") or {}).get("level"))
+    return "95%" if level is None else f"{100 * level:g}%"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("audit.report"),
+        autoescape=True,
+        undefined=ChainableUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=count, percent=percent, when=when)
+    environment.globals.update(
+        told=told, metric=metric, place=place, span=span, most_of=_most, state_of=_state, against=_against, tint=_tint,
+        quantity=lambda value, unit, digits=None: "–" if known(value) is None else quantity(value, unit, digits),
+        promised=promised,
+        number=lambda value: known(value) is not None,
+    )  # fmt: skip
+    return environment
+
+
+def _rows(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    return [one for one in document.get(key) or [] if isinstance(one, Mapping)]
+
+
+def _found(document: Mapping[str, Any], name: str, of: str = "") -> Mapping[str, Any]:
+    return next(
+        (one for one in _rows(document, "estimates") if (one.get("name"), one.get("of") or "") == (name, of)), {}
+    )
+
+
+def _judgements(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return _rows(document.get("headline") or {}, "judgements")
+
+
+def _main_judgement(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first of those that decide the verdict."""
+    verdict = (document.get("headline") or {}).get("verdict")
+    judgements = _judgements(document)
+    return next((one for one in judgements if one.get("verdict") == verdict), judgements[0] if judgements else {})
+
+
+def _target(document: Mapping[str, Any]) -> float | None:
+    """What was promised of all answers; the strictest, if several artifacts promised it."""
+    said = [known(one.get("target")) for one in _judgements(document) if one.get("share") == ANSWERS_WRONG]
+    return min((aim for aim in said if aim is not None), default=None)
+
+
+def _state(verdict: Any) -> tuple[str, str, str]:
+    return STATES.get(str(verdict), ("nothing", "No verdict", "No verdict"))
+
+
+def _score_names(document: Mapping[str, Any]) -> list[str]:
+    """Best first; then those that are known of some rows alone, and any other."""
+    compared = document.get("scores") or {}
+    names = [str(one.get("score")) for one in _rows(compared, "best_first")]
+    names += [str(name) for name in compared.get("of_some_rows") or []]
+    names += [str(one["of"]) for one in _rows(document, "estimates") if one.get("name") in RANKING and one.get("of")]
+    return list(dict.fromkeys(names))
+
+
+def _breakdowns(document: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Title, meaning and cells of each but time."""
+    rows = [one for one in _rows(document, "breakdowns") if one.get("by") != "time"]
+    order = [*BREAKDOWNS, *(str(one.get("by")) for one in rows)]
+    rows.sort(key=lambda one: order.index(str(one.get("by"))))
+    return [(*BREAKDOWNS.get(str(one.get("by")), (f"By {one.get('by')}", "")), one) for one in rows]
+
+
+def _on_sample(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was counted on a plain sample: by score and share held back, by score, and of the confidence as a whole."""
+    sample = document.get("plain_sample") or {}
+    findings = {(str(one.get("name")), str(one.get("of") or "")): one for one in _rows(sample, "findings")}
+    rates = {int(at[1]) for name, _ in findings if (at := re.fullmatch(r"rejected_errors_(\d+)", name))}
+    return {
+        "n": sample.get("n"),
+        "rows_are": sample.get("rows_are"),
+        "rates": sorted(rates),
+        "value": lambda name, of="": findings.get((name, of), {}).get("value"),
+        "scores": list(dict.fromkeys(of for _, of in findings if of)),
+        "metrics": [name for name in ON_SAMPLE if any(name == other for other, _ in findings)],
+        "whole": [name for name in ("mce_before", "mce") if (name, "") in findings],
+    }
+
+
+def _others(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Estimates that no part of the page shows: those of a later version, say."""
+    shown = {*(name for name, of in CORRECTED if not of), *COUNTED, *SETS, "ece_plus_before"}
+    bases = {name for name in CALIBRATION} | {"precision"}
+    return [
+        one
+        for one in _rows(document, "estimates")
+        if not (
+            one.get("name") in shown
+            or (one.get("of") and one.get("name") in RANKING)
+            or re.sub(r"(_at_\d+)?(_before)?$", "", str(one.get("name"))) in bases
+        )
+    ]
+
+
+def _most(cells: Iterable[Mapping[str, Any]], target: float | None) -> float:
+    """Where the axis of a forest plot ends: above every estimate and the target, if not above every interval."""
+    found = [one.get("selective_risk") or {} for one in cells]
+    values = [known(one.get("value")) or 0.0 for one in found]
+    uppers = sorted(known(one.get("upper")) or 0.0 for one in found)
+    usual = uppers[int(0.9 * (len(uppers) - 1))] if uppers else 0.0
+    return round_above(max([0.01, usual, target or 0.0, *values]) * 1.05)
+
+
+def _against(found: Mapping[str, Any], target: float | None) -> str:
+    """On which side of the target the whole interval lies."""
+    lower, upper = known(found.get("lower")), known(found.get("upper"))
+    if target is None or lower is None or upper is None:
+        return ""
+    return "above" if lower > target else "within" if upper <= target else "either"
+
+
+def _tint(value: Any) -> str:
+    """How strongly a cell of the table of agreement is coloured, in per cent."""
+    return f"{100 * min(1.0, abs(known(value) or 0.0)):.0f}%"
+
+
+def _plots(document: Mapping[str, Any], main: Mapping[str, Any], aim: float | None) -> dict[str, Any]:
+    answers = main.get("estimate") or _found(document, "selective_risk")
+    bins: Mapping[str, Any] = document.get("reliability") or {}
+    drawn = {
+        "target": plots.against_target(answers, known(main.get("target"))),
+        "risk_coverage": plots.risk_coverage(document, aim),
+        "rejection": plots.rejection(document),
+        "scores": plots.scores(document),
+        "time": plots.time_lines(document, aim),
+    }
+    whens = sorted(bins, key=lambda when: (when.partition("@")[2].rjust(4), not when.startswith("before")))
+    reliability = [
+        (_of_when(when), Markup(svg))  # noqa: S704 - drawn here, every name in it escaped
+        for at, when in enumerate(whens)
+        if (svg := plots.reliability(bins[when] or [], f"reliability-{at}", f"Reliability: {_of_when(when)}"))
+    ]
+    return {name: svg and Markup(svg) for name, svg in drawn.items()} | {"reliability": reliability}  # noqa: S704
+
+
+def _of_when(when: str) -> str:
+    place, _, k = when.partition("@")
+    words = {
+        "before": "before: the model\N{RIGHT SINGLE QUOTATION MARK}s own probability",
+        "after": "after: the calibrated confidence",
+    }
+    return words.get(place, place) + (f", of the {k} most probable labels" if k else "")
