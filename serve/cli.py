@@ -14,6 +14,7 @@ from rich.table import Table
 from calibration_store.store import ArtifactStore
 from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
+from serve.commands.export import export
 from serve.commands.review_commands import review
 from serve.commands.terminal import (
     ConfigOption,
@@ -41,6 +42,7 @@ app.add_typer(artifacts, name="artifacts")
 app.add_typer(review, name="review")
 app.command()(audit)
 app.command()(rank)
+app.command()(export)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 
