@@ -119,7 +119,7 @@ def export(
             progress(0, total)
         for kind in kinds:
             known = _ids_since(exported, kind, late) if runs else None
-            with _Files(exported, kind, begin or first, end) as files:
+            with DayFiles(exported, kind, begin or first, end) as files:
                 for batch in _rows(read, kind, which):
                     files.add(_new_ones(batch, known) if known is not None else batch)
                     written += batch.num_rows
@@ -127,10 +127,15 @@ def export(
                         progress(written, total)
             done.files += files.written
             done.rows[kind] = sum(file.rows for file in files.written)
-    for file in done.files:
-        exported.folder.move(_draft(file.path), file.path)
-    exported.add(Run(begin=begin, end=end, files=done.files))
+    let_count(exported, Run(begin=begin, end=end, files=done.files))
     return done
+
+
+def let_count(exported: Exported, run: Run) -> None:
+    """Give the files of a run their names, and then let them count, all at once."""
+    for file in run.files:
+        exported.folder.move(_draft(file.path), file.path)
+    exported.add(run)
 
 
 def _count(read: Read, kind: Kind, which: dict[str, object]) -> int:
@@ -164,7 +169,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
-class _Files:
+class DayFiles:
     """Takes rows in order of their record's time, and writes a file for each day."""
 
     def __init__(self, exported: Exported, kind: Kind, begin: datetime | None, end: datetime) -> None:
@@ -172,6 +177,7 @@ class _Files:
         self._kind = kind
         self._name = f"{kind}-{_compact(begin) if begin else 'first'}-{_compact(end)}"
         self._day: date | None = None
+        self._schema: pa.Schema | None = None
         self._waiting: list[pa.Table] = []
         self._open: ExitStack | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -179,7 +185,7 @@ class _Files:
         self._run = uuid4().hex[:8]
         self.written: list[File] = []
 
-    def __enter__(self) -> "_Files":
+    def __enter__(self) -> "DayFiles":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -199,11 +205,10 @@ class _Files:
             self._add(days[begin].item(), table.slice(begin, end - begin))
 
     def _add(self, day: date, rows: pa.Table) -> None:
-        if self._day != day or (self._waiting and self._waiting[0].schema != rows.schema):
-            self._flush()
-        if self._day != day or (self._writer is not None and self._writer.schema != rows.schema):
+        rows = _widened(rows, self._schema) if self._schema is not None else rows
+        if self._day != day or self._schema != rows.schema:  # another day, or a score that the file has no place for
             self._close()
-            self._day = day
+            self._day, self._schema = day, rows.schema
         self._waiting.append(rows)
         if sum(table.num_rows for table in self._waiting) >= ROWS_AT_ONCE:
             self._flush()
@@ -244,6 +249,23 @@ def _table(kind: Kind, batch: pa.RecordBatch) -> pa.Table:
                 [pa.array(scores[name], from_pandas=True) for name in names], names
             )
     return pa.table(columns).replace_schema_metadata(None).cast(_without_metadata(columns))
+
+
+def _widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same with every score of the schema, where that has all of theirs."""
+    if rows.schema == schema or "scores" not in schema.names:
+        return rows
+    names = [field.name for field in schema.field("scores").type]
+    here = {}
+    if "scores" in rows.column_names:
+        scores = rows["scores"].combine_chunks()
+        here = {field.name: values for field, values in zip(scores.type, scores.flatten(), strict=True)}
+    if not set(here) <= set(names):
+        return rows
+    nothing = pa.nulls(rows.num_rows, pa.float64())
+    wide = pa.StructArray.from_arrays([here.get(name, nothing) for name in names], names)
+    rows = rows.drop_columns("scores") if here else rows
+    return rows.append_column("scores", wide)
 
 
 def _without_metadata(columns: dict[str, pa.Array]) -> pa.Schema:

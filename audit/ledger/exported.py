@@ -82,9 +82,12 @@ class Exported:
         for run in self.runs:
             yield from (file for file in run.files if file.kind == kind and first <= file.day <= last)
 
-    def days(self) -> list[date]:
-        """Those of which there are records."""
-        return sorted({file.day for run in self.runs for file in run.files if file.kind == "records"})
+    def days(self) -> dict[date, int]:
+        """Those of which there are records, in order, and how many."""
+        found: dict[date, int] = {}
+        for file in self.files("records", date.min, date.max):
+            found[file.day] = found.get(file.day, 0) + file.rows
+        return dict(sorted(found.items()))
 
     def add(self, run: Run) -> None:
         """Let the files of a run count, all at once; raise `ExportedMeanwhile` if another run was faster."""

@@ -1,8 +1,10 @@
 """The same ledger from exported Parquet: whole, or a day at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
+from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +28,9 @@ AS_CODES: dict[Kind, list[str]] = {
     "outcomes": ["label", "source"],
 }
 ROWS_AT_ONCE = 262_144
+MOST_ROWS = 1_000_000
+"""In one part of an audit."""
+
 DAY = timedelta(days=1)
 
 
@@ -34,15 +39,20 @@ def exported_end(url: str, model: str) -> datetime:
     return _end(Exported(url, model))
 
 
-def partitions(url: str, model: str, since: datetime | None, until: datetime | None) -> list[tuple[datetime, datetime]]:
-    """Return [since, until) cut where days begin in UTC, without the days of which there are no records: each part can
-    be read, and audited, by itself."""
-    parts = []
-    for day in Exported(url, model).days():
+def partitions(
+    url: str, model: str, since: datetime | None, until: datetime | None, *, most_rows: int = MOST_ROWS
+) -> list[tuple[datetime, datetime]]:
+    """Return [since, until) cut where days begin in UTC, without the days of which there are no records; a day of more
+    than `most_rows` is cut into equal times. Each part can be read by itself."""
+    exported, parts = Exported(url, model), []
+    for day, n in exported.days().items():
         begin = datetime.combine(day, clock_time(), UTC)
-        part = (max(begin, since or begin), min(begin + DAY, until or begin + DAY))
-        if part[0] < part[1]:
-            parts.append(part)
+        cuts = ceil(n / most_rows)
+        for cut in range(cuts):
+            first, end = begin + cut * DAY / cuts, begin + (cut + 1) * DAY / cuts
+            part = (max(first, since or first), min(end, until or end))
+            if part[0] < part[1]:
+                parts.append(part)
     return parts
 
 
@@ -59,13 +69,9 @@ def read_exported(
 ) -> Ledger:
     """Return what `audit.ledger.from_database.read_ledger` returns, from an export that reaches up to `as_of`."""
     exported = Exported(url, model)
-    if as_of > _end(exported):
-        raise NotExported(
-            f"{exported.folder.url} reaches up to {_end(exported).isoformat()} only; audit as of then, or run demur"
-            " export again"
-        )
+    _check_reaches(exported, as_of)
     until = as_of if until is None else min(until, as_of)
-    days = exported.days()
+    days = list(exported.days())
     since = min(_first_moment(exported, days, until) if since is None else since, until)
     gathering, done = Gathering(precedence), 0
     days = [day for day in days if since.date() <= day <= until.date()] if since < until else []
@@ -74,7 +80,7 @@ def read_exported(
         progress(0, total)
     for day in days:
         for file in exported.files("records", day, day):
-            for batch in _batches(exported, file, RECORD_COLUMNS):
+            for batch in _batches(exported, file, RECORD_COLUMNS, since, until):
                 gathering.add_records(_records(_in_range(batch, since, until), as_of))
                 done += batch.num_rows
                 if progress is not None:
@@ -92,6 +98,14 @@ def _end(exported: Exported) -> datetime:
     return exported.end
 
 
+def _check_reaches(exported: Exported, as_of: datetime) -> None:
+    if as_of > _end(exported):
+        raise NotExported(
+            f"{exported.folder.url} reaches up to {_end(exported).isoformat()} only; audit as of then, or run demur"
+            " export again"
+        )
+
+
 def _first_moment(exported: Exported, days: list[date], until: datetime) -> datetime:
     for day in days[:1]:
         found: list[datetime] = [
@@ -103,13 +117,35 @@ def _first_moment(exported: Exported, days: list[date], until: datetime) -> date
     return until
 
 
-def _batches(exported: Exported, file: File, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    exported: Exported,
+    file: File,
+    columns: tuple[str, ...],
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Of the parts of a file that lie in the range as a whole or in part."""
     with (
         exported.folder.reading(file.path) as opened,
         pq.ParquetFile(opened, read_dictionary=AS_CODES[file.kind]) as rows,
     ):
-        there = set(rows.schema_arrow.names)  # a model without scores has no such column
-        yield from rows.iter_batches(ROWS_AT_ONCE, columns=[name for name in columns if name in there])
+        names = rows.schema_arrow.names
+        groups = [
+            group
+            for group in range(rows.num_row_groups)
+            if since is None or until is None or _overlaps(rows, group, names.index("created_at"), since, until)
+        ]
+        wanted = [name for name in columns if name in names]  # a model without scores has no such column
+        if groups:
+            yield from rows.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=wanted)
+
+
+def _overlaps(rows: pq.ParquetFile, group: int, column: int, since: datetime, until: datetime) -> bool:
+    found = rows.metadata.row_group(group).column(column)
+    known = found.statistics
+    if found.path_in_schema != "created_at" or known is None or not known.has_min_max:
+        return True
+    return bool(known.max >= since and known.min < until)
 
 
 def _in_range(batch: pa.RecordBatch, since: datetime, until: datetime) -> pa.RecordBatch:
@@ -126,3 +162,54 @@ def _records(batch: pa.RecordBatch, as_of: datetime) -> pa.RecordBatch:
     if "scores" not in columns:
         columns["scores"] = pa.array(["{}"] * len(batch))
     return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A ledger that is read part by part. It can be sent to other machines that see the same URL."""
+
+    url: str
+    extent: Extent
+    ranges: Sequence[tuple[datetime, datetime]]
+    precedence: Precedence
+    exact: bool
+
+    def read(self, at: int) -> Ledger:
+        """One of the parts."""
+        since, until = self.ranges[at]
+        return read_exported(
+            self.url,
+            self.extent.model,
+            precedence=self.precedence,
+            since=since,
+            until=until,
+            as_of=self.extent.as_of,
+            exact=self.exact,
+        )
+
+
+def parts_of(
+    url: str,
+    model: str,
+    *,
+    precedence: Precedence,
+    since: datetime | None,
+    until: datetime | None,
+    as_of: datetime | None,
+    exact: bool = False,
+    most_rows: int = MOST_ROWS,
+) -> Parts:
+    """Return what `read_exported` would return, to be read in parts; as of the end of the export where `as_of` is
+    None."""
+    exported = Exported(url, model)
+    as_of = _end(exported) if as_of is None else as_of
+    _check_reaches(exported, as_of)
+    until = as_of if until is None else min(until, as_of)
+    since = min(_first_moment(exported, list(exported.days()), until) if since is None else since, until)
+    return Parts(
+        url=url,
+        extent=Extent(model=model, since=since, until=until, as_of=as_of),
+        ranges=partitions(url, model, since, until, most_rows=most_rows),
+        precedence=precedence,
+        exact=exact,
+    )
