@@ -39,21 +39,43 @@ def exported_end(url: str, model: str) -> datetime:
     return _end(Exported(url, model))
 
 
-def partitions(
-    url: str, model: str, since: datetime | None, until: datetime | None, *, most_rows: int = MOST_ROWS
-) -> list[tuple[datetime, datetime]]:
-    """Return [since, until) cut where days begin in UTC, without the days of which there are no records; a day of more
-    than `most_rows` is cut into equal times. Each part can be read by itself."""
-    exported, parts = Exported(url, model), []
+def partitions(url: str, model: str, since: datetime | None, until: datetime | None) -> list[tuple[datetime, datetime]]:
+    """Return [since, until) cut where days begin in UTC, without the days of which there are no records: each part can
+    be read, and audited, by itself."""
+    return [part for part, _ in _days(Exported(url, model), since, until)]
+
+
+def _days(
+    exported: Exported, since: datetime | None, until: datetime | None
+) -> Iterator[tuple[tuple[datetime, datetime], int]]:
+    """Each beside how many records the whole day has."""
     for day, n in exported.days().items():
         begin = datetime.combine(day, clock_time(), UTC)
-        cuts = ceil(n / most_rows)
-        for cut in range(cuts):
-            first, end = begin + cut * DAY / cuts, begin + (cut + 1) * DAY / cuts
-            part = (max(first, since or first), min(end, until or end))
-            if part[0] < part[1]:
-                parts.append(part)
-    return parts
+        part = (max(begin, since or begin), min(begin + DAY, until or begin + DAY))
+        if part[0] < part[1]:
+            yield part, n
+
+
+def _of_like_size(
+    days: Iterator[tuple[tuple[datetime, datetime], int]], most_rows: int
+) -> Iterator[tuple[datetime, datetime]]:
+    """Small days together, and large ones cut into equal times."""
+    begin: datetime | None = None
+    end, rows = datetime.min.replace(tzinfo=UTC), 0
+    for (first, last), n in days:
+        if begin is not None and rows + n > most_rows:
+            yield begin, end
+            begin = None
+        if n > most_rows:
+            cuts = ceil(n / most_rows)
+            for cut in range(cuts):
+                yield first + cut * (last - first) / cuts, first + (cut + 1) * (last - first) / cuts
+        elif begin is None:
+            begin, end, rows = first, last, n
+        else:
+            end, rows = last, rows + n
+    if begin is not None:
+        yield begin, end
 
 
 def read_exported(
@@ -209,7 +231,7 @@ def parts_of(
     return Parts(
         url=url,
         extent=Extent(model=model, since=since, until=until, as_of=as_of),
-        ranges=partitions(url, model, since, until, most_rows=most_rows),
+        ranges=list(_of_like_size(_days(exported, since, until), most_rows)),
         precedence=precedence,
         exact=exact,
     )
