@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from audit.ledger.export import DayFiles, let_count
+from audit.ledger.exported import Exported, Run
+
 LABELS = np.array([f"label {n}" for n in range(10)])
 GROUPS = np.array(["north", "south", "west"])
 SCORES = ("softmax_response", "entropy", "margin", "mahalanobis")
@@ -73,7 +76,7 @@ def _part(rng: np.random.Generator, at: NDArray[np.int64], n: int, all_known: bo
             "top_labels": _lists(LABELS[predicted], LABELS[other], np.ones(size, bool)),
             "top_probabilities": _lists(confidence, (1 - confidence) / 2, np.ones(size, bool)),
             "prediction_set": _lists(LABELS[predicted], LABELS[other], wide),
-            "scores": _objects(SCORES, scores),
+            "scores": pa.StructArray.from_arrays([pa.array(column) for column in scores], SCORES),
             "confidence": confidence,
             "action": np.where(answered, "answer", "review"),
             "reason": pa.array(["made for a benchmark"] * size),
@@ -121,12 +124,37 @@ def fill(connection: "psycopg.Connection[tuple[object, ...]]", parts: Iterator[M
     connection.execute("vacuum analyze")
 
 
+def write_export(url: str, parts: Iterator[Made]) -> None:
+    """Write records and their outcomes as `demur export` does."""
+    exported = Exported(url, "bench")
+    end = START + SPAN + timedelta(days=2)
+    with DayFiles(exported, "records", None, end) as records, DayFiles(exported, "outcomes", None, end) as outcomes:
+        first = 0
+        for part in parts:
+            top = pc.list_element(part.records["top_probabilities"], 0)
+            asked = pc.if_else(pc.is_in(part.records["id"], part.cases["id"]), part.records["created_at"], None)
+            rows = part.records.append_column("top_probability", top).append_column("asked_at", asked)
+            none = pa.nulls(rows.num_rows, pa.list_(pa.float64()))
+            for batch in rows.append_column("label_confidence", none).combine_chunks().to_batches():
+                records.add(batch)
+            known = part.outcomes
+            about = pc.index_in(known["record_id"], part.records["id"].combine_chunks())
+            known = known.append_column("record_created_at", part.records["created_at"].take(about))
+            known = known.append_column("id", pa.array(np.arange(first, first + known.num_rows)))
+            first += known.num_rows
+            for batch in known.combine_chunks().to_batches():
+                outcomes.add(batch)
+    let_count(exported, Run(begin=None, end=end, files=[*records.written, *outcomes.written]))
+
+
 def _copy(connection: "psycopg.Connection[tuple[object, ...]]", table: str, rows: pa.Table) -> None:
     columns = ", ".join(f'"{name}"' for name in rows.column_names)
     text = rows
     for at, field in enumerate(rows.schema):
         if pa.types.is_fixed_size_binary(field.type):
             text = text.set_column(at, field.name, _hex(rows[field.name]))
+        elif pa.types.is_struct(field.type):
+            text = text.set_column(at, field.name, _objects(rows[field.name].combine_chunks()))
         elif pa.types.is_list(field.type):
             text = text.set_column(at, field.name, _braced(rows[field.name].combine_chunks()))
     buffer = pa.BufferOutputStream()
@@ -184,8 +212,8 @@ def _lists(first: NDArray[np.generic], second: NDArray[np.generic], two: NDArray
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(pairs[kept]))
 
 
-def _objects(names: tuple[str, ...], columns: list[NDArray[np.float64]]) -> pa.Array:
+def _objects(scores: pa.StructArray) -> pa.Array:
     parts: list[object] = []
-    for name, values in zip(names, columns, strict=True):
-        parts += ["," if parts else "{", f'"{name}":', pa.array(values).cast(pa.string())]
+    for field, values in zip(scores.type, scores.flatten(), strict=True):
+        parts += ["," if parts else "{", f'"{field.name}":', values.cast(pa.string())]
     return pc.binary_join_element_wise(*parts, "}", "")

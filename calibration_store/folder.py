@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 import fsspec
@@ -34,8 +34,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 class Folder:
     """Paths are relative to it, with slashes. Every method raises `ArtifactsUnreachable`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, holds: str = "artifacts") -> None:
         self.url = url
+        self._holds = holds
         self._files: fsspec.AbstractFileSystem
         with self._reached():
             protocol = fsspec.core.split_protocol(url)[0] or "file"
@@ -69,6 +70,29 @@ class Folder:
         """Store a file, over one that may be there."""
         with self._reached():
             self._files.pipe_file(self._at(path), content)
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[IO[bytes]]:
+        """A file to write piece by piece. It is whole when the block has ended well, and not before."""
+        with self._reached():
+            if isinstance(self._files, LocalFileSystem):
+                self._files.makedirs(self._at(path).rsplit("/", 1)[0], exist_ok=True)
+            file: IO[bytes] = self._files.open(self._at(path), "wb")
+        with file:
+            yield file
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[IO[bytes]]:
+        """A file to read piece by piece, from wherever in it; raises `FileNotFoundError`."""
+        with self._reached():
+            file: IO[bytes] = self._files.open(self._at(path), "rb")
+        with file:
+            yield file
+
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name, over one that may have it."""
+        with self._reached():
+            self._files.mv(self._at(old), self._at(new))
 
     def create(self, path: str, content: bytes) -> bool:
         """Store a file that is not there yet, or return False. Of several who try at once, one succeeds.
@@ -121,7 +145,9 @@ class Folder:
         except Exception as error:
             if isinstance(error, FileNotFoundError) and _code(error) != "NoSuchBucket":
                 raise
-            raise ArtifactsUnreachable(f"the artifacts in {self.url} cannot be reached: {_in_words(error)}") from error
+            raise ArtifactsUnreachable(
+                f"the {self._holds} in {self.url} cannot be reached: {_in_words(error)}"
+            ) from error
 
 
 def _code(error: Exception) -> str:

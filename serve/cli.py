@@ -15,6 +15,7 @@ from calibration_store.store import ArtifactStore
 from serve.commands.alarm_commands import alarms
 from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
+from serve.commands.export import export
 from serve.commands.review_commands import review
 from serve.commands.terminal import (
     ConfigOption,
@@ -43,6 +44,7 @@ app.add_typer(review, name="review")
 app.command()(audit)
 app.add_typer(alarms, name="alarms")
 app.command()(rank)
+app.command()(export)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 from uuid_utils.compat import uuid7
 
+from audit.retention import forget_records
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
@@ -69,7 +70,7 @@ TRAFFIC_SECONDS = 60.0
 """How often a gateway looks at what recent traffic was like."""
 
 FORGET_SECONDS = 3600.0
-"""How often inputs are looked for whose time is up, and deliveries that arrived long ago."""
+"""How often inputs and records are looked for whose time is up, and deliveries that arrived long ago."""
 
 
 @dataclass(frozen=True)
@@ -317,6 +318,12 @@ class Console:
             log.info("%d inputs whose time was up are deleted", forgotten)
         with self._database.transaction() as connection:
             outbox.forget_delivered(connection)
+        if days := self._config.keep_records_days:
+            for gone in forget_records(self._database, before=datetime.now(UTC) - timedelta(days=days)):
+                log.info(
+                    "%d records of %s whose time was up are deleted, with %d outcomes and %d cases",
+                    gone.records, gone.model, gone.outcomes, gone.cases,
+                )  # fmt: skip
 
     def __serve_build_asgi_app__(self) -> Any:
         from serve.console.app import console_app

@@ -1,17 +1,12 @@
 """The ledger of a model, straight from PostgreSQL: columns all the way, in one snapshot."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
-
-import adbc_driver_postgresql.dbapi as adbc
-import pyarrow as pa
-from psycopg import sql
 
 from audit.ledger.gathering import Gathering
 from audit.ledger.ledger import Extent, Ledger
-from traffic.database import Database, DatabaseUnavailable, described, one_line
+from audit.ledger.snapshot import snapshot
+from traffic.database import Database
 from traffic.outcomes import Precedence
 
 Progress = Callable[[int, int], None]
@@ -57,7 +52,7 @@ def read_ledger(
     of a settled moment (`audit.ledger.settled`) it is the same whenever it is read.
     """
     until = as_of if until is None else min(until, as_of)
-    with _snapshot(database) as read:
+    with snapshot(database) as read:
         if since is None:
             row = next(read(FIRST, model=model, until=until), None)
             first = row.column("first")[0].as_py() if row is not None and row.num_rows else None
@@ -77,25 +72,3 @@ def read_ledger(
         for batch in read(OUTCOMES, **which):
             gathering.add_outcomes(batch)
     return gathering.ledger(extent, exact=exact)
-
-
-Read = Callable[..., Iterator[pa.RecordBatch]]
-
-
-@contextmanager
-def _snapshot(database: Database | str) -> Iterator[Read]:
-    """A function that runs a query and yields its rows as batches of columns; all in one transaction."""
-    dsn = database.dsn if isinstance(database, Database) else database
-    try:
-        with closing(adbc.connect(dsn)) as connection, closing(connection.cursor()) as cursor:
-
-            def read(query: str, **values: Any) -> Iterator[pa.RecordBatch]:
-                literals = {name: sql.Literal(value) for name, value in values.items()}
-                # ADBC streams a query without parameters, and keeps the whole result of one with
-                cursor.execute(sql.SQL(query).format(**literals).as_string())
-                yield from cursor.fetch_record_batch()
-
-            cursor.execute("set transaction isolation level repeatable read, read only")
-            yield read
-    except (adbc.OperationalError, adbc.InterfaceError) as error:
-        raise DatabaseUnavailable(f"PostgreSQL at {described(dsn)} is not available: {one_line(error)}") from error

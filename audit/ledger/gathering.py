@@ -82,7 +82,7 @@ class Gathering:
         columns |= {name: _floats(batch.column(name)) for name in NUMBERS}
         columns["id"] = _bytes(batch.column("id"))
         columns["created_at"] = batch.column("created_at").cast(pa.timestamp("us")).to_numpy()
-        columns["scores"] = _scores(batch.column("scores"))
+        columns["scores"] = score_columns(batch.column("scores"))
         columns["asked"] = batch.column("asked").to_numpy(zero_copy_only=False)
         for name in ("prediction_set", "top_labels"):
             columns[name] = _encoded_lists(batch.column(name))
@@ -291,13 +291,15 @@ def _pulled(parts: Sequence[_Part], name: str) -> Array:
 
 
 def _joined_scores(parts: Sequence[_Part]) -> dict[str, Array]:
+    """Those that some record has, in order of the alphabet."""
     names = sorted({name for part in parts for name in part.scores})
-    return {
+    columns = {
         name: np.concatenate(
             [part.scores.pop(name) if name in part.scores else np.full(len(part.times), np.nan) for part in parts]
         )
         for name in names
     }
+    return {name: column for name, column in columns.items() if not np.isnan(column).all()}
 
 
 def _beside_each_other(batches: Sequence[tuple[int, dict[str, Array]]]) -> dict[str, Array]:
@@ -344,7 +346,7 @@ def _place(names: Sequence[str], name: str) -> int:
     return names.index(name) if name in names else -2
 
 
-def _scores(column: pa.Array) -> dict[str, Array]:
+def score_columns(column: pa.Array) -> dict[str, Array]:
     """Each score as a column, from a struct or from texts of JSON; NaN where a row has none or null."""
     if pa.types.is_struct(column.type):
         return {field.name: _floats(values) for field, values in zip(column.type, column.flatten(), strict=True)}

@@ -26,6 +26,10 @@ RESAMPLED = (
 )  # fmt: skip
 """Those of them that are kept by unit."""
 
+OF_ALL = [COUNTS.index(name) for name in (*COUNTS[:6], "set_n", "set_size", "set_empty", "set_single")]
+OF_LABELLED = [column for column in range(len(COUNTS)) if column not in OF_ALL]
+"""Those that are 0 in rows without an outcome."""
+
 LABEL_ROW = np.dtype([("cell", "i4"), ("loss", "f8"), ("weight", "f8"), ("count", "i8")])
 """What a labelled answer counts for: how often it came, by cell, loss and weight."""
 
@@ -84,15 +88,19 @@ def cell_sums(
     counts = np.zeros((by.n_cells, len(COUNTS)))
     by_unit = np.zeros((weighed.n_units, by.n_cells, len(RESAMPLED)))
     rows_of = [COUNTS.index(name) for name in RESAMPLED]
-    labelled = np.flatnonzero(x)
+    labelled, told_of = np.flatnonzero(x), np.flatnonzero(x | known)
     parts, at = [], 0
     for dimension, cell in zip(by.dimensions, every, strict=True):
         size_here = len(dimension.cells)
         if size_here == 0:
             continue
-        here = cell >= 0
-        for column in range(len(COUNTS)):
-            counts[at : at + size_here, column] = summed(cell[here], table[column, here], size_here)
+        for rows, wanted in ((None, OF_ALL), (told_of, OF_LABELLED)):
+            there = cell if rows is None else cell[rows]
+            here = there >= 0
+            inside = slice(None) if here.all() else here
+            for column in wanted:
+                amounts = table[column] if rows is None else table[column, rows]
+                counts[at : at + size_here, column] = summed(there[inside], amounts[inside], size_here)
         rows = labelled[cell[labelled] >= 0]
         places = weighed.units[rows] * size_here + cell[rows]
         for column, row in enumerate(rows_of):

@@ -1,5 +1,6 @@
 """Chance that every machine repeats: numbers made from ids, the same wherever and however often they are made."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,17 @@ def of_ids(ids: Any) -> Hashes:
     return mixed(halves[1::2].astype(np.uint64) ^ mixed(halves[::2].astype(np.uint64), 0), 0)
 
 
-def of_text(text: str) -> int:
-    """A number that hangs on the text alone (FNV-1a), to be `mixed`."""
-    number = 0xCBF29CE484222325
-    for byte in text.encode("utf-8", "surrogatepass"):
-        number = ((number ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return number
+def of_texts(texts: Sequence[str]) -> Hashes:
+    """[n], a number for each that hangs on the text alone (FNV-1a), to be `mixed`."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    lengths = np.array([len(each) for each in encoded], dtype=np.int64)
+    every = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.uint64)
+    begins = np.cumsum(lengths) - lengths
+    numbers = np.full(len(encoded), 0xCBF29CE484222325, dtype=np.uint64)
+    for at in range(int(lengths.max(initial=0))):  # the same byte of all that are long enough, at once
+        rest = np.flatnonzero(lengths > at)
+        numbers[rest] = (numbers[rest] ^ every[begins[rest] + at]) * np.uint64(0x100000001B3)
+    return numbers
 
 
 def mixed(numbers: Hashes, purpose: int) -> Hashes:

@@ -225,7 +225,7 @@ def _units(ledger: Ledger, by: Plan, hashes: NDArray[np.uint64]) -> tuple[NDArra
     own = hashes.copy()
     clustered = ledger.clusters.codes != NONE
     if clustered.any():
-        of_name = np.array([hashing.of_text(name) for name in ledger.clusters.names], dtype=np.uint64)
+        of_name = hashing.of_texts(ledger.clusters.names)
         own[clustered] = of_name[ledger.clusters.codes[clustered]]
     if by.n_units is None:
         _, units = np.unique(own, return_inverse=True)
@@ -259,8 +259,11 @@ def labels_of(texts: Coded, by: Plan) -> NDArray[np.int64]:
 
 
 def bins_of(values: Array, u: Array) -> NDArray[np.intp]:
-    """[n], which of the ascending values each score goes with: the least that is not below it. No NaN."""
-    return np.minimum(np.searchsorted(values, u, side="left"), len(values) - 1)
+    """[n], which of the ascending values each score goes with: the least that is not below it, and for NaN the last."""
+    order = np.argsort(u)  # neighbours are looked up one after the other, where memory is still warm
+    places = np.empty(len(u), dtype=np.intp)
+    places[order] = np.minimum(np.searchsorted(values, u[order], side="left"), len(values) - 1)
+    return places
 
 
 def _share_of_rows(ledger: Ledger, by: Plan) -> Array:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from audit.ledger.ledger import ANSWER, Ledger
 from audit.report import sample, weighted
 from audit.report.cells import cell_sums, distinct
-from audit.report.plan import Plan, Weighed, cells_of, weigh
+from audit.report.plan import Plan, Weighed, bins_of, cells_of, weigh
 from audit.report.sample import Sample, plain_sample, sample_for_tau
 from audit.report.sums import added_up
+from audit.report.survey import doubts
 from audit.report.weighted import Weighted, weighted_sums
 from uncertainty.checks import Array
 
@@ -52,11 +53,14 @@ def tally(ledger: Ledger, by: Plan) -> Tally:
     cells = [cells_of(ledger, dimension, by) for dimension in by.dimensions]
     counts, by_unit, answered = cell_sums(ledger, by, weighed, loss, cells)
     alone = np.zeros(len(ledger), dtype=np.intp)
+    places = {name: bins_of(by.values[name], u) for name, u in doubts(ledger).items() if name in by.values}
     return Tally(
         counts=counts,
         by_unit=by_unit,
-        weighted=weighted_sums(ledger, by, weighed.weights, weighed.units, weighed.n_units, loss, weighed.inside),
-        naive=weighted_sums(ledger, by, ledger.known.astype(np.float64), alone, 1, loss, ledger.known),
+        weighted=weighted_sums(
+            ledger, by, weighed.weights, weighed.units, weighed.n_units, loss, weighed.inside, places
+        ),
+        naive=weighted_sums(ledger, by, ledger.known.astype(np.float64), alone, 1, loss, ledger.known, places),
         assisted=_assisted(ledger, weighed, loss),
         answered_labels=answered,
         bounds=_bounds(ledger, weighed, loss),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from audit.calibration import bin_numbers
 from audit.ledger.ledger import Ledger
-from audit.report.plan import COARSE, Plan, bins_of, labels_of
+from audit.report.plan import COARSE, Plan, labels_of
 from audit.report.rank_sums import RankSums
 from audit.report.sums import added_up, numbered, summed
 from audit.report.survey import CONFIDENCE, TOP, doubts
@@ -85,17 +85,18 @@ def weighted_sums(
     n_units: int,
     loss: Array,
     rows: NDArray[np.bool_],
+    places: Mapping[str, NDArray[np.intp]],
 ) -> Weighted:
-    """The sums of `rows`, of which those with a weight have a label."""
+    """The sums of `rows`, of which those with a weight have a label. `places` has, for each score, the place of every
+    row [n] among its values."""
     quality = 1 - loss
     calibration = {}
     for when, name, confidence in (("after", CONFIDENCE, ledger.confidence), ("before", TOP, ledger.top_probability)):
         inside = rows & ~np.isnan(confidence)
         if by.exclusive or when == "after":
-            fine = bins_of(by.values[name], -confidence[inside])
             calibration[when] = _calibration(
                 confidence[inside], quality[inside], weights[inside], units[inside], n_units,
-                fine=fine, n_fine=len(by.values[name]), coarse=by.coarse[name], binary=by.binary,
+                fine=places[name][inside], n_fine=len(by.values[name]), coarse=by.coarse[name], binary=by.binary,
             )  # fmt: skip
     if ledger.top is not None:
         for k in [k for k in TOP_K if k <= by.top_k]:
@@ -109,7 +110,7 @@ def weighted_sums(
                     coarse=np.arange(PAIR_BINS) // (PAIR_BINS // COARSE), binary=True,
                 )  # fmt: skip
     scores = {
-        name: _score(by, name, u, loss, weights, units, n_units, rows)
+        name: _score(by, name, np.flatnonzero(rows & ~np.isnan(u)), places[name], loss, weights, units, n_units)
         for name, u in doubts(ledger).items()
         if name in by.values
     }
@@ -183,21 +184,21 @@ def _calibration(
 def _score(
     by: Plan,
     name: str,
-    u: Array,
+    inside: NDArray[np.intp],
+    places: NDArray[np.intp],
     loss: Array,
     weights: Array,
     units: NDArray[np.intp],
     n_units: int,
-    rows: NDArray[np.bool_],
 ) -> ScoreSums:
-    inside = np.flatnonzero(rows & ~np.isnan(u))
+    """Of the rows at the positions `inside`."""
     values, size = by.values[name], _coarse_size(by, name)
-    fine = bins_of(values, u[inside])
+    fine = places[inside]
     coarse = by.coarse[name][fine] if len(values) else fine
     w, lost, unit = weights[inside], loss[inside], units[inside]
     x = w > 0
     wrong = (lost > 0).astype(np.float64)
-    index = np.clip(np.searchsorted(by.losses, lost.round(9)), 0, len(by.losses) - 1)
+    index = np.clip(np.searchsorted(by.losses, lost[x].round(9)), 0, len(by.losses) - 1)
     n_losses = len(by.losses)
 
     def by_value(amounts: Array) -> Array:
@@ -207,7 +208,7 @@ def _score(
         place = unit[x] * size + coarse[x]
         return summed(place, amounts[x], n_units * size).reshape(n_units, size)
 
-    of_loss = summed(unit[x] * n_losses + index[x], w[x], n_units * n_losses)
+    of_loss = summed(unit[x] * n_losses + index, w[x], n_units * n_losses)
     of_loss = of_loss.reshape(n_units, n_losses)
     return ScoreSums(
         fine=RankSums(

@@ -210,6 +210,10 @@ class Config(Section):
     keep_inputs_days: float | None = Field(default=None, gt=0)
     """After how long inputs are deleted; records stay. By default they are kept. A case that waits keeps its input."""
 
+    keep_records_days: float | None = Field(default=None, gt=0)
+    """After how long whole records are deleted, with their outcomes and ended cases. By default they are kept, and so
+    is in any case what an open case or a kept report is about."""
+
     models: dict[ModelName, ModelConfig] = Field(min_length=1)
     http: HttpConfig = HttpConfig()
     review: ReviewConfig = ReviewConfig()
@@ -229,6 +233,15 @@ class Config(Section):
                 raise ValueError(
                     f"audit.every_outcome_known: there is no model {name!r}; there are: {', '.join(self.models)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def inputs_go_first(self) -> "Config":
+        if self.keep_records_days is not None and (self.keep_inputs_days or 0) > self.keep_records_days:
+            raise ValueError(
+                "keep_inputs_days: an input goes with its record at the latest; give no more than keep_records_days,"
+                f" {self.keep_records_days:g}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,100 @@
+"""The same audit of traffic that is read part by part, on one machine or on many."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Protocol, TypeVar
+
+from audit.ledger.ledger import Extent, Ledger
+from audit.report import survey as surveys
+from audit.report import tally as tallies
+from audit.report.audit import Asked, Audit, NothingToAudit, concluded, frame_after, least_probability, plan_of
+from audit.report.plan import Plan
+from audit.report.resamples import Progress, unheard
+from audit.report.survey import Survey
+from audit.report.tally import Tally
+
+T = TypeVar("T")
+
+
+class Everywhere(Protocol):
+    """Measures each part, wherever that is done, and returns what all of them come to; None where there is no record.
+
+    What is given to it can be sent to other machines.
+    """
+
+    def __call__(self, measure: Callable[[Ledger], T], together: Callable[[Sequence[T]], T]) -> T | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """The survey of some records, and the lowest chance of a label among them."""
+
+    survey: Survey
+    least_probability: float
+
+
+def audit_in_parts(extent: Extent, everywhere: Everywhere, asked: Asked, *, progress: Progress = unheard) -> Audit:
+    """Measure traffic that no machine need hold as a whole. Raises `NothingToAudit`.
+
+    Every number but those below is that of `audit.report.audit.audit`, but for the order in which floats are added.
+    Intervals are resampled over rows thrown together into `plan.UNITS` units, which for fewer rows than that is
+    coarser. Where a score has more than `survey.FINEST` different values, its ranks are of values thinned in another
+    order; `ranked_exactly` in the document says where none was thinned.
+    """
+    seen = everywhere(partial(see, after=None), seen_together)
+    if seen is None:
+        raise NothingToAudit(f"there are no records of {extent.model!r} in this range; widen it, or send traffic first")
+    after = frame_after(seen.survey, asked.settings)
+    if after is not None:
+        seen = everywhere(partial(see, after=after), seen_together)
+        assert seen is not None
+    by = plan_of(seen.survey, asked, after, seen.least_probability, together=False)
+    sums = everywhere(partial(tallied, by=by), tallies.together)
+    assert sums is not None
+    return concluded(extent, seen.survey, by, sums, asked, progress=progress)
+
+
+def see(ledger: Ledger, *, after: datetime | None) -> Seen:
+    return Seen(survey=surveys.survey(ledger, frame_after=after), least_probability=least_probability(ledger, after))
+
+
+def seen_together(parts: Sequence[Seen]) -> Seen:
+    return Seen(
+        survey=surveys.together([part.survey for part in parts]),
+        least_probability=min(part.least_probability for part in parts),
+    )
+
+
+def tallied(ledger: Ledger, *, by: Plan) -> Tally:
+    return tallies.tally(ledger, by)
+
+
+def one_by_one(n: int, read: Callable[[int], Ledger], *, progress: Progress = unheard) -> Everywhere:
+    """On this machine, with one part in memory at a time."""
+
+    def everywhere(measure: Callable[[Ledger], T], together: Callable[[Sequence[T]], T]) -> T | None:
+        def each() -> Iterator[T]:
+            for at in range(n):
+                yield from measured(read(at), measure)
+                progress(at + 1, n)
+
+        return folded(each(), together)
+
+    return everywhere
+
+
+def measured(ledger: Ledger, measure: Callable[[Ledger], T]) -> Iterator[T]:
+    """What is measured of a part; nothing of one without a record."""
+    if len(ledger):
+        yield measure(ledger)
+
+
+def folded(found: Iterator[T], together: Callable[[Sequence[T]], T]) -> T | None:
+    """All of them together, two at a time, so that no more than two are in memory; None where there is none."""
+    total = next(found, None)
+    for one in found:
+        assert total is not None
+        total = together([total, one])
+    return total

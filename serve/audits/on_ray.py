@@ -1,0 +1,83 @@
+"""An audit of exported records on a Ray cluster: Ray Data reads and measures the parts, wherever there is room."""
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from audit.ledger.from_parquet import Parts
+from audit.report.in_parts import Everywhere, folded, measured
+from audit.report.resamples import Progress, unheard
+
+T = TypeVar("T")
+
+RUNS_PER_CORE = 4
+"""So many runs of parts for each core: what takes longer on one is made up for on others."""
+
+
+class RayFailed(RuntimeError):
+    """Parts of an audit could not be measured on Ray. The message says what the first of them failed with."""
+
+
+def on_ray(parts: Parts, *, progress: Progress = unheard) -> Everywhere:
+    """Measure runs of consecutive parts, each run by one task, and put together what they found, in order of time.
+
+    Ray must have been started or joined (`ray.init`), and its workers must see the URL of the parts. What parts come to
+    is added in order of time whatever is done first: the same runs give the same floats.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    runs = _runs(len(parts.ranges), cores * RUNS_PER_CORE)
+
+    def everywhere(measure: Callable[[Any], T], together: Callable[[Sequence[T]], T]) -> T | None:
+        if not runs:
+            return None
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        todo = ray.data.from_items([{"run": at} for at in range(len(runs))], override_num_blocks=len(runs))
+        done = todo.map_batches(
+            _Task(parts, runs, measure, together), batch_size=1, batch_format="pyarrow", zero_copy_batch=True
+        )
+        found: dict[int, T | None] = {}
+        try:
+            for row in done.iter_rows():
+                found[row["run"]] = pickle.loads(row["found"])  # noqa: S301 - made by our own tasks a moment ago
+                progress(len(found), len(runs))
+        except RayError as error:
+            raise RayFailed(f"a part could not be measured on Ray: {' '.join(str(error).split())[-500:]}") from error
+        return folded((one for _, one in sorted(found.items()) if one is not None), together)
+
+    return everywhere
+
+
+class _Task:
+    """Measures a run of parts, one after the other."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        runs: Sequence[range],
+        measure: Callable[[Any], Any],
+        together: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        self._parts = parts
+        self._runs = runs
+        self._measure = measure
+        self._together = together
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        numbers = batch["run"].to_pylist()
+        return pa.table({"run": numbers, "found": pa.array([self._run(at) for at in numbers], pa.large_binary())})
+
+    def _run(self, run: int) -> bytes:
+        each = (one for at in self._runs[run] for one in measured(self._parts.read(at), self._measure))
+        return pickle.dumps(folded(each, self._together), protocol=5)
+
+
+def _runs(n: int, most: int) -> list[range]:
+    """`n` parts in at most so many runs of nearly one length."""
+    many = min(n, most)
+    return [range(at * n // many, (at + 1) * n // many) for at in range(many)]

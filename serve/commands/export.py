@@ -1,0 +1,59 @@
+"""`demur export`: what the log holds, as partitioned Parquet, for audits that need no database."""
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, progress_bar
+from serve.config.file import load_config
+
+
+def export(
+    to: Annotated[str, typer.Option("--to", help="Folder, or any URL that fsspec understands: s3://bucket/demur.")],
+    model: Annotated[str | None, typer.Option(help="Model to export; by default every one.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the first run begins: 7d, 12h, 30m ago, or a date like 2026-11-21T08:00; else with the first"
+            " record. Later runs go on from where the last one ended."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End, in the same forms; by default all that is settled.")] = None,
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Inputs and replies of new records as well; else none leaves the database.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write records, outcomes and ended cases as Parquet, a folder for each model and day. A second run adds what is
+    new, to the day of its record."""
+    from audit.ledger.export import export as write
+
+    settings = load_config(config_path(config))
+    names = [model] if model is not None else list(settings.models)
+    for name in names:
+        settings.model(name)
+    begin, end = moment(since), moment(until)
+    table = Table("model", "up to (UTC)")
+    for column in ("records", "outcomes", "reviews", *(["inputs"] if inputs else []), "files"):
+        table.add_column(column, justify="right")
+    with ExitStack() as opened:
+        database = opened_database(settings, opened)
+        bar = opened.enter_context(progress_bar())
+        for name in names:
+            task = bar.add_task(f"exporting {name}", total=None)
+            done = write(
+                database,
+                to,
+                name,
+                since=begin,
+                until=end,
+                inputs=inputs,
+                progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
+            )
+            counts = [f"{done.rows.get(kind, 0):,}" for kind in ("records", "outcomes", "reviews")]
+            counts += [f"{done.rows.get('inputs', 0):,}"] if inputs else []
+            table.add_row(name, f"{done.end:%Y-%m-%d %H:%M:%S}", *counts, f"{len(done.files):,}")
+    out.print(table)
+    out.print(f"in {to}; what is new there is read by: demur audit --parquet {to}")
