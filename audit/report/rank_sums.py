@@ -106,8 +106,11 @@ def resampled_areas(sums: RankSums, *, max_rejection: float = 1.0) -> RankAreas:
 def ace(n: Array, gap: Array, weight: Array, *, n_bins: int = 10) -> Array:
     """[...], adaptive calibration error from sums by bin of confidence [..., b]: rows, and w (outcome - confidence).
 
-    A place that falls inside a group of ties takes its part of the group's gap. `weight` [...] is of all rows.
+    A place that falls inside a group of ties takes its part of the group's gap. `weight` [...] is of all rows. NaN
+    where there is no bin, that is, no confidence.
     """
+    if n.shape[-1] == 0:
+        return np.full(n.shape[:-1], np.nan)
     total = n.sum(axis=-1)
     cumulative = np.concatenate([np.zeros((*gap.shape[:-1], 1)), np.cumsum(gap, axis=-1)], axis=-1)
     upto = np.concatenate([np.zeros((*n.shape[:-1], 1)), np.cumsum(n, axis=-1)], axis=-1)

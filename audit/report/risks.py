@@ -22,6 +22,7 @@ from audit.report.grounds import (
 from audit.report.plan import Plan
 from audit.report.resamples import Resamples
 from audit.report.tally import Tally
+from audit.report.weight_classes import upper_end
 from audit.resampling import Interval
 from audit.risk_sequence import fixed_bounds
 from uncertainty.checks import Array
@@ -85,7 +86,10 @@ def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:
 def _risk_interval(
     evidence: Evidence, cell: int, grounds: Grounds, resampled: Interval, *, answered: bool
 ) -> tuple[Interval, str]:
-    """Exact where every label had the same chance; else by resampling, or, of few errors, by bets (METHODS 9.3)."""
+    """Exact where every label had the same chance; else by resampling, or, of few errors, by bets (METHODS 9.3).
+
+    Of answers with labels of different weights the upper end is no lower than the one of `weight_classes`.
+    """
     by, delta = evidence.by, evidence.by.settings.delta
     rows = evidence.tally.answered_labels
     rows = rows[rows["cell"] == cell]
@@ -94,4 +98,9 @@ def _risk_interval(
         return clopper_pearson(grounds.events, grounds.labelled, delta), EXACT
     if grounds.status == Status.EXACT_ONLY and answered and not by.clustered:
         return fixed_bounds(rows["loss"], rows["weight"], rows["count"], delta), SEQUENCE
-    return (resampled if grounds.status == Status.SUFFICIENT else NO_INTERVAL), BOOTSTRAP
+    if grounds.status != Status.SUFFICIENT:
+        return NO_INTERVAL, BOOTSTRAP
+    if answered and not by.clustered:
+        upper = max(resampled.upper, upper_end(rows["loss"], rows["weight"], rows["count"], delta))
+        return Interval(lower=resampled.lower, upper=upper), BOOTSTRAP
+    return resampled, BOOTSTRAP
