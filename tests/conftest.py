@@ -107,7 +107,8 @@ class CleanSchema:
             "select c.relname, c.relkind, c.relnatts, (select count(*) from schema_migrations),"
             "       (select count(*) from pg_constraint where conrelid = c.oid),"
             "       (select count(*) from pg_attribute where attrelid = c.oid and attnotnull),"
-            "       (select string_agg(tgname::text || tgenabled::text, ',' order by tgname) from pg_trigger where tgrelid = c.oid)"
+            "       (select string_agg(tgname::text || tgenabled::text, ',' order by tgname) from pg_trigger"
+            "         where tgrelid = c.oid)"
             " from pg_class c where relnamespace = %s::regnamespace order by 1",
             (name,),
         ).fetchall()

@@ -183,7 +183,7 @@ def _on_sample(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _others(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Estimates that no part of the page shows: those of a later version, say."""
     shown = {*(name for name, of in CORRECTED if not of), *COUNTED, *SETS, "ece_plus_before"}
-    bases = {name for name in CALIBRATION} | {"precision"}
+    bases = set(CALIBRATION) | {"precision"}
     return [
         one
         for one in _rows(document, "estimates")

@@ -322,7 +322,7 @@ def _percent(axis: Any, reach: float, *, ticks: int = 6) -> None:
 def _say(
     axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], *, left: bool, size: int = 10
 ) -> None:
-    where = {"ha": "right" if left else "left", "va": "center", "fontsize": size}
+    where: dict[str, Any] = {"ha": "right" if left else "left", "va": "center", "fontsize": size}
     axes.annotate(text, at, xytext=by, textcoords="offset points", **where)
 
 

@@ -25,7 +25,7 @@ def upper_end(loss: Array, weight: Array, count: NDArray[np.int64], delta: float
     classes = np.floor(np.log2(weight / weight.min()) + 1e-9).astype(np.intp)
 
     def of_classes(amounts: Array) -> Array:
-        return np.bincount(classes, weights=amounts)
+        return np.asarray(np.bincount(classes, weights=amounts), dtype=np.float64)
 
     there = of_classes(labels) > 0
     part, lost, squares = (of_classes(x)[there] for x in (labels, labels * loss, labels * weight))
