@@ -1,6 +1,6 @@
 """What can be said about decisions once the truth is known: one number a line, each with its n."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import calibration, discrimination, optimal_coverage, selective
-from audit.label_frequency import BucketF1
 from audit.predictive_quality import macro_f1
 from audit.ranking import Ranking
 from audit.top_k import TopK
@@ -57,13 +56,11 @@ class Judged:
     """[n, 2], where there are prediction sets: their size, and which share of what is right they hold, 0 or 1 where one
     label is."""
 
-    buckets: Sequence[BucketF1] = ()
-
     def __len__(self) -> int:
         return len(self.quality)
 
     def rows(self, index: NDArray[np.intp]) -> "Judged":
-        """The rows at these positions, which may come more than once; without the buckets, which are not theirs."""
+        """The rows at these positions, which may come more than once."""
         classes, top = self.classes, self.top
         return Judged(
             quality=self.quality[index],
@@ -107,7 +104,6 @@ def findings(rows: Judged) -> list[Finding]:
         *(line for name, u in scores_of(rows).items() for line in score_lines(rows, name, u)),
         *set_lines(rows),
         *top_k_lines(rows),
-        *(_finding(f"macro_f1.{b.bucket}", b.macro_f1, b.n_labels, BUCKET_MEANING) for b in rows.buckets),
     ]
 
 
@@ -209,7 +205,6 @@ def score_lines(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
 
 
 TRUST = "macro F1 of the surest rows: as many as the macro F1 of all, or 95%"
-BUCKET_MEANING = "mean F1 of the labels that this often held in the data of the fit"
 
 
 def set_lines(rows: Judged) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.evidence import Evidence, evidence
 from audit.head_to_head import Contender, HeadToHead, head_to_head, without_nan
-from audit.labels import likeness
+from audit.likeness import likeness
 from audit.sampling import LabelDraw, label_draw_of
 from traffic.record import Answer
 from traffic.shadowed import ShadowedTraffic, Side

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from audit.labels import likeness
+from audit.likeness import likeness
 from audit.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.standing import Canary

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 
 from traffic.database import Connection, Database
 from traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
@@ -107,84 +105,6 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise BadDataFile(f"{path}: not a Parquet file: {error}") from None
     for number, row in enumerate(rows, start=1):
         yield f"{path}, row {number}", row
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """Records of one model in order of time, with the outcome that counts of each, as columns of length n."""
-
-    ids: list[str]
-    times: list[datetime]
-    artifacts: list[str | None]
-    groups: list[str | None]
-    predictions: list[Answer | None]
-    actions: list[str]
-    confidence: NDArray[np.float64]
-    """NaN where it was unknown."""
-
-    top_probability: NDArray[np.float64]
-    """What the model itself gave to its prediction; NaN where it gave nothing."""
-
-    scores: dict[str, NDArray[np.float64]]
-    set_size: NDArray[np.float64]
-    """Labels in the prediction set."""
-
-    covered: list[bool | None]
-    """Whether the prediction set holds the outcome; None where that is not known."""
-
-    tops: list[tuple[list[str], list[float], list[float]] | None]
-    """The most probable labels, their probabilities and their calibrated ones; None where labels exclude each
-    other."""
-
-    outcomes: list[Answer | None]
-    """None where nobody has said what is true."""
-
-    sources: list[str | None]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-def read_traffic(
-    connection: Connection,
-    model: str,
-    *,
-    precedence: Precedence,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> Traffic:
-    """Return the records decided in [since, until), each with the outcome that counts."""
-    rows = connection.execute(
-        'select r.id, r.created_at, r.artifact, r."group", r.prediction, r.action, r.confidence,'
-        "       r.top_probabilities[1], r.scores, o.label, o.source, cardinality(r.prediction_set),"
-        "       case when json_typeof(o.label) = 'string' then (o.label #>> '{}') = any(r.prediction_set) end,"
-        "       case when r.label_confidence is not null then r.top_labels end,"
-        "       case when r.label_confidence is not null then r.top_probabilities end, r.label_confidence"
-        f" from records r left join lateral {THE_ONE_OF_R} o on true"
-        " where r.model = %(model)s"
-        "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
-        "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')"
-        " order by r.created_at, r.id",
-        {"model": model, "since": since, "until": until, "precedence": listed(precedence)},
-    ).fetchall()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 16
-    names = dict.fromkeys(name for scores in columns[8] for name in scores)
-    return Traffic(
-        ids=[str(value) for value in columns[0]],
-        times=list(columns[1]),
-        artifacts=list(columns[2]),
-        groups=list(columns[3]),
-        predictions=list(columns[4]),
-        actions=list(columns[5]),
-        confidence=np.array(columns[6], dtype=np.float64),  # None becomes NaN
-        top_probability=np.array(columns[7], dtype=np.float64),
-        scores={name: np.array([scores.get(name) for scores in columns[8]], dtype=np.float64) for name in names},
-        outcomes=list(columns[9]),
-        sources=list(columns[10]),
-        set_size=np.array(columns[11], dtype=np.float64),
-        covered=list(columns[12]),
-        tops=[None if top[0] is None else top for top in zip(columns[13], columns[14], columns[15], strict=True)],
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ import numpy as np
 
 from audit.evidence import Status
 from audit.intervals import normal_quantile
+from audit.predictive_quality import BUCKETS
 from audit.report.calibration_estimates import calibration_estimates
 from audit.report.cells import RESAMPLED
 from audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
@@ -94,6 +95,11 @@ def _classes(evidence: Evidence, total: Grounds) -> Iterator[Estimate]:
     if len(classes) > 1:
         interval = evidence.resamples.interval(_mean_known(f1_by_class(evidence.resamples.of(classes))))
     yield estimate("macro_f1", _mean_known(f1), interval, _mean_known(naive), total, MACRO_F1)
+    for bucket in BUCKETS if evidence.by.buckets else ():
+        members = [label for label, own in evidence.by.buckets.items() if own == bucket]
+        if members:
+            mean, naive_mean = (_mean_of(x, members, evidence.by.labels) for x in (f1, naive))
+            yield estimate("macro_f1", mean, NO_INTERVAL, naive_mean, total, BUCKET_F1, of=bucket)
     right, naive_right = evidence.tally.weighted.right_labels, evidence.tally.naive.right_labels
     if right[0].any():
         missing, naive_missing = (1 - over(x[1], x[0]) for x in (right, naive_right))
@@ -103,9 +109,16 @@ def _classes(evidence: Evidence, total: Grounds) -> Iterator[Estimate]:
 
 
 MACRO_F1 = "mean over labels of the F1 of all predictions"
+BUCKET_F1 = "the same over the labels that held this often in the data of the fit; one that does not occur counts 0"
 ECE_PLUS = (
     "ECE+: mean over labels of 1 less the mean probability that the model gave to the label where it held; 0 is best"
 )
+
+
+def _mean_of(f1: Array, members: Sequence[str], labels: Sequence[str]) -> float:
+    """The mean over some labels, of which those that are not mentioned count 0."""
+    known = dict(zip(labels, np.nan_to_num(f1).tolist(), strict=True))
+    return float(np.mean([known.get(label, 0.0) for label in members]))
 
 
 def f1_by_class(sums: Array) -> Array:

@@ -123,6 +123,9 @@ class Plan:
     dimensions: tuple[Dimension, ...]
     window: Window
     labels: tuple[str, ...]
+    buckets: Mapping[str, str]
+    """How often each label held in the data of the fit, in words; empty where that is not known."""
+
     exclusive: bool
     top_k: int
     clustered: bool
@@ -185,6 +188,7 @@ def plan(
         ),
         window=window,
         labels=tuple(sorted(found.labels)),
+        buckets=buckets,
         exclusive=found.exclusive,
         top_k=found.top_k,
         clustered=found.clusters > 0,

@@ -18,7 +18,7 @@ BETTER = {"auroc": "higher", "au_prc": "higher", "prr": "higher", "rc_auc": "low
 def compared(estimates: Sequence[Estimate], sample: Sample) -> dict[str, Any]:
     """The scores, best first, by the mean over the estimates of how many standard deviations each is better than all on
     average (PRED 4.2); and Kendall's tau-b between each two."""
-    values = {(one.name, one.of): one.value for one in estimates if one.of}
+    values = {(one.name, one.of): one.value for one in estimates if one.name in BETTER}
     names = list(dict.fromkeys(of for _, of in values))
     known = [name for name in names if name == CONFIDENCE or not np.isnan(sample.scores[name]).any()]
     partly = [name for name in names if name not in known]

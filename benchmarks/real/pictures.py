@@ -10,8 +10,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from audit.calibration import binned
 from audit.findings import Judged
-from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, reliability
+from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
 from audit.selective import rc_curve, thinned
 from benchmarks.real.confidence import CALIBRATORS, calibrated, right
 from benchmarks.real.predictions import Predictions
@@ -69,3 +70,32 @@ def _one_model(axes: Axes, predictions: Predictions, max_points: int) -> None:
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.legend(frameon=False, fontsize=8)
+
+
+def reliability(rows: Judged, *, n_bins: int = 10) -> str:
+    """How often predictions of each confidence were right, before and after calibration."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+        axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1, label="means what it says")
+        shown = [(0.2, rows.confidence, BLUE, "o", "after: calibrated confidence")]
+        if rows.raw_confidence is not None:
+            shown.insert(0, (-0.2, rows.raw_confidence, ORANGE, "s", "before: the model's own probability"))
+        for offset, values, colour, marker, name in shown:
+            bins = binned(values, rows.quality, n_bins=n_bins)
+            full = [b for b in bins if b.count]
+            axes.plot(
+                [b.confidence for b in full],
+                [b.accuracy for b in full],
+                marker=marker,
+                color=colour,
+                markersize=4,
+                linewidth=1.2,
+                label=name,
+            )
+            middles = (np.arange(n_bins) + 0.5 + offset) / n_bins
+            counts.bar(middles, [b.count for b in bins], width=0.38 / n_bins, color=colour)
+        axes.set(ylabel="share right", ylim=(0, 1.03))
+        figure.legend(frameon=False, loc="outside upper left")
+        counts.set(xlabel="confidence", ylabel="rows", xlim=(0, 1), yscale="log")
+        return as_svg(figure)

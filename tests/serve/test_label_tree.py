@@ -9,7 +9,8 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.old_report import audit
+from audit.ledger.from_database import read_ledger
+from audit.report.audit import Asked, audit
 from calibration_store.store import ArtifactStore
 from policies.hierarchy import up_propagate_labels
 from serve.commands.compare import compare_on_file
@@ -20,7 +21,7 @@ from serve.console.app import console_app
 from serve.gateway.http import gateway_app
 from serve.hosts.host import ModelHost
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
-from traffic.dataset import read_labelled_file, read_traffic
+from traffic.dataset import read_labelled_file
 from traffic.outcomes import LATEST
 
 OUTPUTS = ["A0101", "A0102", "B01", "A01", "B0203"]
@@ -121,14 +122,14 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
         assert again["label"] == ["A01", "A", "B", "B02"]
 
     with database.transaction() as connection:
-        traffic = read_traffic(connection, "codes", precedence=LATEST)
         probabilities = connection.execute("select top_labels, top_probabilities from records").fetchall()
     for labels, p in probabilities:
         known = dict(zip(labels, p, strict=True))
         links = [(child, parent) for child in labels for parent in PARENTS.get(child, ()) if parent in known]
         assert all(known[parent] >= known[child] for child, parent in links)
-    report = json.loads(audit(traffic, model="codes").as_json())
-    assert {"jaccard"} <= {line["name"] for line in report["findings"]}
+    ledger = read_ledger(database, "codes", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
+    assert 0 < ledger.quality.mean() < 1
+    assert {"risk", "macro_f1", "ece_at_1"} <= {one["name"] for one in audit(ledger, Asked()).document["estimates"]}
 
 
 def test_what_a_reviewer_ticks_brings_what_lies_above(checkpoint, tmp_path, database):

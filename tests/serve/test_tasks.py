@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from audit.held_out import calibration_report, held_out_report
-from audit.old_report import FittedLabels, audit
+from audit.ledger.from_database import read_ledger
+from audit.report.audit import Asked, FittedLabels, audit
 from calibration_store.artifact import ModelIdentity, pack, unpack
 from calibration_store.fitting import fit_selectors
 from calibration_store.store import ArtifactStore
@@ -24,7 +25,6 @@ from serve.gateway.http import gateway_app
 from serve.hosts.host import ModelHost
 from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
-from traffic.dataset import read_traffic
 from traffic.outcomes import LATEST
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
 from uncertainty.label_confidence import LABEL_CALIBRATORS
@@ -388,14 +388,12 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
     assert view["outcome"]["label"] == ticked
     assert view["outcome"]["author"] == "ada"
 
-    with database.transaction() as connection:
-        traffic = read_traffic(connection, "words", precedence=LATEST)
+    ledger = read_ledger(database, "words", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
     data = store.in_force("words").manifest["data"]
-    report = audit(traffic, model="words", fitted=FittedLabels(counts=data["label_counts"], n=data["n"]))
-    names = {line["name"] for line in json.loads(report.as_json())["findings"]}
-    assert {"ece", "macro_f1.head", "prr.local_outlier_factor", "auroc.confidence"} <= names
-    assert ("precision_at_3" in names) == (kind == "multilabel")
-    assert ("ti_95.hybrid_step" in names) == (kind != "multilabel")
+    report = audit(ledger, Asked(fitted=FittedLabels(counts=data["label_counts"], n=data["n"])))
+    names = {(one["name"], one["of"]) for one in report.document["estimates"]}
+    assert {("ece", ""), ("macro_f1", "head"), ("prr", "local_outlier_factor"), ("auroc", "confidence")} <= names
+    assert (("precision_at_3", "") in names) == (kind == "multilabel")
     assert "isolation_forest" in report.as_html()
 
 

@@ -1,14 +1,13 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from tests.conftest import entry
 from traffic import log
-from traffic.dataset import BadDataFile, count_logged, logged_pages, read_labelled_file, read_traffic
+from traffic.dataset import BadDataFile, count_logged, logged_pages, read_labelled_file
 from traffic.outcomes import LATEST
 
 ROWS = [
@@ -66,34 +65,6 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, name, content, why):
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(BadDataFile, match="no such file"):
         read_labelled_file(tmp_path / "rows.csv")
-
-
-def test_traffic_has_the_latest_outcome_and_nan_for_the_unknown(database):
-    start = datetime(2026, 11, 1, tzinfo=UTC)
-    entries = [
-        entry(created_at=start + timedelta(hours=hour), confidence=confidence, scores=scores, model=model)
-        for hour, confidence, scores, model in [
-            (0, 0.9, {"entropy": 0.1}, "toy"),
-            (1, None, {"entropy": None}, "toy"),
-            (2, 0.5, {"entropy": 0.6, "bald": 0.2}, "toy"),
-            (2, 0.5, {"entropy": 0.6}, "other"),
-        ]
-    ]
-    with database.transaction() as connection:
-        log.append(connection, entries)
-        for label in ("1", "7"):
-            log.add_outcome(connection, entries[0].record.id, label=label, source="api", author=None)
-        traffic = read_traffic(connection, "toy", precedence=LATEST)
-        later = read_traffic(
-            connection, "toy", precedence=LATEST, since=start + timedelta(hours=1), until=start + timedelta(hours=2)
-        )
-        none = read_traffic(connection, "nobody", precedence=LATEST)
-    assert traffic.outcomes == ["7", None, None]
-    np.testing.assert_array_equal(traffic.confidence, [0.9, np.nan, 0.5])
-    np.testing.assert_array_equal(traffic.scores["entropy"], [0.1, np.nan, 0.6])
-    np.testing.assert_array_equal(traffic.scores["bald"], [np.nan, np.nan, 0.2])
-    assert len(later) == 1
-    assert len(none) == 0
 
 
 def test_pages_hold_every_record_of_the_range_once_and_in_order(database):

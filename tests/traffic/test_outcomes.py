@@ -11,7 +11,7 @@ from review.reviewed import reviewed_inputs
 from tests.conftest import entry
 from traffic import log
 from traffic.arrivals import checked
-from traffic.dataset import count_logged, logged_pages, read_traffic
+from traffic.dataset import count_logged, logged_pages
 from traffic.outcomes import LATEST, position_that_counts, rule_in_words, the_one_that_counts
 from traffic.record import Outcome, ShadowDecision
 from traffic.shadowed import read_shadowed
@@ -64,7 +64,6 @@ def counting_by_every_reader(database, precedence):
     [page] = logged_pages(database, "toy", precedence=precedence, since=None, until=None, size=9)
     with database.transaction() as connection:
         return {
-            "traffic": read_traffic(connection, "toy", precedence=precedence).outcomes[0],
             "logged": page[0].outcome,
             "shadow": read_shadowed(connection, "toy", "toy-2", precedence=precedence).outcomes[0],
             "canary": [one.outcome for one in checked(connection, "toy", "toy-1", precedence=precedence, since=START)],
@@ -91,7 +90,6 @@ def test_every_query_agrees_with_the_rule_in_memory(database, sources, precedenc
     counts = the_one_that_counts(outcomes, rule)
     label = counts.label if counts else None
     assert counting_by_every_reader(database, rule) == {
-        "traffic": label,
         "logged": label,
         "shadow": label,
         "canary": [label] if "review" in sources else [],  # of answers that were checked; what counts may be another's

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import httpx
+import numpy as np
 import pytest
 
-from audit.labels import quality
+from audit.ledger.from_database import read_ledger
 from calibration_store.store import ArtifactStore
 from review import cases
 from serve import wire
@@ -23,7 +24,6 @@ from serve.language.overheard import OverheardEngine, listening
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import ScriptedEngine, generation
 from traffic import log
-from traffic.dataset import read_traffic
 from traffic.outcomes import LATEST
 
 LIMIT = 0.2
@@ -191,11 +191,11 @@ def test_a_text_is_right_when_people_say_so(fitted, database):
             await handler.add_outcome(record.id, json.dumps({"label": label}).encode())
 
     served(fitted, database, use)
-    with database.transaction() as connection:
-        traffic = read_traffic(connection, "alone", precedence=LATEST)
-    assert quality(traffic).tolist() == [1, 1, 0, 0]
-    assert traffic.outcomes == ["right", "right", "wrong", None]
-    assert traffic.predictions == ["right"] * 4
+    ledger = read_ledger(database, "alone", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
+    np.testing.assert_array_equal(ledger.quality, [1, 1, 0, np.nan])
+    assert ledger.predicted.names == ("right", "wrong")
+    assert ledger.predicted.codes.tolist() == [0] * 4
+    assert ledger.true.codes.tolist() == [0, 0, 1, -1]
 
 
 def test_outcomes_of_logged_texts_are_about_those_texts(fitted, database, engines):
