@@ -7,7 +7,7 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-load bench-review model model-sums clean
+.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-audit bench-load bench-review model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-llm: $(VLLM)/ready ## what scores cost on vLLM, and demur in front of vLLM
 
 bench-review: $(VENV)/bench ## 40 reviewers at once over HTTP, and the queue beside procrastinate (five minutes)
 	@$(BIN)/python -m benchmarks.review
+
+bench-audit: $(VENV)/run ## audit a million records from PostgreSQL and ten million from Parquet (ten minutes)
+	@$(BIN)/python -m benchmarks.audit_size
 
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py

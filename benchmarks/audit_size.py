@@ -4,9 +4,17 @@ The records are made: a model that is too sure of itself (METHODS 9.9), of which
 labelled and one in fifty of the answered. They lie in a real PostgreSQL, or in Parquet as `demur export` writes it.
 """
 
-from collections.abc import Iterator
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -15,9 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
+from rich.console import Console
+from rich.table import Table
 
-from audit.ledger.export import DayFiles, let_count
+from audit.ledger.export import DayFiles, export, let_count
 from audit.ledger.exported import Exported, Run
+from audit.ledger.from_database import read_ledger
+from audit.ledger.from_parquet import parts_of
+from audit.report.audit import Asked, Audit, audit
+from audit.report.in_parts import audit_in_parts, one_by_one
+from serve.gateway.journal import open_database
+from serve.postgres import EmbeddedPostgres
+from traffic.database import Database
 
 LABELS = np.array([f"label {n}" for n in range(10)])
 GROUPS = np.array(["north", "south", "west"])
@@ -30,6 +47,11 @@ PATIENTS = 5
 START = datetime(2026, 10, 1, tzinfo=UTC)
 SPAN = timedelta(days=30)
 AT_ONCE = 100_000
+
+END = START + SPAN + timedelta(days=2)
+"""When everything is known."""
+
+out = Console()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +134,7 @@ def _part(rng: np.random.Generator, at: NDArray[np.int64], n: int, all_known: bo
     return Made(records=records, outcomes=outcomes, cases=asked)
 
 
-def fill(connection: "psycopg.Connection[tuple[object, ...]]", parts: Iterator[Made]) -> None:
+def fill(connection: "psycopg.Connection[tuple[Any, ...]]", parts: Iterator[Made]) -> None:
     """Write records with their outcomes and cases into the tables of a migrated database."""
     connection.execute("set session_replication_role = replica")  # no trigger and no foreign key looks at each row
     for part in parts:
@@ -127,8 +149,7 @@ def fill(connection: "psycopg.Connection[tuple[object, ...]]", parts: Iterator[M
 def write_export(url: str, parts: Iterator[Made]) -> None:
     """Write records and their outcomes as `demur export` does."""
     exported = Exported(url, "bench")
-    end = START + SPAN + timedelta(days=2)
-    with DayFiles(exported, "records", None, end) as records, DayFiles(exported, "outcomes", None, end) as outcomes:
+    with DayFiles(exported, "records", None, END) as records, DayFiles(exported, "outcomes", None, END) as outcomes:
         first = 0
         for part in parts:
             top = pc.list_element(part.records["top_probabilities"], 0)
@@ -144,10 +165,10 @@ def write_export(url: str, parts: Iterator[Made]) -> None:
             first += known.num_rows
             for batch in known.combine_chunks().to_batches():
                 outcomes.add(batch)
-    let_count(exported, Run(begin=None, end=end, files=[*records.written, *outcomes.written]))
+    let_count(exported, Run(begin=None, end=END, files=[*records.written, *outcomes.written]))
 
 
-def _copy(connection: "psycopg.Connection[tuple[object, ...]]", table: str, rows: pa.Table) -> None:
+def _copy(connection: "psycopg.Connection[tuple[Any, ...]]", table: str, rows: pa.Table) -> None:
     columns = ", ".join(f'"{name}"' for name in rows.column_names)
     text = rows
     for at, field in enumerate(rows.schema):
@@ -217,3 +238,141 @@ def _objects(scores: pa.StructArray) -> pa.Array:
     for field, values in zip(scores.type, scores.flatten(), strict=True):
         parts += ["," if parts else "{", f'"{field.name}":', values.cast(pa.string())]
     return pc.binary_join_element_wise(*parts, "}", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What one process took."""
+
+    seconds: dict[str, float]
+    """By step."""
+
+    cpu_seconds: float
+    gigabytes: float
+    """At the most, of memory that was its own."""
+
+    n: int
+    labelled: int
+
+
+def of_the_database(dsn: str) -> Measured:
+    """The whole audit from PostgreSQL: what `demur audit` does, but for starting Python."""
+    steps = Steps()
+    ledger = read_ledger(dsn, "bench", precedence=(), since=None, until=None, as_of=END)
+    steps.end("read")
+    found = audit(ledger, Asked(max_risk=0.1))
+    steps.end("measure")
+    return _written(found, steps)
+
+
+def of_the_export(url: str) -> Measured:
+    """The same from Parquet, part by part: `demur audit --parquet`."""
+    steps = Steps()
+    parts = parts_of(url, "bench", precedence=(), since=None, until=None, as_of=None)
+
+    def read(at: int) -> Any:
+        steps.end("measure")
+        ledger = parts.read(at)
+        steps.end("read")
+        return ledger
+
+    found = audit_in_parts(parts.extent, one_by_one(len(parts.ranges), read), Asked(max_risk=0.1))
+    steps.end("measure")
+    return _written(found, steps)
+
+
+def reading_alone(dsn: str) -> Measured:
+    steps = Steps()
+    ledger = read_ledger(dsn, "bench", precedence=(), since=None, until=None, as_of=END)
+    steps.end("read")
+    return steps.measured(len(ledger), int(ledger.known.sum()))
+
+
+def exporting(dsn: str, url: str) -> Measured:
+    steps = Steps()
+    database = Database(dsn)
+    done = export(database, url, "bench")
+    database.close()
+    steps.end("write")
+    return steps.measured(done.rows["records"], done.rows["outcomes"])
+
+
+def _written(found: Audit, steps: "Steps") -> Measured:
+    found.as_json()
+    found.as_html()
+    steps.end("write")
+    return steps.measured(found.document["records"]["n"], found.document["labels"]["known"])
+
+
+class Steps:
+    """A stop-watch."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    def end(self, step: str) -> None:
+        now = time.perf_counter()
+        self._seconds[step] = self._seconds.get(step, 0.0) + now - self._last
+        self._last = now
+
+    def measured(self, n: int, labelled: int) -> Measured:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return Measured(
+            seconds=self._seconds,
+            cpu_seconds=used.ru_utime + used.ru_stime,
+            gigabytes=used.ru_maxrss / 1e6,
+            n=n,
+            labelled=labelled,
+        )
+
+
+def alone(what: Callable[..., Measured], *arguments: str) -> Measured:
+    """Measure in a process of its own, whose memory nobody has used before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(what, arguments)
+
+
+@contextmanager
+def filled(folder: Path, n: int, *, all_known: bool) -> Iterator[str]:
+    """The address of a PostgreSQL with so many records."""
+    with EmbeddedPostgres(folder) as server:
+        open_database(server.dsn).close()
+        with psycopg.connect(server.dsn) as connection:
+            fill(connection, made(n, all_known=all_known))
+        yield server.dsn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="records in PostgreSQL")
+    parser.add_argument("--exported", type=int, default=10_000_000, help="records in Parquet")
+    wanted = parser.parse_args()
+    table = Table("", "records", "with outcome")
+    for column in ("read s", "measure s", "write s", "all s", "CPU s", "memory GB"):
+        table.add_column(column, justify="right")
+
+    def add(name: str, done: Measured) -> None:
+        steps = [f"{done.seconds[step]:.1f}" if step in done.seconds else "" for step in ("read", "measure", "write")]
+        whole = (f"{sum(done.seconds.values()):.1f}", f"{done.cpu_seconds:.1f}", f"{done.gigabytes:.2f}")
+        table.add_row(name, f"{done.n:,}", f"{done.labelled:,}", *steps, *whole)
+        out.print(f"{name}: {' + '.join(filter(None, steps))} s")
+
+    for words, all_known in (("held and spot-checked labelled", False), ("all labelled", True)):
+        with (
+            tempfile.TemporaryDirectory(prefix="demur-bench-") as folder,
+            filled(Path(folder), wanted.rows, all_known=all_known) as dsn,
+        ):
+            add(f"reading alone, {words}", alone(reading_alone, dsn))
+            add(f"audit from PostgreSQL, {words}", alone(of_the_database, dsn))
+            if not all_known:
+                add("export to Parquet", alone(exporting, dsn, f"{folder}/export"))
+                add("audit of that export", alone(of_the_export, f"{folder}/export"))
+    with tempfile.TemporaryDirectory(prefix="demur-bench-") as url:
+        write_export(url, made(wanted.exported))
+        add("audit from Parquet", alone(of_the_export, url))
+    out.print(table)
+
+
+if __name__ == "__main__":
+    main()

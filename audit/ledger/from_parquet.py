@@ -219,15 +219,16 @@ def parts_of(
     until: datetime | None,
     as_of: datetime | None,
     exact: bool = False,
-    most_rows: int = MOST_ROWS,
+    at_least: int = 1,
 ) -> Parts:
-    """Return what `read_exported` would return, to be read in parts; as of the end of the export where `as_of` is
-    None."""
+    """Return what `read_exported` would return, to be read in parts of up to `MOST_ROWS` rows, and about `at_least` of
+    them; as of the end of the export where `as_of` is None."""
     exported = Exported(url, model)
     as_of = _end(exported) if as_of is None else as_of
     _check_reaches(exported, as_of)
     until = as_of if until is None else min(until, as_of)
     since = min(_first_moment(exported, list(exported.days()), until) if since is None else since, until)
+    most_rows = max(1, min(MOST_ROWS, ceil(sum(exported.days().values()) / at_least)))
     return Parts(
         url=url,
         extent=Extent(model=model, since=since, until=until, as_of=as_of),
