@@ -207,7 +207,15 @@ def _wished(asked: Asked) -> "Wish":
         raise BadConfig("--until: the range must not end after --as-of, which is now unless you say otherwise")
     if since is not None and since >= until:
         raise BadConfig("--since: the range must begin before it ends")
-    return Wish(model=asked.model, since=since, until=until, as_of=known_at, max_risk=asked.max_risk, seed=asked.seed)
+    return Wish(
+        model=asked.model,
+        since=since,
+        until=until,
+        as_of=known_at,
+        max_risk=asked.max_risk,
+        seed=asked.seed,
+        every_outcome_known=asked.every_outcome_known,
+    )
 
 
 @contextmanager

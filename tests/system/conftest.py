@@ -20,6 +20,9 @@ from tests.conftest import ROOT
 
 START_SECONDS = 120
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
 
 class Service:
     """A service in a folder of its own, on a port of its own."""
@@ -107,6 +110,22 @@ def service(digits: Path) -> Iterator[Service]:
 def http(service: Service) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=service.url, timeout=30) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import Error, sync_playwright
+
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no browser: install chromium, or `playwright install chromium` ({error.message[:80]})")
+        yield opened
+        opened.close()
 
 
 def alive(processes: list[psutil.Process]) -> list[str]:

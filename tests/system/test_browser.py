@@ -1,8 +1,6 @@
 """People work the queue in a real browser: at a real service, and at pages that are set up as each test needs them."""
 
-import os
 import re
-import shutil
 import socket
 import threading
 import time
@@ -26,8 +24,6 @@ from traffic import log
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 READY = "body[data-ready]"
 HELD_DIGITS = 10
 
@@ -82,22 +78,6 @@ KINDS = {
     "fields": {"model": "mood", "input": {"name": "kettle", "price": 31.5, "tags": ["a", "b"]}, "prediction": "good"},
     "gone": {"model": "mood", "input": SENTENCE, "prediction": None, "confidence": None},
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import Error, sync_playwright
-
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as playwright:
-        try:
-            opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        except Error as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no browser: install chromium, or `playwright install chromium` ({error.message[:80]})")
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

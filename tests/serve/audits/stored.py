@@ -11,7 +11,7 @@ DAY = timedelta(days=1)
 
 PAGE = """<!doctype html>
 <html lang="en"><head><title>Audit of digits</title><style>p { color: #222 }</style></head>
-<body class="report"><h1>The whole report</h1><p>1.2% of the answers were wrong.</p></body></html>"""
+<body class="report"><main><h1>The whole report</h1><p>1.2% of the answers were wrong.</p></main></body></html>"""
 
 
 def summary(verdict="kept", risk=0.012, **changes):

@@ -86,6 +86,24 @@ def test_the_command_that_it_names_makes_the_same_again(folder, demur, database)
     assert (folder / "first/digits.json").read_bytes() == (folder / "second/digits.json").read_bytes()
 
 
+def test_outcomes_that_come_for_every_record_stand_for_themselves(folder, demur, database):
+    write_traffic(database, "digits", n=60, wrong=3, first=START)
+    with database.transaction() as connection:  # nobody would ever be asked, and one outcome has not come yet
+        connection.execute("update records set label_probability = 0")
+        connection.execute("delete from outcomes where id = (select max(id) from outcomes)")
+
+    def risk(*words):
+        printed = demur("audit", "--seed", "7", *words)[1]
+        document = json.loads((folder / "var/audit/digits.json").read_text())
+        assert document["method"]["seed"] == 7
+        return document["estimates"][0]["value"], printed
+
+    assert risk()[0] is None
+    found, printed = risk("--every-outcome-known")
+    assert found == pytest.approx(2 / 59)
+    assert "--seed 7 --every-outcome-known" in printed
+
+
 def test_numbers_alone_on_standard_output(folder, demur, database):
     write_traffic(database, "digits", n=60, wrong=3, first=START)
     status, printed, aside = demur("audit", "--json", "-")

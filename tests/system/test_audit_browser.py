@@ -1,0 +1,142 @@
+"""The auditors' pages in a real browser."""
+
+import socket
+import threading
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from fastapi import FastAPI
+
+from audit import runs
+from serve.audits import alarms
+from serve.audits.alarms import Alarm
+from serve.audits.app import audits_app
+from serve.gateway.journal import open_database
+from tests.serve.audits.stored import DAY, MONDAY, a_fortnight, keep, new_report
+from tests.serve.audits.traffic import config_of
+
+pytestmark = pytest.mark.slow
+
+WIDTHS = {"phone": (360, 700), "zoom to 200%": (600, 400), "desk": (1200, 800)}
+
+
+@pytest.fixture
+def site(dsn):
+    """The address of the pages, over a database that is handed out as well."""
+    database = open_database(dsn)
+    app = FastAPI()
+    app.mount("/audit", audits_app(config_of("digits", "letters"), database))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    serving.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/audit", database
+    server.should_exit = True
+    serving.join()
+    database.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page; fails if it complains."""
+    complaints = []
+    context = browser.new_context(viewport={"width": 1200, "height": 800})
+    opened = context.new_page()
+    opened.set_default_timeout(15_000)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda said: complaints.append(said.text) if "Content Security Policy" in said.text else None)
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def places(site, monkeypatch):
+    """The address of each kind of page."""
+    url, database = site
+    ids = a_fortnight(database)
+    (first,) = keep(database, new_report(model="letters"))
+    with database.transaction() as connection:
+        runs.ask(connection, "letters", since=MONDAY - DAY, until=MONDAY, asked_by="ada")
+        runs.take(connection, lease_seconds=600)
+        runs.ask(connection, "digits", since=MONDAY - DAY, until=MONDAY, asked_by="ada")
+        runs.failed(connection, runs.take(connection, lease_seconds=600), "OutOfMemory: " + "no_blank" * 30)
+    alarm = Alarm(model="digits", words="More answers are wrong than were promised.", since=MONDAY, path="/")
+    monkeypatch.setattr(alarms, "SOURCES", (lambda _: [alarm],))
+    return {
+        "list": f"{url}/",
+        "list of one": f"{url}/?model=digits",
+        "report": f"{url}/reports/{ids[-1]}",
+        "comparison": f"{url}/reports/{ids[-1]}/compare/{ids[0]}",
+        "nothing to compare with": f"{url}/reports/{first}/compare",
+        "hello": f"{url}/hello",
+        "trouble": f"{url}/reports/nothing/compare",
+    }
+
+
+def test_pages_are_accessible_and_narrow_enough(page, places):
+    """By day all rules of axe-core hold, by night those about colours once more; nothing is wider than a phone."""
+    found, wide = {}, {}
+    for name, address in places.items():
+        page.goto(address)
+        for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            page.emulate_media(color_scheme=scheme)
+            problems = Axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+            found[name, scheme] = [f"{one['id']}: {node['html']}" for one in problems for node in one["nodes"]]
+        for how, (width, height) in WIDTHS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            needed = page.evaluate("document.documentElement.scrollWidth")
+            if needed > width:
+                wide[name, how] = needed
+    assert {name: problems for name, problems in found.items() if problems} == {}
+    assert wide == {}
+
+
+def test_somebody_asks_for_an_audit_and_sees_it_come(page, site):
+    url, database = site
+    page.goto(f"{url}/")
+    page.get_by_role("button", name="Audit now digits").click()
+    page.locator("#name:focus").wait_for()
+    page.keyboard.type("Ada")
+    page.keyboard.press("Enter")
+    page.get_by_label("Range of a new audit of digits").select_option("the last 24 hours")
+    page.get_by_role("button", name="Audit now digits").click()
+    page.get_by_text("asked for by Ada").wait_for()
+    with database.transaction() as connection:
+        run = runs.take(connection, lease_seconds=600)
+        runs.keep(connection, run, stage="reading", share=0.25, lease_seconds=600)
+    page.get_by_text("Being made:").wait_for()  # by itself
+    (id,) = keep(database, new_report())
+    with database.transaction() as connection:
+        runs.keep(connection, run, stage="resampling", share=0.5, lease_seconds=600)
+    page.get_by_text("resampling").wait_for()
+    with database.transaction() as connection:
+        runs.done(connection, run, id)
+    page.get_by_role("link", name="Read the report").click()
+    page.get_by_role("heading", name="The whole report").wait_for()
+    page.get_by_role("link", name="← Reports").click()
+    page.get_by_role("heading", name="Was the promise kept?").wait_for()
+
+
+def test_a_stored_report_can_do_nothing(browser, site):
+    """Whatever got into it: no script of it runs, and nothing is loaded."""
+    url, database = site
+    evil = (
+        "<!doctype html><html><head><title>x</title></head><body onload='document.title=1'>"
+        "<script>document.title = 'taken'</script><img src='http://127.0.0.1:9/x' onerror='document.title=2'>"
+        "<form action='/audit/audits' method='post'><button>go</button></form></body></html>"
+    )
+    (id,) = keep(database, new_report(html=evil))
+    page = browser.new_page()
+    asked = []
+    refused = []
+    page.on("request", lambda request: asked.append((request.method, request.url)))
+    page.on("requestfailed", lambda request: refused.append((request.url, request.failure)))
+    page.goto(f"{url}/reports/{id}")
+    page.get_by_role("button", name="go").click(no_wait_after=True)
+    page.wait_for_timeout(300)
+    assert "<title>x</title>" in page.content()
+    assert refused == [("http://127.0.0.1:9/x", "csp")]
+    assert [one for one in asked if one[1] != "http://127.0.0.1:9/x"] == [("GET", f"{url}/reports/{id}")]
+    page.close()
