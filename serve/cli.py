@@ -78,6 +78,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
         out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
         for score, cost in costs(model).items():
             out.print(f"    {score}: {cost.words}")
+        if model.control:
+            out.print(f"    control: {model.control.words}")
         if precedence := model.outcomes.precedence:
             out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
     out.print(f"  {settings.audit.words}")

@@ -16,6 +16,7 @@ WORDS = {
     "demur_control_target": "What the average is to come to, or to keep within, over the long run.",
     "demur_control_average_bound": "What the average is at most, whatever the stream was; NaN without a bound.",
     "demur_control_predictions": "Predictions that the average is over.",
+    "demur_control_last_write_timestamp_seconds": "When the value was last written; NaN before the first time.",
 }
 
 
@@ -37,9 +38,10 @@ class ControlCollector(Collector):
                 for name, control in controls_of(self._config).items()
             ]
         for view in views:
-            values = (view.lanes[0].value if view.lanes else None, view.average, view.target, view.upper, view.n)
-            for family, value in zip(families.values(), values, strict=True):
-                family.add_metric([view.model, view.kind], nan if value is None else value)
+            value, at = (view.lanes[0].value, view.lanes[0].updated_at.timestamp()) if view.lanes else (None, None)
+            values = (value, view.average, view.target, view.upper, view.n, at)
+            for family, number in zip(families.values(), values, strict=True):
+                family.add_metric([view.model, view.kind], nan if number is None else number)
         yield from families.values()
 
     def _families(self) -> dict[str, GaugeMetricFamily]:

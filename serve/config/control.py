@@ -17,6 +17,8 @@ answering all and nothing (METHODS 9.9)."""
 DEFAULT_PER_LABEL = 0.02
 """How far one label moves it where no step is written."""
 
+ON_AVERAGE = "on average over the whole stream"
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Inner = Annotated[float, Field(gt=0, lt=1)]
 Step = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -43,6 +45,10 @@ class ReviewPriceConfig(Section):
         self.control(1.0)
         return self
 
+    @property
+    def words(self) -> str:
+        return f"at most {100 * self.capacity:g}% go to review, {ON_AVERAGE}"
+
     def control(self, least: float) -> PricedReviews:  # noqa: ARG002 - labels move nothing here
         rule = ReviewPrice(
             capacity=self.capacity, step=self.step, error_cost=self.error_cost, review_cost=self.review_cost
@@ -63,6 +69,10 @@ class ReviewRateConfig(Section):
     start: Share = 0.5
     """The first limit."""
 
+    @property
+    def words(self) -> str:
+        return f"{100 * self.target:g}% lie below a limit on confidence and go to review, {ON_AVERAGE}"
+
     def control(self, least: float) -> TrackedRate:  # noqa: ARG002 - labels move nothing here
         return TrackedRate(rule=ReviewRate(target=self.target, step=self.step))
 
@@ -80,6 +90,10 @@ class TrackedLimitConfig(Section):
     start: Share = 0.0
     """The first limit on confidence; at 0 the artifact's rule alone decides."""
 
+    @property
+    def words(self) -> str:
+        return f"at most {100 * self.max_risk:g}% of all requests are answered and wrong, {ON_AVERAGE}"
+
     def control(self, least: float) -> TrackedRisk:
         step = DEFAULT_PER_LABEL * least if self.step is None else self.step
         return TrackedRisk(rule=TrackedLimit(target=self.max_risk, step=step), least=least)
@@ -94,6 +108,10 @@ class AdaptiveSetsConfig(Section):
 
     step: Step | None = None
     """By default 0.02 times the least probability of a spot check: one label then moves the level by at most 0.02."""
+
+    @property
+    def words(self) -> str:
+        return f"{100 * self.alpha:g}% of the prediction sets miss the right label, {ON_AVERAGE}"
 
     def control(self, least: float) -> AdaptiveLevel:
         step = DEFAULT_PER_LABEL * least if self.step is None else self.step

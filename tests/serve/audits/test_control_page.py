@@ -127,11 +127,12 @@ def test_before_the_first_prediction_nothing_is_known(open_app, database):
 
 def test_gauges(open_app, database):
     config = config_of(**CONTROLS)
-    put(database, config, "price", value=0.2, n=1000, total=80.0)
+    put(database, config, "price", value=0.2, n=1000, total=80.0, at=datetime.fromtimestamp(1.8e9, UTC))
     told = open_app(config).get("/metrics").text
     assert 'demur_control_value{kind="review_price",model="price"} 0.2' in told
     assert 'demur_control_average{kind="review_price",model="price"} 0.08' in told
     assert 'demur_control_average_bound{kind="review_price",model="price"} 0.191' in told
+    assert 'demur_control_last_write_timestamp_seconds{kind="review_price",model="price"} 1.8e+09' in told
     assert 'demur_control_value{kind="adaptive_sets",model="sets"} NaN' in told
     assert 'demur_control_target{kind="adaptive_sets",model="sets"} 0.1' in told
 

@@ -37,6 +37,7 @@ def test_what_can_be_written(told, sections, kind, start):
     again = ModelConfig.model_validate(model.model_dump())
     assert settings_of(again) == settings_of(model)
     assert settings_of(model)["step"] > 0
+    assert model.control.words.endswith("on average over the whole stream")
 
 
 def test_without_a_step_one_label_moves_a_limit_by_two_percent():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -12,6 +13,8 @@ from audit import control_states
 from policies.control import Course
 from policies.decision import Action
 from policies.review_price import price_run
+from policies.review_rate import rate_run
+from serve.config.control import settings_of
 from serve.config.file import Config, ModelConfig
 from serve.gateway.controls import Controls
 from serve.gateway.final_action import Verdict, final_action
@@ -66,18 +69,65 @@ def lanes(database, gateway):
         return control_states.states(connection, "toy", gateway.controls.of("toy").settings)
 
 
-def test_what_is_written_is_what_the_pure_function_says(quickstart, local_host, database, digits):
-    inputs = [row["input"] for row in digit_rows(digits)][:300]
-    plain = serve(make_handler(quickstart, {"digits": local_host}, database), inputs)
-    handler = make_handler(controlled(quickstart, PRICE, spot_check=0.02), {"digits": local_host}, database)
-    steered = serve(handler, inputs)
-    held = [record.action != "answer" for record in plain]
-    floor = max((r.confidence for r, h in zip(plain, held, strict=True) if h), default=0.0) + 1e-12
-    assert all(r.confidence >= floor for r, h in zip(plain, held, strict=True) if not h)
-    expected = price_run([r.confidence for r in plain], 0.1, 0.05, floor=floor)
+def floor_of(records):
+    """The least confidence that the artifact answers: all that it holds lies below it."""
+    held = [record.confidence for record in records if record.action != "answer"]
+    floor = min(record.confidence for record in records if record.action == "answer")
+    assert max(held, default=0.0) < floor
+    return floor
+
+
+@pytest.fixture
+def plain(quickstart, local_host, database, digits):
+    """Inputs, and what the artifact alone decides about them."""
+    inputs = [row["input"] for row in digit_rows(digits)][:200]
+    return inputs, serve(make_handler(quickstart, {"digits": local_host}, database), inputs)
+
+
+@pytest.mark.parametrize("kind", ["review_price", "review_rate"])
+def test_what_is_written_is_what_the_pure_function_says_also_over_a_restart(
+    quickstart, local_host, database, plain, kind
+):
+    inputs, decided = plain
+    confidences, floor = [record.confidence for record in decided], floor_of(decided)
+    if kind == "review_price":
+        control, expected = PRICE, price_run(confidences, 0.1, 0.05, floor=floor)
+    else:
+        control = {"kind": kind, "target": 0.1, "step": 0.05, "start": 0.9}
+        expected = rate_run(confidences, 0.1, 0.05, 0.9, floor)
+    config, steered = controlled(quickstart, control, spot_check=0.02), []
+    for part in (inputs[:120], inputs[120:]):
+        handler = make_handler(config, {"digits": local_host}, database)
+        handler.keep_controls()
+        steered += serve(handler, part)
+        asyncio.run(handler.close())
     assert [record.action for record in steered] == expected.actions
-    assert all("; review_price: " in record.reason for record in steered)
+    assert {"answer", "review"} <= {record.action for record in steered}
+    assert all(f"; {kind}: " in record.reason for record in steered)
     assert all(record.label_probability == (1.0 if record.action == "review" else 0.02) for record in steered)
+
+
+def test_a_limit_that_labels_have_moved_holds_what_lies_below_it(quickstart, local_host, database, plain):
+    inputs, decided = plain
+    config = controlled(quickstart, {"kind": "tracked_limit", "max_risk": 0.02, "start": 0.5}, spot_check=0.02)
+    limit = sorted(record.confidence for record in decided)[100]
+    model = config.models["digits"]
+    with database.transaction() as connection:
+        control_states.begin(
+            connection,
+            uuid7(),
+            model="digits",
+            settings=settings_of(model),
+            course=asdict(Course(start=0.5, value=1 - limit)),
+            holder=None,
+            now=START,
+        )
+    handler = make_handler(config, {"digits": local_host}, database)
+    handler.keep_controls()
+    for before, after in zip(decided, serve(handler, inputs), strict=True):
+        answered = before.action == "answer" and 1 - before.confidence <= 1 - limit
+        assert after.action == ("answer" if answered else "review")
+        assert "; tracked_limit: confidence" in after.reason
 
 
 def test_what_a_failing_model_leaves_is_never_answered_and_waits_while_there_is_capacity(
