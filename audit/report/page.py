@@ -223,8 +223,10 @@ def _most(cells: Iterable[Mapping[str, Any]]) -> float:
     return round_above(max([0.01, usual, *values]) * 1.05)
 
 
-def _against(found: Mapping[str, Any], target: float | None) -> str:
+def _against(found: Any, target: float | None) -> str:
     """On which side of the target the whole interval lies."""
+    if not isinstance(found, Mapping):
+        return ""
     lower, upper = known(found.get("lower")), known(found.get("upper"))
     if target is None or lower is None or upper is None:
         return ""
