@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 HIGHER, LOWER, NEAR_0, NEAR_1 = "higher is better", "lower is better", "nearer to 0 is better", "nearer to 1 is better"
 
@@ -68,8 +69,9 @@ METRICS = {
 _VARIANT = re.compile(r"(?P<base>.+?)(?:_at_(?P<k>\d+))?(?P<before>_before)?")
 
 
-def metric(name: str) -> Metric:
+def metric(name: Any) -> Metric:
     """Of a name as documents have it; one that is not known here is called as it is there."""
+    name = str(name or "(no name)")
     if name in METRICS:
         return METRICS[name]
     parts = _VARIANT.fullmatch(name)

@@ -138,9 +138,19 @@ def _main_judgement(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _target(document: Mapping[str, Any]) -> float | None:
-    """What was promised of all answers; the strictest, if several artifacts promised it."""
-    said = [known(one.get("target")) for one in _judgements(document) if one.get("share") == ANSWERS_WRONG]
-    return min((aim for aim in said if aim is not None), default=None)
+    """What was promised of all answers; None where artifacts promised different things."""
+    said = set(_targets(document).values())
+    return said.pop() if len(said) == 1 else None
+
+
+def _targets(document: Mapping[str, Any]) -> dict[str, float]:
+    """What each artifact promised of its answers, by name; under an empty one what whoever asked named."""
+    return {
+        str(name): aim
+        for one in _judgements(document)
+        if one.get("share") == ANSWERS_WRONG and (aim := known(one.get("target"))) is not None
+        for name in one.get("artifacts") or [""]
+    }
 
 
 def _state(verdict: Any) -> tuple[str, str, str]:
@@ -156,12 +166,20 @@ def _score_names(document: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _breakdowns(document: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """Title, meaning and cells of each but time."""
-    rows = [one for one in _rows(document, "breakdowns") if one.get("by") != "time"]
-    order = [*BREAKDOWNS, *(str(one.get("by")) for one in rows)]
-    rows.sort(key=lambda one: order.index(str(one.get("by"))))
-    return [(*BREAKDOWNS.get(str(one.get("by")), (f"By {one.get('by')}", "")), one) for one in rows]
+def _breakdowns(document: Mapping[str, Any]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Title, meaning and cells of each but time; a cell with what was promised of it."""
+    rows = {str(one.get("by")): _rows(one, "cells") for one in _rows(document, "breakdowns") if one.get("by") != "time"}
+    common, own = _target(document), _targets(document)
+    found = []
+    for by in (*(by for by in BREAKDOWNS if by in rows), *(by for by in rows if by not in BREAKDOWNS)):
+        title, meaning = BREAKDOWNS.get(by, (f"By {by}", ""))
+        cells = [
+            {**cell, "aim": own.get(str(cell.get("name")), common) if by == "artifact" else common} for cell in rows[by]
+        ]
+        if by == "label frequency":
+            cells = [{**cell, "name": str(cell.get("name")).replace("_", " ")} for cell in cells]
+        found.append((title, meaning, cells))
+    return found
 
 
 def _on_sample(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -183,7 +201,7 @@ def _on_sample(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _others(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Estimates that no part of the page shows: those of a later version, say."""
     shown = {*(name for name, of in CORRECTED if not of), *COUNTED, *SETS, "ece_plus_before"}
-    bases = set(CALIBRATION) | {"precision"}
+    bases = {*CALIBRATION, "precision"}
     return [
         one
         for one in _rows(document, "estimates")
@@ -195,17 +213,20 @@ def _others(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _most(cells: Iterable[Mapping[str, Any]], target: float | None) -> float:
-    """Where the axis of a forest plot ends: above every estimate and the target, if not above every interval."""
+def _most(cells: Iterable[Mapping[str, Any]]) -> float:
+    """Where the axis of a forest plot ends: above every estimate and promise, if not above every interval."""
+    cells = list(cells)
     found = [one.get("selective_risk") or {} for one in cells]
-    values = [known(one.get("value")) or 0.0 for one in found]
+    values = [known(one.get("value")) or 0.0 for one in found] + [known(one.get("aim")) or 0.0 for one in cells]
     uppers = sorted(known(one.get("upper")) or 0.0 for one in found)
     usual = uppers[int(0.9 * (len(uppers) - 1))] if uppers else 0.0
-    return round_above(max([0.01, usual, target or 0.0, *values]) * 1.05)
+    return round_above(max([0.01, usual, *values]) * 1.05)
 
 
-def _against(found: Mapping[str, Any], target: float | None) -> str:
+def _against(found: Any, target: float | None) -> str:
     """On which side of the target the whole interval lies."""
+    if not isinstance(found, Mapping):
+        return ""
     lower, upper = known(found.get("lower")), known(found.get("upper"))
     if target is None or lower is None or upper is None:
         return ""
@@ -227,19 +248,32 @@ def _plots(document: Mapping[str, Any], main: Mapping[str, Any], aim: float | No
         "scores": plots.scores(document),
         "time": plots.time_lines(document, aim),
     }
-    whens = sorted(bins, key=lambda when: (when.partition("@")[2].rjust(4), not when.startswith("before")))
-    reliability = [
-        (_of_when(when), Markup(svg))  # noqa: S704 - drawn here, every name in it escaped
-        for at, when in enumerate(whens)
-        if (svg := plots.reliability(bins[when] or [], f"reliability-{at}", f"Reliability: {_of_when(when)}"))
+    most = max((when.partition("@")[2].rjust(4) for when in bins), default="")
+    pairs = [
+        [f"{place}@{k.strip()}".rstrip("@") for place in ("before", "after")] for k in dict.fromkeys((" " * 4, most))
     ]
-    return {name: svg and Markup(svg) for name, svg in drawn.items()} | {"reliability": reliability}  # noqa: S704
+    reliability = [
+        [
+            (_of_when(when), _marked(svg))
+            for when in pair
+            if (svg := plots.reliability(bins.get(when) or [], _id(when), f"Reliability: {_of_when(when)}"))
+        ]
+        for pair in pairs
+    ]
+    return {**{name: _marked(svg) for name, svg in drawn.items()}, "reliability": [row for row in reliability if row]}
+
+
+def _marked(svg: str | None) -> Markup | None:
+    return None if svg is None else Markup(svg)  # noqa: S704 - drawn here, every name in it escaped
+
+
+def _id(when: str) -> str:
+    return f"reliability-{when.replace('@', '-')}"
 
 
 def _of_when(when: str) -> str:
     place, _, k = when.partition("@")
-    words = {
-        "before": "before: the model\N{RIGHT SINGLE QUOTATION MARK}s own probability",
-        "after": "after: the calibrated confidence",
-    }
-    return words.get(place, place) + (f", of the {k} most probable labels" if k else "")
+    words = {"before": "before: the model’s own probability", "after": "after: the calibrated confidence"}
+    return words.get(place, place) + (
+        "" if not k else f", of the {k} most probable labels" if k != "1" else ", of one label"
+    )

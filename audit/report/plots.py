@@ -54,7 +54,8 @@ def against_target(found: Mapping[str, Any], target: float | None) -> str | None
             left = value > 0.62 * most
             _say(axes, f"found: {shown.value}", (value, 0.8), (6 if left else -6, 0), left=left)
         else:
-            _say(axes, "no number: insufficient evidence", (0, 0.5), (4, 0), left=False)
+            room = 0.0 if np.isnan(aim) or aim > most / 2 else aim
+            _say(axes, "no number: insufficient evidence", (room, 0.5), (6, 0), left=False)
         if not np.isnan(naive) and (np.isnan(value) or abs(naive - value) > 0.01 * most):
             axes.plot(naive, 0.08, "D", color=GREY, markersize=5, markerfacecolor="none")
             left = naive > most / 2
@@ -201,7 +202,7 @@ def scores(document: Mapping[str, Any]) -> str | None:
     order = [str(row.get("score")) for row in (document.get("scores") or {}).get("best_first") or []][:SHOWN]
     drawn = [
         (metric, words, [_found(document, metric, name) for name in order])
-        for metric, words in (("auroc", "AUROC (0.5 is chance)"), ("prr", "PRR (0 is chance)"))
+        for metric, words in (("auroc", "AUROC"), ("prr", "PRR"))
     ]
     drawn = [entry for entry in drawn if any(one.get("value") is not None for one in entry[2])]
     if not order or not drawn:
@@ -268,7 +269,8 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
             reach = np.maximum([(value - lower)[bounded], (upper - value)[bounded]], 0)
             risk.errorbar(at[bounded], value[bounded], yerr=reach, fmt="none", color=colour, linewidth=1.3)
             risk.plot(at[known], value[known], marker, color=colour, markersize=4.5, label=f"wrong, of {words}")
-            risk.plot(at[~known], np.zeros(int((~known).sum())), "x", color=colour, markersize=4, clip_on=False)
+            if not known.all():  # a line without points has an extent that the layout cannot use
+                risk.plot(at[~known], np.zeros(int((~known).sum())), "x", color=colour, markersize=4, clip_on=False)
             top = max(top, *np.nan_to_num(upper), *np.nan_to_num(value))
         risk.plot([], [], "x", color=GREY, markersize=4, label="insufficient evidence")
         if not np.isnan(_number(target)):
@@ -322,8 +324,9 @@ def _percent(axis: Any, reach: float, *, ticks: int = 6) -> None:
 def _say(
     axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], *, left: bool, size: int = 10
 ) -> None:
-    where: dict[str, Any] = {"ha": "right" if left else "left", "va": "center", "fontsize": size}
-    axes.annotate(text, at, xytext=by, textcoords="offset points", **where)
+    side = "right" if left else "left"
+    text_of = axes.annotate(text, at, xytext=by, textcoords="offset points", ha=side, va="center", fontsize=size)
+    text_of.set_in_layout(False)  # it may reach over the edge of the axes, which are not to shrink for it
 
 
 def _share(value: float) -> str:

@@ -72,6 +72,8 @@ def _lack(found: Mapping[str, Any], value: float | None, interval: str) -> str:
 
 
 def quantity(value: float, unit: str, digits: int | None = None) -> str:
+    if not isfinite(value):
+        return "–"
     digits = _digits(value, None, unit) if digits is None else digits
     text = f"{100 * value:,.{digits}f}%" if unit == "share" else f"{value:,.{digits}f}"
     if float(text.rstrip("%").replace(",", "")) == 0:

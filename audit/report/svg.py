@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
 
-WIDTH = 4.2
+WIDTH = 3.9
 """Inches, of every picture: shown in a column of a page, or across a telephone, its words are as large as others."""
 
 INLINE = {
