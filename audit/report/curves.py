@@ -4,15 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from audit.intervals import clopper_pearson
 from audit.report import rank_sums
-from audit.report.grounds import grounds_of, over
+from audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
 from audit.report.risks import Evidence
 from audit.report.survey import CONFIDENCE
+from audit.report.weighted import CalibrationSums
+from audit.resampling import Interval
 from uncertainty.checks import Array
 
 POINTS = 200
-FEWEST_LABELLED = 5
-"""Of fewer labels in a bin no interval is drawn."""
 
 
 def risk_coverage(evidence: Evidence) -> dict[str, Any]:
@@ -26,7 +27,9 @@ def risk_coverage(evidence: Evidence) -> dict[str, Any]:
     shown = _spread(coverage)
     bands: list[tuple[float, float]] = [(np.nan, np.nan)] * len(shown)
     if sums.coarse and evidence.resamples.possible:
-        bands = _bands(evidence, sums.coarse, coverage[shown], risk[shown])
+        enough = np.cumsum(sums.errors)[shown] >= MIN_EVENTS
+        found = _bands(evidence, sums.coarse, coverage[shown], risk[shown])
+        bands = [band if known else (np.nan, np.nan) for band, known in zip(found, enough.tolist(), strict=True)]
     naive = evidence.tally.naive.scores[CONFIDENCE].fine
     used = naive.n > 0
     naive_coverage, naive_risk = rank_sums.risk_at_coverages(
@@ -67,8 +70,7 @@ def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
         return {}
     for when, sums in evidence.tally.weighted.calibration.items():
         w, wc, wy = (part.sum(axis=0) for part in (sums.w, sums.wc, sums.wy))
-        again = over(evidence.resamples.of(sums.wy), evidence.resamples.of(sums.w))
-        lower, upper = evidence.resamples.intervals(again)
+        intervals = _bin_intervals(evidence, sums, apart="@" not in when and not evidence.by.clustered)
         naive = evidence.tally.naive.calibration[when]
         plain = over(naive.wy.sum(axis=0), naive.w.sum(axis=0))
         confidence, right = over(wc, w), over(wy, w)
@@ -80,12 +82,28 @@ def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
                 "labelled": int(sums.labelled[at]),
                 "confidence": confidence[at],
                 "right": right[at],
-                "lower": lower[at] if sums.labelled[at] >= FEWEST_LABELLED else None,
-                "upper": upper[at] if sums.labelled[at] >= FEWEST_LABELLED else None,
+                "lower": intervals[at].lower,
+                "upper": intervals[at].upper,
                 "naive": plain[at],
             }
             for at in range(len(w))
         ]
+    return found
+
+
+def _bin_intervals(evidence: Evidence, sums: CalibrationSums, *, apart: bool) -> list[Interval]:
+    """Exact where all labels of a bin weigh alike and none hangs on another (`apart`); else resampled, and none of too few errors or right answers: what
+    is there to be resampled would then show too little."""
+    again = over(evidence.resamples.of(sums.wy), evidence.resamples.of(sums.w))
+    resampled = [evidence.resamples.interval(column) for column in again.T]
+    found = []
+    for at, w in enumerate(sums.w.sum(axis=0).tolist()):
+        n, wrong = int(sums.labelled[at]), int(sums.errors[at])
+        alike = w * w >= n * sums.w_w[at] * (1 - 1e-9)
+        if n and alike and apart and evidence.by.binary:
+            found.append(clopper_pearson(n - wrong, n, evidence.by.settings.delta))
+        else:
+            found.append(resampled[at] if min(wrong, n - wrong) >= MIN_EVENTS else NO_INTERVAL)
     return found
 
 

@@ -39,6 +39,12 @@ class CalibrationSums:
     """[15], rows, labelled or not."""
 
     labelled: Array
+    errors: Array
+    """Of the labelled ones, those that are not wholly right."""
+
+    w_w: Array
+    """[15], of the squares of the weights."""
+
     rank_n: Array
     """[g, b], rows by bin of equal counts; so is the next, of weight times (outcome - confidence)."""
 
@@ -59,7 +65,8 @@ class ScoreSums:
     coarse: Mapping[str, Array]
     """[g, 256] each by unit: `n`, `weight`, `loss`, `wrong`; and `of_loss` [g, l]."""
 
-    labelled: int
+    errors: Array
+    """[v], labelled rows that are not wholly right, by value of the score."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +181,8 @@ def _calibration(
         moments=np.stack([summed(ux, values, n_units) for values in moments], axis=1),
         n=numbered(number, CALIBRATION_BINS),
         labelled=numbered(number[x], CALIBRATION_BINS),
+        errors=numbered(number[x][yx < 1], CALIBRATION_BINS),
+        w_w=summed(number[x], wx * wx, CALIBRATION_BINS),
         rank_n=numbered(ranks, n_units * size).reshape(n_units, size),
         rank_gap=summed(ranks, gap, n_units * size).reshape(n_units, size),
         fine_n=numbered(fine, n_fine),
@@ -228,7 +237,7 @@ def _score(
         }
         if n_units > 1
         else {},
-        labelled=int(x.sum()),
+        errors=numbered(fine[x & (lost > 0)], len(values)),
     )
 
 
@@ -278,7 +287,7 @@ def _join_scores(parts: Sequence[ScoreSums]) -> ScoreSums:
             losses=parts[0].fine.losses,
         ),
         coarse={name: added_up([p.coarse[name] for p in parts]) for name in parts[0].coarse},
-        labelled=sum(p.labelled for p in parts),
+        errors=added_up([p.errors for p in parts]),
     )
 
 
