@@ -92,8 +92,8 @@ def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
 
 
 def _bin_intervals(evidence: Evidence, sums: CalibrationSums, *, apart: bool) -> list[Interval]:
-    """Exact where all labels of a bin weigh alike and none hangs on another (`apart`); else resampled, and none of too few errors or right answers: what
-    is there to be resampled would then show too little."""
+    """Exact where all labels of a bin weigh alike and none hangs on another (`apart`); else resampled, and none of too
+    few errors or right answers: what is there to be resampled would then show too little."""
     again = over(evidence.resamples.of(sums.wy), evidence.resamples.of(sums.w))
     resampled = [evidence.resamples.interval(column) for column in again.T]
     found = []
