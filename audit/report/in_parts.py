@@ -6,7 +6,9 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
-from audit.ledger.ledger import Extent, Ledger
+import numpy as np
+
+from audit.ledger.ledger import NONE, Extent, Ledger
 from audit.report import survey as surveys
 from audit.report import tally as tallies
 from audit.report.audit import Asked, Audit, NothingToAudit, concluded, frame_after, least_probability, plan_of
@@ -29,14 +31,20 @@ class Everywhere(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """The survey of some records, and the lowest chance of a label among them."""
+    """What must be known of all records before any is weighed."""
 
     survey: Survey
     least_probability: float
+    """The lowest chance of a label among them."""
+
+    last_artifact: tuple[datetime, str] | None
+    """The last of them that an artifact decided: when, and which one."""
 
 
-def audit_in_parts(extent: Extent, everywhere: Everywhere, asked: Asked, *, progress: Progress = unheard) -> Audit:
-    """Measure traffic that no machine need hold as a whole. Raises `NothingToAudit`.
+def audit_in_parts(
+    extent: Extent, everywhere: Everywhere, ask: Callable[[Seen], Asked], *, progress: Progress = unheard
+) -> Audit:
+    """Measure traffic that no machine need hold as a whole: `ask` says what is asked of it. Raises `NothingToAudit`.
 
     Every number but those below is that of `audit.report.audit.audit`, but for the order in which floats are added.
     Intervals are resampled over rows thrown together into `plan.UNITS` units, which for fewer rows than that is
@@ -46,6 +54,7 @@ def audit_in_parts(extent: Extent, everywhere: Everywhere, asked: Asked, *, prog
     seen = everywhere(partial(see, after=None), seen_together)
     if seen is None:
         raise NothingToAudit(f"there are no records of {extent.model!r} in this range; widen it, or send traffic first")
+    asked = ask(seen)
     after = frame_after(seen.survey, asked.settings)
     if after is not None:
         seen = everywhere(partial(see, after=after), seen_together)
@@ -57,13 +66,24 @@ def audit_in_parts(extent: Extent, everywhere: Everywhere, asked: Asked, *, prog
 
 
 def see(ledger: Ledger, *, after: datetime | None) -> Seen:
-    return Seen(survey=surveys.survey(ledger, frame_after=after), least_probability=least_probability(ledger, after))
+    decided = np.flatnonzero(ledger.artifacts.codes != NONE)
+    return Seen(
+        survey=surveys.survey(ledger, frame_after=after),
+        least_probability=least_probability(ledger, after),
+        last_artifact=(
+            surveys.moment(ledger.times[decided[-1]]),
+            ledger.artifacts.names[ledger.artifacts.codes[decided[-1]]],
+        )
+        if len(decided)
+        else None,
+    )
 
 
 def seen_together(parts: Sequence[Seen]) -> Seen:
     return Seen(
         survey=surveys.together([part.survey for part in parts]),
         least_probability=min(part.least_probability for part in parts),
+        last_artifact=max((part.last_artifact for part in parts if part.last_artifact), default=None),
     )
 
 

@@ -10,15 +10,19 @@ from importlib.metadata import version
 from math import nan
 from typing import Any
 
+from audit.ledger import ledger as ledgers
 from audit.ledger.from_database import read_ledger
-from audit.ledger.ledger import NONE, Ledger
+from audit.ledger.from_parquet import parts_of
+from audit.ledger.ledger import NONE
 from audit.ledger.settled import settled_moment
 from audit.report import audit as report
+from audit.report.in_parts import Seen, audit_in_parts, one_by_one
 from audit.report.plan import Settings
 from audit.report.verdict import ANSWERS_WRONG, Verdict
 from audit.reports import Extent, Figure, Labelled, NewReport, Summary
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.audits.on_ray import cores, on_ray
 from serve.config.file import Config
 from traffic.database import Database
 
@@ -114,40 +118,88 @@ def settled(database: Database, moment: datetime, *, patience_seconds: float = P
 
 def make(config: Config, database: Database, wish: Wish, progress: Progress) -> Made:
     """Read the records, measure, and put it into words. Raises `NothingToAudit` where there are none."""
-    name, precedence = wish.model, config.precedence(wish.model)
     ledger = read_ledger(
         database,
-        name,
-        precedence=precedence,
+        wish.model,
+        precedence=config.precedence(wish.model),
         since=wish.since,
         until=wish.until,
         as_of=wish.as_of,
-        exact=config.model(name).right == "exact",
+        exact=config.model(wish.model).right == "exact",
         progress=lambda done, total: progress("reading", done, total),
     )
     progress("weighing", 0, 0)
-    manifests = _manifests(ArtifactStore(config.artifacts), name, ledger)
-    command = command_of(wish, since=ledger.extent.since)
-    found = report.audit(
-        ledger,
-        report.Asked(
-            settings=Settings(seed=wish.seed, every_outcome_known=wish.every_outcome_known),
-            fitted=_fitted(manifests, ledger),
-            promises={
-                artifact: [one for one in manifest.get("promises", []) if one["model"] == name]
-                for artifact, manifest in manifests.items()
-            },
-            max_risk=wish.max_risk,
-            precedence=precedence,
-            command=command,
-            version=version("demur"),
-        ),
-        progress=lambda done, total: progress("resampling", done, total),
+    decided = ledger.artifacts.codes[ledger.artifacts.codes != NONE]
+    asked = asked_of(
+        config,
+        wish,
+        artifacts=ledger.artifacts.names,
+        last=ledger.artifacts.names[decided[-1]] if len(decided) else None,
+        command=command_of(wish, since=ledger.extent.since),
+    )
+    found = report.audit(ledger, asked, progress=lambda done, total: progress("resampling", done, total))
+    progress("writing", 0, 0)
+    return written(found, ledger.extent, asked.command)
+
+
+def make_from_export(config: Config, url: str, wish: Wish, progress: Progress, *, ray: bool = False) -> Made:
+    """The same of what `demur export` wrote under a URL, read and measured in parts; with `ray` on the Ray that was
+    started or joined."""
+    parts = parts_of(
+        url,
+        wish.model,
+        precedence=config.precedence(wish.model),
+        since=wish.since,
+        until=wish.until,
+        as_of=wish.as_of,
+        exact=config.model(wish.model).right == "exact",
+        at_least=cores() if ray else 1,
+    )
+    command = command_of(wish, since=parts.extent.since, parquet=url, ray=ray)
+
+    def ask(seen: Seen) -> report.Asked:
+        artifacts = sorted(name for name in seen.survey.artifacts if name is not None)
+        last = seen.last_artifact[1] if seen.last_artifact else None
+        return asked_of(config, wish, artifacts=artifacts, last=last, command=command)
+
+    def measuring(done: int, total: int) -> None:
+        progress("reading and measuring", done, total)
+
+    everywhere = (
+        on_ray(parts, progress=measuring) if ray else one_by_one(len(parts.ranges), parts.read, progress=measuring)
+    )
+    found = audit_in_parts(
+        parts.extent, everywhere, ask, progress=lambda done, total: progress("resampling", done, total)
     )
     progress("writing", 0, 0)
-    extent = ledger.extent
+    return written(found, parts.extent, command)
+
+
+def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str | None, command: str) -> report.Asked:
+    """What is asked of records that these artifacts decided, the `last` of them with the one named so.
+
+    How often labels held is read from the data of that one: one that is in force now may not be tomorrow, and the same
+    audit is to be made again.
+    """
+    manifests = _manifests(ArtifactStore(config.artifacts), wish.model, artifacts)
+    data = manifests[last]["data"] if last in manifests else None
+    return report.Asked(
+        settings=Settings(seed=wish.seed, every_outcome_known=wish.every_outcome_known),
+        fitted=report.FittedLabels(counts=data.get("label_counts", {}), n=data["n"]) if data else report.FittedLabels(),
+        promises={
+            artifact: [one for one in manifest.get("promises", []) if one["model"] == wish.model]
+            for artifact, manifest in manifests.items()
+        },
+        max_risk=wish.max_risk,
+        precedence=config.precedence(wish.model),
+        command=command,
+        version=version("demur"),
+    )
+
+
+def written(found: report.Audit, extent: ledgers.Extent, command: str) -> Made:
     return Made(
-        extent=Extent(model=name, since=extent.since, until=extent.until, as_of=extent.as_of),
+        extent=Extent(model=extent.model, since=extent.since, until=extent.until, as_of=extent.as_of),
         command=command,
         summary=summary_of(found.document),
         document=found.as_json(),
@@ -156,32 +208,24 @@ def make(config: Config, database: Database, wish: Wish, progress: Progress) -> 
     )
 
 
-def _manifests(store: ArtifactStore, model: str, ledger: Ledger) -> dict[str, Mapping[str, Any]]:
+def _manifests(store: ArtifactStore, model: str, artifacts: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Of every artifact that decided any of the records, as far as they are still there."""
     found: dict[str, Mapping[str, Any]] = {}
-    for name in ledger.artifacts.names:
+    for name in artifacts:
         with suppress(ArtifactNotFound, ArtifactRefused):  # an audit needs no artifact; it tells what was promised
             found[name] = store.load(model, name).manifest
     return found
 
 
-def _fitted(manifests: Mapping[str, Mapping[str, Any]], ledger: Ledger) -> report.FittedLabels:
-    """How often labels held in the data of the last artifact that decided any: one that is in force now may not be
-    tomorrow, and the same audit is to be made again."""
-    decided = ledger.artifacts.codes[ledger.artifacts.codes != NONE]
-    manifest = manifests.get(ledger.artifacts.names[decided[-1]]) if len(decided) else None
-    if manifest is None:
-        return report.FittedLabels()
-    return report.FittedLabels(counts=manifest["data"].get("label_counts", {}), n=manifest["data"]["n"])
-
-
-def command_of(wish: Wish, *, since: datetime) -> str:
+def command_of(wish: Wish, *, since: datetime, parquet: str | None = None, ray: bool = False) -> str:
     """The command that makes the same report whenever it is run."""
     words = ["demur", "audit", "--model", wish.model]
     for option, at in (("--since", since), ("--until", wish.until), ("--as-of", wish.as_of)):
         words += [option, at.astimezone(UTC).isoformat().replace("+00:00", "Z")]
     words += [] if wish.max_risk is None else ["--max-risk", f"{wish.max_risk!r}"]
     words += ["--seed", str(wish.seed)] if wish.seed else []
+    words += ["--parquet", parquet] if parquet else []
+    words += ["--ray"] if ray else []
     words += ["--every-outcome-known"] if wish.every_outcome_known else []
     return shlex.join(words)
 

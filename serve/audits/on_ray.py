@@ -1,5 +1,6 @@
 """An audit of exported records on a Ray cluster: Ray Data reads and measures the parts, wherever there is room."""
 
+import logging
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -29,14 +30,13 @@ def on_ray(parts: Parts, *, progress: Progress = unheard) -> Everywhere:
     import ray
     from ray.exceptions import RayError
 
-    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    runs = _runs(len(parts.ranges), cores * RUNS_PER_CORE)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    runs = _runs(len(parts.ranges), cores() * RUNS_PER_CORE)
 
     def everywhere(measure: Callable[[Any], T], together: Callable[[Sequence[T]], T]) -> T | None:
         if not runs:
             return None
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
+        ray.data.DataContext.get_current().enable_progress_bars = False
         todo = ray.data.from_items([{"run": at} for at in range(len(runs))], override_num_blocks=len(runs))
         done = todo.map_batches(
             _Task(parts, runs, measure, together), batch_size=1, batch_format="pyarrow", zero_copy_batch=True
@@ -51,6 +51,13 @@ def on_ray(parts: Parts, *, progress: Progress = unheard) -> Everywhere:
         return folded((one for _, one in sorted(found.items()) if one is not None), together)
 
     return everywhere
+
+
+def cores() -> int:
+    """Of the whole cluster."""
+    import ray
+
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 class _Task:

@@ -1,6 +1,7 @@
 """`demur audit`: was the promise kept?"""
 
 import getpass
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -47,6 +48,8 @@ class Asked:
     max_risk: float | None
     seed: int
     every_outcome_known: bool
+    parquet: str | None = None
+    ray: bool = False
 
 
 def audit(
@@ -85,6 +88,21 @@ def audit(
         bool,
         typer.Option("--check", help="Exit with 3 where the promise is broken, with 4 without enough evidence."),
     ] = False,
+    parquet: Annotated[
+        str | None,
+        typer.Option(
+            help="Read what `demur export` wrote there instead of the database: a folder, or any URL that fsspec"
+            " understands. As of the end of the export, unless --as-of says otherwise.",
+            metavar="URL",
+        ),
+    ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            help="With --parquet: measure on Ray, the cluster of RAY_ADDRESS, or one that is started on this machine.",
+        ),
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Say whether the promise was kept, by what the log knows: a page to read, a JSON file with every number.
@@ -97,6 +115,10 @@ def audit(
     settings.model(name)
     if check and every:
         raise BadConfig("--check goes without --every: an exit status comes once")
+    if parquet is not None and store:
+        raise BadConfig("--store goes without --parquet: it keeps reports of what is in the database")
+    if ray and parquet is None:
+        raise BadConfig("--ray goes with --parquet: several machines read exported records; see demur export")
     pause = _pause(every)
     asked = Asked(
         model=name,
@@ -106,11 +128,15 @@ def audit(
         max_risk=max_risk,
         seed=seed,
         every_outcome_known=every_outcome_known or name in settings.audit.every_outcome_known,
+        parquet=parquet,
+        ray=ray,
     )
     _wished(asked)  # so that a wrong time is told before anything starts
     say = Console(stderr=True, soft_wrap=True, highlight=False) if json_to == "-" else out
     with ExitStack() as opened:
-        database = opened_database(settings, opened)
+        database = None if parquet is not None else opened_database(settings, opened)
+        if ray:
+            opened.enter_context(ray_of_audits())
 
         def once() -> int:
             return _once(settings, database, asked, to, store=store, json_to=json_to, check=check, say=say)
@@ -139,7 +165,7 @@ def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) ->
 
 def _once(
     settings: Config,
-    database: "Database",
+    database: "Database | None",
     asked: Asked,
     to: Path,
     *,
@@ -151,14 +177,18 @@ def _once(
     """Make one audit, and return the exit status."""
     from audit import reports
     from audit.report.audit import NothingToAudit
-    from serve.audits.making import make, settled
+    from serve.audits.making import make, make_from_export, settled
 
     try:
         with _progress(say, asked.model) as progress:
             wish = _wished(asked)
-            progress("waiting for what is being written", 0, 0)
-            settled(database, wish.as_of)
-            made = make(settings, database, wish, progress)
+            if database is None:
+                assert asked.parquet is not None
+                made = make_from_export(settings, asked.parquet, wish, progress, ray=asked.ray)
+            else:
+                progress("waiting for what is being written", 0, 0)
+                settled(database, wish.as_of)
+                made = make(settings, database, wish, progress)
     except NothingToAudit as error:
         if not check:
             raise
@@ -177,7 +207,7 @@ def _once(
     say.print(_table(made))
     say.print(made.remark)
     say.print(f"report: {page}\nnumbers: {numbers}")
-    if store:
+    if store and database is not None:
         with database.transaction() as connection:
             id = reports.store(connection, made.to_store(planned=False, made_by=getpass.getuser()))
         say.print(f"kept: /audit/reports/{id}")
@@ -196,9 +226,10 @@ def _pause(every: str | None) -> timedelta | None:
 
 def _wished(asked: Asked) -> "Wish":
     """What is asked for, as of now."""
+    from audit.ledger.from_parquet import exported_end
     from serve.audits.making import Wish
 
-    known_at = moment(asked.as_of) or now()
+    known_at = moment(asked.as_of) or (exported_end(asked.parquet, asked.model) if asked.parquet else now())
     until = moment(asked.until) or known_at
     since = moment(asked.since)
     if known_at > now():
@@ -216,6 +247,22 @@ def _wished(asked: Asked) -> "Wish":
         seed=asked.seed,
         every_outcome_known=asked.every_outcome_known,
     )
+
+
+@contextmanager
+def ray_of_audits() -> Iterator[None]:
+    """A Ray to measure on: that of RAY_ADDRESS, else one of this machine's own for as long as it takes."""
+    import ray
+
+    joined = os.environ.get("RAY_ADDRESS")
+    if joined:
+        ray.init(address=joined, logging_level="error", log_to_driver=False)
+    else:
+        ray.init(address="local", include_dashboard=False, logging_level="error", log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 @contextmanager

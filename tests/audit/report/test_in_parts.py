@@ -58,7 +58,7 @@ def test_every_number_is_that_of_the_whole(edges: tuple[int, ...]) -> None:
     told: list[tuple[int, int]] = []
     everywhere = one_by_one(len(parts), parts.__getitem__, progress=lambda done, n: told.append((done, n)))
     assert len(whole) > UNITS  # fewer rows are resampled one by one where all are together
-    found = audit_in_parts(whole.extent, everywhere, asked)
+    found = audit_in_parts(whole.extent, everywhere, lambda seen: asked)
     assert apart(found.document, audit(whole, asked).document) == []
     assert told[-1] == (len(parts), len(parts))
 
@@ -70,7 +70,7 @@ def test_a_frame_that_begins_late_is_that_of_the_whole() -> None:
     whole = replace(whole, reviewed=whole.reviewed & ~early)
     parts = [cut(whole, slice(0, 1_200)), cut(whole, slice(1_200, 3_000))]
     asked = Asked(settings=SETTINGS)
-    found = audit_in_parts(whole.extent, one_by_one(2, parts.__getitem__), asked)
+    found = audit_in_parts(whole.extent, one_by_one(2, parts.__getitem__), lambda seen: asked)
     assert apart(found.document, audit(whole, asked).document) == []
 
 
@@ -78,7 +78,7 @@ def test_nothing_to_audit() -> None:
     whole = simulated(10, np.random.default_rng(3)).ledger
     for parts in ([], [cut(whole, slice(0, 0))]):
         with pytest.raises(NothingToAudit, match="no records of 'm'"):
-            audit_in_parts(whole.extent, one_by_one(len(parts), parts.__getitem__), Asked())
+            audit_in_parts(whole.extent, one_by_one(len(parts), parts.__getitem__), lambda seen: Asked())
 
 
 def test_a_text_has_the_number_of_fnv() -> None:
