@@ -1,11 +1,15 @@
 """How our pictures look: colours are of Okabe and Ito's palette, and what is drawn is SVG text."""
 
 import io
+import threading
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+DRAWING = threading.Lock()
+"""The style is one for the whole process: two who draw at once would take each other's away."""
+
 STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "demur"}
 
 

@@ -1,7 +1,6 @@
 """A picture as SVG that lies inside a page: its words are text, and the page says how its colours look."""
 
 import re
-import threading
 import warnings
 from collections.abc import Callable
 from html import escape
@@ -9,7 +8,7 @@ from html import escape
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
+from audit.plots import BLUE, DRAWING, GREEN, GREY, ORANGE, STYLE, as_svg
 
 WIDTH = 3.9
 """Inches, of every picture: shown in a column of a page, or across a telephone, its words are as large as others."""
@@ -31,9 +30,6 @@ INLINE = {
 
 COLOURS = {BLUE: "blue", ORANGE: "orange", GREEN: "green", GREY: "grey"}
 """What the page calls them: it makes each lighter by night. Black words get no colour, and take that of the page."""
-
-DRAWING = threading.Lock()
-"""The style is one for the whole process: two who draw at once would take each other's away."""
 
 
 def inline(name: str, title: str, words: str, height: float, draw: Callable[[Figure], None]) -> str:

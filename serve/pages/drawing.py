@@ -1,7 +1,6 @@
 """Pictures inside a page, as SVG whose words are text: they grow with the page, and are read aloud."""
 
 import re
-import threading
 import warnings
 from collections.abc import Callable
 from html import escape
@@ -9,7 +8,7 @@ from html import escape
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from audit.plots import GREY, STYLE, as_svg
+from audit.plots import DRAWING, GREY, STYLE, as_svg
 
 WIDTH = 4.2
 INLINE = {
@@ -25,9 +24,6 @@ INLINE = {
     "ytick.labelcolor": "black",
 }
 """Words are text without a colour, and nothing lies behind them: the page says how both look, by day and by night."""
-
-DRAWING = threading.Lock()
-"""The style is one for the whole process: two who draw at once would take each other's away."""
 
 
 def inline_svg(name: str, words: str, height: float, draw: Callable[[Figure], None], *, width: float = WIDTH) -> str:
