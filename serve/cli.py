@@ -82,6 +82,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
             out.print(f"    control: {model.control.words}")
         if precedence := model.outcomes.precedence:
             out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
+        if model.watched:
+            out.print(f"    {model.watched.words}")
     out.print(f"  {settings.audit.words}")
     for webhook in settings.review.webhooks:
         which = ", ".join(webhook.models or ("all models",))

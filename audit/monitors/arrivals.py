@@ -7,7 +7,7 @@ from math import nan
 from typing import Any, Self
 from uuid import UUID
 
-from audit.monitors.reference import Seen
+from audit.monitors.reference import Confused, Seen
 from traffic.database import Connection
 from traffic.outcomes import BEST_FIRST, Precedence, listed
 from traffic.record import HELD_BY_ALARM, Answer
@@ -199,6 +199,22 @@ def lately_answered(connection: Connection, model: str, *, most: int) -> list[fl
         (model, most),
     ).fetchall()
     return [row[0] for row in rows]
+
+
+def confused(connection: Connection, model: str, artifact: str, *, most: int) -> list[Confused]:
+    """How often single labels were predicted, and found by people, in the latest `most` drawn cases of a model that
+    people have resolved: those of the artifact among them."""
+    rows = connection.execute(
+        "select prediction, truth, sum(1 / label_probability), count(*) from ("
+        "  select r.artifact, r.prediction #>> '{}' as prediction, q.label #>> '{}' as truth, r.label_probability"
+        "  from review_items q join records r on r.id = q.id"
+        "  where q.ended_at is not null and q.status = 'resolved' and q.model = %(model)s and r.label_probability > 0"
+        "    and json_typeof(q.label) = 'string' and json_typeof(r.prediction) = 'string'"
+        "  order by q.ended_at desc, q.id limit %(most)s) latest"
+        " where artifact = %(artifact)s group by prediction, truth",
+        {"model": model, "artifact": artifact, "most": most},
+    ).fetchall()
+    return [Confused(predicted=row[0], true=row[1], weight=row[2], n=row[3]) for row in rows]
 
 
 def _record(row: tuple[Any, ...]) -> Record:

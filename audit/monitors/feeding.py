@@ -14,6 +14,7 @@ from audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_al
 from audit.monitors.arrivals import (
     Label,
     Record,
+    confused,
     label_cursor,
     labels_after,
     lately_answered,
@@ -35,6 +36,9 @@ AT_A_TIME = 4096
 
 LATELY = 1000
 """So many of the latest answers say where a floor must lie to hold back a share of them."""
+
+CONFUSED = 5000
+"""So many of the latest cases say which labels are taken for which."""
 
 COMPARED_SECONDS = 10.0
 """How old a comparison with the reference may become while records come."""
@@ -190,7 +194,11 @@ def compare(connection: Connection, watched: Watched) -> bool:
     latest = latest_records(
         connection, watched.model, watched.artifact, after=datetime.fromisoformat(due[1]), most=watched.window
     )
-    found = compared(sample_from_json(due[0]["sample"]), Sample().added([one.seen for one in latest]))
+    found = compared(
+        sample_from_json(due[0]["sample"]),
+        Sample().added([one.seen for one in latest]),
+        confused(connection, watched.model, watched.artifact, most=CONFUSED),
+    )
     if found is None:
         return False
     standing.begin(

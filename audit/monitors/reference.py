@@ -9,9 +9,15 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import chdtrc
 
+from audit.label_shift import label_shift
 from audit.score_drift import ks, psi
 from traffic.record import Answer
 from uncertainty.checks import Array
+
+FEWEST_OF_A_CLASS = 10
+MOST_CLASSES = 50
+"""Without so many labelled rows of each class, or with more classes, nothing is said of the classes behind what is
+predicted."""
 
 FEWEST = 30
 """With fewer records on either side nothing is compared."""
@@ -114,6 +120,18 @@ class LabelShare:
     now: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confused:
+    """How often one label was predicted where people then found another, or the same."""
+
+    predicted: str
+    true: str
+    weight: float
+    """How many records these stand for."""
+
+    n: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The latest `n` records beside the reference."""
@@ -126,6 +144,10 @@ class Comparison:
     labels: tuple[LabelShare, ...]
     """Shares of the records that were predicted to have a label: those that changed most, first."""
 
+    classes: tuple[LabelShare, ...]
+    """How often each class truly occurs, as far as that follows from what is predicted (`audit.label_shift`): now, and
+    among the labelled rows. In order of the alphabet; empty where too little is known."""
+
     labels_psi: float | None
     labels_p_value: float | None
     held_before: float
@@ -137,6 +159,7 @@ class Comparison:
             "n_reference": self.n_reference,
             "drifts": [{name: getattr(one, name) for name in DRIFT} for one in self.drifts],
             "labels": [[one.label, one.before, one.now] for one in self.labels],
+            "classes": [[one.label, one.before, one.now] for one in self.classes],
             "labels_psi": self.labels_psi,
             "labels_p_value": self.labels_p_value,
             "held_before": self.held_before,
@@ -150,16 +173,17 @@ DRIFT = ("name", "psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "un
 def comparison_from_json(document: Mapping[str, Any]) -> Comparison:
     """The comparison that `as_json` wrote down."""
     kept = dict(document)
-    drifts, labels = kept.pop("drifts"), kept.pop("labels")
-    return Comparison(
-        drifts=tuple(Drift(**one) for one in drifts),
-        labels=tuple(LabelShare(label=label, before=before, now=now) for label, before, now in labels),
-        **kept,
+    drifts = kept.pop("drifts")
+    labels, classes = (
+        tuple(LabelShare(label=label, before=before, now=now) for label, before, now in kept.pop(name))
+        for name in ("labels", "classes")
     )
+    return Comparison(drifts=tuple(Drift(**one) for one in drifts), labels=labels, classes=classes, **kept)
 
 
-def compared(reference: Sample, now: Sample) -> Comparison | None:
-    """Return how the records of `now` differ from the reference; None where either has too few."""
+def compared(reference: Sample, now: Sample, confusion: Sequence[Confused] = ()) -> Comparison | None:
+    """Return how the records of `now` differ from the reference; None where either has too few. `confusion` is what
+    people found about drawn records."""
     if min(reference.n, now.n) < FEWEST:
         return None
     labels = tuple(
@@ -174,6 +198,7 @@ def compared(reference: Sample, now: Sample) -> Comparison | None:
         n_reference=reference.n,
         drifts=tuple(_drift(name, np.array(old), np.array(new)) for name, (old, new) in columns.items()),
         labels=tuple(sorted(labels, key=lambda one: (-abs(one.now - one.before), one.label))[:LABELS_SHOWN]),
+        classes=_classes(now, confusion) if not now.several else (),
         labels_psi=index,
         labels_p_value=p_value,
         held_before=reference.n_held / reference.n,
@@ -207,6 +232,25 @@ def _labels_drift(reference: Sample, now: Sample) -> tuple[float | None, float |
     index = float(((r - q) * np.log(r / q)).sum())
     scale = sum(1 / float(counted.sum()) for counted in counts)
     return index, float(chdtrc(len(names) - 1, index / scale))
+
+
+def _classes(now: Sample, confusion: Sequence[Confused]) -> tuple[LabelShare, ...]:
+    names = sorted({*now.predicted, *(one.true for one in confusion), *(one.predicted for one in confusion)})
+    found = Counter[str]()
+    for one in confusion:
+        found[one.true] += one.n
+    if not 2 <= len(names) <= MOST_CLASSES or any(found[name] < FEWEST_OF_A_CLASS for name in names):
+        return ()
+    joint = np.zeros((len(names), len(names)))
+    for one in confusion:
+        joint[names.index(one.predicted), names.index(one.true)] = one.weight
+    shift = label_shift(joint, np.array([now.predicted.get(name, 0) for name in names], dtype=np.float64))
+    if np.isnan(shift.prior).any():
+        return ()
+    return tuple(
+        LabelShare(label=name, before=before, now=after)
+        for name, before, after in zip(names, shift.reference_prior.tolist(), shift.prior.tolist(), strict=True)
+    )
 
 
 def _number(value: float | None) -> float:

@@ -42,6 +42,11 @@ OF_SCORES: dict[str, tuple[str, str]] = {
     "demur_monitor_ks_p_value": ("ks_p_value", "Of that gap, looked at once."),
 }
 
+OF_CLASSES: dict[str, tuple[str, str]] = {
+    "demur_monitor_class_ratio": ("now", "Share of a class now, estimated from what is predicted."),
+    "demur_monitor_class_labelled_ratio": ("labelled", "The same share among the labelled rows."),
+}
+
 ALARMS = ("demur_alarms_active", "Alarms that nobody has undone.")
 SAFEGUARDS = ("demur_safeguards_active", "Alarms that hold answers, by what they do.")
 LAST_LOOK = ("demur_monitor_last_look_timestamp_seconds", "When monitors last took in what had come.")
@@ -57,7 +62,7 @@ class MonitorCollector(Collector):
 
     def describe(self) -> Iterator[Metric]:
         """Without asking the database, which may be away when the service starts."""
-        for name, (_, words) in {**OF_ARTIFACTS, **OF_SCORES}.items():
+        for name, (_, words) in {**OF_ARTIFACTS, **OF_SCORES, **OF_CLASSES}.items():
             yield GaugeMetricFamily(name, words)
         for name, words in (ALARMS, SAFEGUARDS, LAST_LOOK, BLIND):
             yield GaugeMetricFamily(name, words)
@@ -77,6 +82,13 @@ class MonitorCollector(Collector):
                 for drift in one["drift"]
             ]
             yield _family(name, words, ["model", "artifact", "score"], rows)
+        for name, (field, words) in OF_CLASSES.items():
+            rows = [
+                ((one["model"], one["artifact"], known_class["label"]), known_class[field])
+                for one in known
+                for known_class in one["classes"]
+            ]
+            yield _family(name, words, ["model", "artifact", "label"], rows)
         yield from self._alarms(seen)
 
     def _alarms(self, seen: Sight) -> Iterator[Metric]:

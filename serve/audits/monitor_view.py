@@ -103,6 +103,14 @@ class DriftView(BaseModel):
     ks_p_value: float | None
 
 
+class ClassView(BaseModel):
+    """How often a class truly occurs, estimated from what is predicted, if inputs of each class look as they did."""
+
+    label: str
+    now: float
+    labelled: float = Field(description="Its share among the labelled rows, weighted.")
+
+
 class MonitorView(BaseModel):
     """What is known of one artifact that decides."""
 
@@ -130,6 +138,7 @@ class MonitorView(BaseModel):
     drift: list[DriftView]
     labels_psi: float | None
     labels_p_value: float | None
+    classes: list[ClassView] = Field(description="Empty where too little is known.")
 
 
 class MonitorsView(BaseModel):
@@ -183,4 +192,7 @@ def monitor_json(one: Standing) -> dict[str, Any]:
         ],
         "labels_psi": now.labels_psi if now else None,
         "labels_p_value": now.labels_p_value if now else None,
+        "classes": [
+            {"label": one.label, "now": one.now, "labelled": one.before} for one in (now.classes if now else ())
+        ],
     }

@@ -34,6 +34,19 @@ class MonitorConfig(Section):
     window: int = Field(default=1000, ge=100, le=10_000)
     """So many of the latest records are compared with these."""
 
+    @property
+    def words(self) -> str:
+        """What is watched and done, for people."""
+        risk = (
+            "what its artifact promises" if self.max_risk is None else f"at most {self.max_risk:g} of the answers wrong"
+        )
+        does = {
+            OnAlarm.NOTIFY: "tells",
+            OnAlarm.TIGHTEN: f"holds all but the surest {self.tighten_to:g} of what was answered",
+            OnAlarm.HOLD_ALL: "holds all answers",
+        }
+        return f"watched for {risk}; an alarm about that {does[self.on_alarm]}"
+
 
 Monitored = MonitorConfig | Literal[False] | None
 

@@ -9,9 +9,12 @@ import pytest
 
 from audit.monitors import alarms, feeding, standing
 from audit.monitors.alarms import AlarmNotFound, OnAlarm
+from audit.monitors.arrivals import confused
 from audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
 from audit.monitors.traffic import traffic_state_from_json
-from tests.audit.monitors.traffic_made import SPOT_CHECK, Service, watched
+from review import queue
+from tests.audit.monitors.traffic_made import SPOT_CHECK, START, Service, watched
+from tests.conftest import entry, new_case, resolve
 from traffic import log
 from traffic.draw import Draws
 
@@ -263,3 +266,34 @@ def test_a_comparison_is_kept_for_the_page(database):
     assert [drift["name"] for drift in row.state["drifts"]] == ["confidence", "softmax_response", "entropy"]
     assert row.state["drifts"][2]["psi"] is None  # nobody knows it
     assert row.state["labels"] == [["7", 1.0, 1.0]]
+
+
+def test_what_people_found_says_which_label_is_taken_for_which(database):
+    """Two labels, of which the model takes a quarter of the one for the other."""
+    service, one = Service(database), watched()
+    entries = [
+        entry(
+            created_at=START + timedelta(seconds=at),
+            model="toy",
+            prediction="1" if at % 8 == 0 else "7",
+            label_probability=1.0,
+        )
+        for at in range(80)
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [new_case(one) for one in entries])
+        for at, written in enumerate(entries):
+            resolve(connection, written.record.id, "ada", "7" if at % 2 else "1")
+        found = confused(connection, "toy", "toy-1", most=1000)
+        assert {(pair.predicted, pair.true): (pair.n, pair.weight) for pair in found} == {
+            ("1", "1"): (10, 10.0),
+            ("7", "1"): (30, 30.0),
+            ("7", "7"): (40, 40.0),
+        }
+        assert confused(connection, "toy", "another", most=1000) == []
+    service.serve(500)
+    look(database, one)
+    with database.transaction() as connection:
+        row = standing.taken(connection, "toy", "toy-1", "comparison")
+    assert [label for label, _, _ in row.state["classes"]] == ["1", "7"]

@@ -1,6 +1,7 @@
 """Monitors as plain numbers: the same in whatever portions data comes, quiet without a change, awake after one."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from audit.exchangeability import conformal_p_values
 from audit.monitors import jumper as jumping
 from audit.monitors.jumper import N_STEPS, jumper_from_json, new_jumper, steps_of
 from audit.monitors.path import MOST, Path, path_from_json
-from audit.monitors.reference import Sample, Seen, compared, comparison_from_json, sample_from_json
+from audit.monitors.reference import Confused, Sample, Seen, compared, comparison_from_json, sample_from_json
 from audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
 from audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from audit.monitors.wording import confidence_words, held_words, percent, risk_sentence, risk_words, traffic_sentence
@@ -235,6 +236,22 @@ def test_a_comparison():
     assert same.labels_psi is None  # there is but one
     assert stored(other, comparison_from_json) == other
     assert compared(reference, Sample().added(seen(rng, 29))) is None
+
+
+def test_classes_behind_the_predictions():
+    """A model that takes a fifth of each class for the other, and classes that come 3 to 1 where they came 1 to 1."""
+    confusion = [
+        Confused(predicted=p, true=t, weight=80.0 if p == t else 20.0, n=20) for p in ("a", "b") for t in ("a", "b")
+    ]
+    rows = [Seen(confidence=0.9, held=False, prediction="a" if i < 65 else "b", scores={}) for i in range(100)]
+    now = Sample().added(rows)
+    found = compared(now, now, confusion)
+    assert [(one.label, one.before) for one in found.classes] == [("a", 0.5), ("b", 0.5)]
+    assert [one.now for one in found.classes] == pytest.approx([0.75, 0.25])
+    assert stored(found, comparison_from_json) == found
+    assert compared(now, now, [replace(one, n=2) for one in confusion]).classes == ()
+    assert compared(now, now, [replace(one, weight=1.0) for one in confusion]).classes == ()  # it tells nothing
+    assert compared(now, now).classes == ()
 
 
 def test_of_label_sets_each_label_counts():

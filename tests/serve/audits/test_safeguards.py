@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import openai
 import pytest
@@ -16,6 +17,7 @@ from serve.gateway.safeguards import Safeguards
 from tests.conftest import digit_rows
 from tests.serve.chat.test_chat import MODEL, ScriptedHost, ask, configured, listening
 from tests.serve.conftest import make_handler
+from traffic.arrivals import arrived
 from traffic.database import DatabaseUnavailable
 from traffic.record import HELD_BY_ALARM
 
@@ -212,6 +214,18 @@ def test_a_tentative_stream_below_the_floor_is_taken_back(database):
 )
 def test_floor_for(confidences, keep, floor):
     assert floor_for(confidences, keep) == floor
+
+
+def test_the_watch_of_a_canary_is_not_disturbed(checked, database, clear_digit):
+    """What an alarm holds counts there as the artifact decided it, or every canary would end with the alarm."""
+    alarm(database)
+    handler = checked()
+    handler.look_at_alarms()
+    (held,) = predict(handler, clear_digit)
+    soon = held.created_at + timedelta(seconds=1)
+    with database.transaction() as connection:
+        (one,) = arrived(connection, "digits", held.artifact, since=held.created_at, until=soon, after=None, most=10)
+    assert (held.action, one.action) == ("review", "answer")
 
 
 def test_cases_held_by_an_alarm_are_worked_like_any_other(checked, database, clear_digit):

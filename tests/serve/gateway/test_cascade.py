@@ -12,6 +12,8 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
+from audit.monitors import alarms
+from audit.monitors.alarms import AlarmKind, OnAlarm
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
@@ -319,3 +321,25 @@ def test_an_artifact_is_refused_at_the_swap_if_a_later_model_is_another_one(conf
         update={"host": config.models["large"].host.model_copy(update={"checkpoint": "/not/on/this/machine"})}
     )
     assert ModelHost("small", small, store, others={"small": small, "large": away}).trouble == ""
+
+
+def test_an_alarm_holds_the_answers_of_every_model_of_the_cascade(config, hosts, database):
+    handler = make_handler(config, hosts, database)
+    with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
+        before = [ask(http, text) for text in texts(60)]
+        with database.transaction() as connection:
+            alarms.raise_alarm(
+                connection,
+                model="small",
+                artifact="small-1",
+                kind=AlarmKind.RISK,
+                round=1,
+                words="",
+                evidence={},
+                action=OnAlarm.HOLD_ALL,
+            )
+        handler.look_at_alarms()
+        after = [ask(http, text) for text in texts(60)]
+    assert {(len(one["steps"]), one["action"]) for one in before} >= {(1, "answer"), (2, "answer")}
+    assert {one["action"] for one in after} == {"review"}
+    assert [one["steps"] for one in after] == [one["steps"] for one in before]  # asked as ever
