@@ -39,8 +39,9 @@ class Values:
         if len(self.values) <= most:
             return self
         upto = np.cumsum(self.counts)
-        ends = np.unique(np.searchsorted(upto, np.arange(1, most + 1) * (upto[-1] / most), side="left"))
-        ends = np.unique(np.append(ends[ends < len(upto)], len(upto) - 1))
+        ends = np.searchsorted(upto, np.arange(1, most + 1) * (upto[-1] / most), side="left")
+        ends = np.append(ends[ends < len(upto)], len(upto) - 1)
+        ends = ends[np.append(True, ends[1:] != ends[:-1])]  # in order, as they are found
         return Values(values=self.values[ends], counts=np.diff(upto[ends], prepend=0), thin=True)
 
     @classmethod
