@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import psutil
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -343,34 +344,45 @@ def filled(folder: Path, n: int, *, all_known: bool) -> Iterator[str]:
         yield server.dsn
 
 
+def server_seconds(folder: Path) -> float:
+    """What the processes of a PostgreSQL took that have ended: each connection has one."""
+    pid = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
+    used = psutil.Process(pid).cpu_times()
+    return used.children_user + used.children_system
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="records in PostgreSQL")
     parser.add_argument("--exported", type=int, default=10_000_000, help="records in Parquet")
     wanted = parser.parse_args()
     table = Table("", "records", "with outcome")
-    for column in ("read s", "measure s", "write s", "all s", "CPU s", "memory GB"):
+    for column in ("read s", "measure s", "write s", "all s", "CPU s", "of PostgreSQL", "memory GB"):
         table.add_column(column, justify="right")
 
-    def add(name: str, done: Measured) -> None:
+    def add(name: str, what: Callable[..., Measured], *arguments: str, server: Path | None = None) -> None:
+        before = server_seconds(server) if server else 0.0
+        done = alone(what, *arguments)
+        servers = f"{server_seconds(server) - before:.1f}" if server else ""
         steps = [f"{done.seconds[step]:.1f}" if step in done.seconds else "" for step in ("read", "measure", "write")]
-        whole = (f"{sum(done.seconds.values()):.1f}", f"{done.cpu_seconds:.1f}", f"{done.gigabytes:.2f}")
+        whole = (f"{sum(done.seconds.values()):.1f}", f"{done.cpu_seconds:.1f}", servers, f"{done.gigabytes:.2f}")
         table.add_row(name, f"{done.n:,}", f"{done.labelled:,}", *steps, *whole)
-        out.print(f"{name}: {' + '.join(filter(None, steps))} s")
+        out.print(f"{name}: {' + '.join(filter(None, steps))} s; CPU, PostgreSQL, GB: {', '.join(whole[1:])}")
 
     for words, all_known in (("held and spot-checked labelled", False), ("all labelled", True)):
         with (
             tempfile.TemporaryDirectory(prefix="demur-bench-") as folder,
             filled(Path(folder), wanted.rows, all_known=all_known) as dsn,
         ):
-            add(f"reading alone, {words}", alone(reading_alone, dsn))
-            add(f"audit from PostgreSQL, {words}", alone(of_the_database, dsn))
+            server = Path(folder)
+            add(f"reading alone, {words}", reading_alone, dsn, server=server)
+            add(f"audit from PostgreSQL, {words}", of_the_database, dsn, server=server)
             if not all_known:
-                add("export to Parquet", alone(exporting, dsn, f"{folder}/export"))
-                add("audit of that export", alone(of_the_export, f"{folder}/export"))
+                add("export to Parquet", exporting, dsn, f"{folder}/export", server=server)
+                add("audit of that export", of_the_export, f"{folder}/export")
     with tempfile.TemporaryDirectory(prefix="demur-bench-") as url:
         write_export(url, made(wanted.exported))
-        add("audit from Parquet", alone(of_the_export, url))
+        add("audit from Parquet", of_the_export, url)
     out.print(table)
 
 

@@ -92,12 +92,15 @@ def tallied(ledger: Ledger, *, by: Plan) -> Tally:
 
 
 def one_by_one(n: int, read: Callable[[int], Ledger], *, progress: Progress = unheard) -> Everywhere:
-    """On this machine, with one part in memory at a time."""
+    """On this machine, with one part in memory at a time: read anew each time, unless it is the only one."""
+    only: list[Ledger] = []
 
     def everywhere(measure: Callable[[Ledger], T], together: Callable[[Sequence[T]], T]) -> T | None:
         def each() -> Iterator[T]:
             for at in range(n):
-                yield from measured(read(at), measure)
+                ledger = only[0] if only else read(at)
+                only.extend([ledger] if n == 1 and not only else [])
+                yield from measured(ledger, measure)
                 progress(at + 1, n)
 
         return folded(each(), together)

@@ -176,7 +176,7 @@ def plan(
         n_units=None if together and found.n <= UNITS else UNITS,
         values={name: values.values for name, values in found.scores.items()},
         coarse={name: _coarse(values.counts) for name, values in found.scores.items()},
-        exact={name: values.exact for name, values in found.scores.items()},
+        exact={name: not values.thin for name, values in found.scores.items()},
         losses=np.array(sorted(found.losses | {0.0})),
         dimensions=(
             Dimension(name=TOTAL, cells=(TOTAL,)),

@@ -27,6 +27,8 @@ class Values:
 
     values: Array
     counts: NDArray[np.int64]
+    thin: bool = False
+    """Whether some values were thinned out."""
 
     @property
     def n(self) -> int:
@@ -37,14 +39,10 @@ class Values:
         if len(self.values) <= most:
             return self
         upto = np.cumsum(self.counts)
-        ends = np.unique(np.searchsorted(upto, np.arange(1, most + 1) * (upto[-1] / most), side="left"))
-        ends = np.unique(np.append(ends[ends < len(upto)], len(upto) - 1))
-        return Values(values=self.values[ends], counts=np.diff(upto[ends], prepend=0))
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing was thinned out: only ever so while they are few enough."""
-        return len(self.values) < FINEST
+        ends = np.searchsorted(upto, np.arange(1, most + 1) * (upto[-1] / most), side="left")
+        ends = np.append(ends[ends < len(upto)], len(upto) - 1)
+        ends = ends[np.append(True, ends[1:] != ends[:-1])]  # in order, as they are found
+        return Values(values=self.values[ends], counts=np.diff(upto[ends], prepend=0), thin=True)
 
     @classmethod
     def of(cls, scores: Array) -> "Values":
@@ -53,10 +51,15 @@ class Values:
 
     @classmethod
     def together(cls, parts: Sequence["Values"]) -> "Values":
-        values, at = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
-        counts = np.zeros(len(values), dtype=np.int64)
-        np.add.at(counts, at, np.concatenate([part.counts for part in parts]))
-        return cls(values=values, counts=counts).thinned()
+        values = np.concatenate([part.values for part in parts])
+        order = np.argsort(values, kind="stable")  # which merges runs that are in order already
+        values, counts = values[order], np.concatenate([part.counts for part in parts])[order]
+        if not len(values):
+            return parts[0]
+        begins = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+        return cls(
+            values=values[begins], counts=np.add.reduceat(counts, begins), thin=any(part.thin for part in parts)
+        ).thinned()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,6 +12,7 @@ from audit.report import hashing
 from audit.report.audit import Asked, NothingToAudit, audit
 from audit.report.in_parts import audit_in_parts, one_by_one
 from audit.report.plan import UNITS, Settings
+from audit.report.survey import Values
 from tests.audit.report.simulated import simulated
 
 SETTINGS = Settings(replicates=199)
@@ -86,3 +87,15 @@ def test_a_text_has_the_number_of_fnv() -> None:
     assert hashing.of_texts(texts[:3]).tolist() == [0xCBF29CE484222325, 0xAF63DC4C8601EC8C, 0x85944171F73967E8]
     assert hashing.of_texts(texts)[3] == hashing.of_texts(texts[3:])[0]
     assert len(hashing.of_texts([])) == 0
+
+
+def test_values_that_were_thinned_out_say_so() -> None:
+    one, other = Values.of(np.array([3.0, 1.0, np.nan, 1.0])), Values.of(np.array([2.0, 3.0]))
+    both = Values.together([one, other])
+    assert both.values.tolist() == [1, 2, 3]
+    assert both.counts.tolist() == [2, 1, 2]
+    assert not both.thin
+    assert both.thinned(2).thin
+    assert both.thinned(2).counts.sum() == 5
+    assert Values.together([both.thinned(2), other]).thin
+    assert len(Values.together([Values.of(np.empty(0)), Values.of(np.array([np.nan]))]).values) == 0

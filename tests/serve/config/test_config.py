@@ -90,6 +90,11 @@ def rule(**told):
         (digits(confidnce={}), "models.digits.confidnce: this key is not known"),
         (lambda c: c.update(database="mysql://x"), "database: string should match"),
         (lambda c: c.pop("models"), "models: field required"),
+        (
+            lambda c: c.update(keep_inputs_days=30, keep_records_days=7),
+            "keep_inputs_days: an input goes with its record at the latest; give no more than keep_records_days, 7",
+        ),
+        (lambda c: c.update(keep_records_days=0), "keep_records_days: input should be greater than 0"),
         (lambda c: c["http"].update(port=70000), "http.port: input should be less than or equal to 65535"),
         (digits(scores=["entropyy"]), "scores: 'entropyy' is not one of: softmax_response, entropy"),
         (digits(scores=["entropy", "entropy"]), "'entropy' is listed twice"),
