@@ -305,10 +305,8 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.6, columnspacing=1.2)
 
     known = sum((cell.get("selective_risk") or {}).get("value") is not None for cell in cells)
-    words = (
-        f"{len(cells)} windows; of {known} the risk among the answers is known; artifacts changed {len(changes)} times"
-    )
-    return inline("time", "Risk, share answered and reviews over time", words, 4.6, draw)
+    words = f"{len(cells)} windows; of {known} the risk among the answers is known; {len(changes)} changes of artifact"
+    return inline("time", "Risk, share answered and labels over time", words, 4.6, draw)
 
 
 def _found(document: Mapping[str, Any], name: str, of: str = "") -> Mapping[str, Any]:
