@@ -249,6 +249,7 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
     gaps = [(b - a).total_seconds() for a, b in pairwise(starts)]
     width = timedelta(seconds=float(over_time.get("width_seconds") or min(gaps, default=86400.0)))
     middles = np.array([date2num(start + width / 2) for start in starts])
+    whole = bool((document.get("labels") or {}).get("all_known"))
     changes = [
         (date, str(one.get("artifact")))
         for one in ((document.get("records") or {}).get("in_force") or [])[1:]
@@ -265,7 +266,8 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
         ):
             rows = [cell.get(key) or {} for cell in cells]
             value, lower, upper = (_column(rows, part) for part in ("value", "lower", "upper"))
-            at, known, bounded = middles + shift * step, ~np.isnan(value), ~np.isnan(value + lower + upper)
+            beside = shift * min(step, 0.1 * len(cells) * step)  # so that two intervals do not lie on each other
+            at, known, bounded = middles + beside, ~np.isnan(value), ~np.isnan(value + lower + upper)
             reach = np.maximum([(value - lower)[bounded], (upper - value)[bounded]], 0)
             risk.errorbar(at[bounded], value[bounded], yerr=reach, fmt="none", color=colour, linewidth=1.3)
             risk.plot(at[known], value[known], marker, color=colour, markersize=4.5, label=f"wrong, of {words}")
@@ -279,10 +281,16 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
         risk.set(ylabel="wrong", ylim=(0, min(1.02, (top or 1) * 1.08)))
         answered.plot(middles, _column(cells, "coverage"), "o-", color=BLUE, markersize=3.5, linewidth=1.2)
         answered.set(ylabel="answered", ylim=(0, 1.04))
-        drawn = _column(cells, "drawn")
-        share = np.divide(_column(cells, "reviewed"), drawn, out=np.full(len(cells), np.nan), where=drawn > 0)
+        done, of = _column(cells, "reviewed"), _column(cells, "drawn")
+        if whole:
+            done, of = _column([cell.get("risk") or {} for cell in cells], "labelled"), _column(cells, "n")
+        share = np.divide(done, of, out=np.full(len(cells), np.nan), where=of > 0)
         labels.plot(middles, share, "o-", color=GREEN, markersize=3.5, linewidth=1.2)
-        labels.set(ylabel="reviewed", ylim=(0, 1.04), xlim=(date2num(starts[0]), date2num(starts[-1] + width)))
+        labels.set(
+            ylabel="labelled" if whole else "reviewed",
+            ylim=(0, 1.04),
+            xlim=(date2num(starts[0]), date2num(starts[-1] + width)),
+        )
         for date, name in changes:
             for axes in (risk, answered, labels):
                 axes.axvline(date2num(date), color=GREY, linestyle="--", linewidth=1)
@@ -297,10 +305,8 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.6, columnspacing=1.2)
 
     known = sum((cell.get("selective_risk") or {}).get("value") is not None for cell in cells)
-    words = (
-        f"{len(cells)} windows; of {known} the risk among the answers is known; artifacts changed {len(changes)} times"
-    )
-    return inline("time", "Risk, share answered and reviews over time", words, 4.6, draw)
+    words = f"{len(cells)} windows; of {known} the risk among the answers is known; {len(changes)} changes of artifact"
+    return inline("time", "Risk, share answered and labels over time", words, 4.6, draw)
 
 
 def _found(document: Mapping[str, Any], name: str, of: str = "") -> Mapping[str, Any]:

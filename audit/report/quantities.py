@@ -143,7 +143,8 @@ def span(since: Any, until: Any) -> str:
         return ""
     hours = (b - a).total_seconds() / 3600
     number, unit = (hours / 24, "day") if hours >= 48 else (hours, "hour") if hours >= 2 else (hours * 60, "minute")
-    return f"{number:,.1f}".removesuffix(".0") + f" {unit}{'' if number == 1 else 's'}"
+    text = f"{number:,.1f}".removesuffix(".0")
+    return f"{text} {unit}{'' if text == '1' else 's'}"
 
 
 def place(value: Any, most: float) -> str:

@@ -128,6 +128,14 @@ def test_numbers_of_the_first_screen(usual: dict[str, Any], html: str) -> None:
     assert "1 Nov 2026" in first
 
 
+def test_artifacts_in_order_of_time(usual: dict[str, Any], html: str) -> None:
+    in_force = usual["records"]["in_force"]
+    assert [one["artifact"] for one in in_force] == ["m-1", "m-2"]
+    assert in_force[0]["last"] < in_force[1]["first"]
+    assert {one["artifact"]: one["n"] for one in in_force} == usual["records"]["artifacts"]
+    assert "1 changes of artifact" in html
+
+
 def test_naive_stands_beside_corrected(usual: dict[str, Any], html: str) -> None:
     risk = next(one for one in usual["estimates"] if one["name"] == "risk")
     shown = told(risk, "share")
