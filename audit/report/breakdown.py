@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from audit.evidence import Status
 from audit.report.grounds import Estimate, over
 from audit.report.plan import TOTAL
 from audit.report.risks import Evidence, risks
@@ -56,5 +57,9 @@ def _risk(one: Estimate) -> dict[str, Any]:
 
 
 def _gap(of: Estimate, value: Array, lower: Array, upper: Array) -> dict[str, Any]:
-    known = of.grounds.enough
-    return {"value": value if known else None, "lower": lower if known else None, "upper": upper if known else None}
+    bounded = of.grounds.status == Status.SUFFICIENT
+    return {
+        "value": value if of.grounds.enough else None,
+        "lower": lower if bounded else None,
+        "upper": upper if bounded else None,
+    }

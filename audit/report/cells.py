@@ -31,7 +31,7 @@ OF_LABELLED = [column for column in range(len(COUNTS)) if column not in OF_ALL]
 """Those that are 0 in rows without an outcome."""
 
 LABEL_ROW = np.dtype([("cell", "i4"), ("loss", "f8"), ("weight", "f8"), ("count", "i8")])
-"""What a labelled answer counts for: how often it came, by cell, loss and weight."""
+"""What a labelled row counts for: how often it came, by cell, loss and weight."""
 
 
 def cell_sums(
@@ -40,8 +40,9 @@ def cell_sums(
     weighed: Weighed,
     loss: Array,
     every: Sequence[NDArray[np.intp]],
-) -> tuple[Array, Array, NDArray[np.void]]:
-    """Return [cells, COUNTS]; [g, cells, RESAMPLED]; and the distinct labelled answers."""
+) -> tuple[Array, Array, NDArray[np.void], NDArray[np.void]]:
+    """Return [cells, COUNTS]; [g, cells, RESAMPLED]; the distinct labelled answers; and the distinct labelled
+    prediction sets, whose loss is the share of what is right that they lack."""
     w, x, a, known = weighed.weights, weighed.weights > 0, ledger.answered, ledger.known
     wrong = (loss > 0).astype(np.float64)
     in_set = ~np.isnan(ledger.set_size)
@@ -89,7 +90,7 @@ def cell_sums(
     by_unit = np.zeros((weighed.n_units, by.n_cells, len(RESAMPLED)))
     rows_of = [COUNTS.index(name) for name in RESAMPLED]
     labelled, told_of = np.flatnonzero(x), np.flatnonzero(x | known)
-    parts, at = [], 0
+    answers, sets, at = [], [], 0
     for dimension, cell in zip(by.dimensions, every, strict=True):
         size_here = len(dimension.cells)
         if size_here == 0:
@@ -107,12 +108,13 @@ def cell_sums(
             by_unit[:, at : at + size_here, column] = summed(
                 places, table[row, rows], weighed.n_units * size_here
             ).reshape(weighed.n_units, size_here)
-        rows = rows[a[rows]]
-        part = np.zeros(len(rows), dtype=LABEL_ROW)
-        part["cell"], part["loss"], part["weight"], part["count"] = at + cell[rows], loss[rows], w[rows], 1
-        parts.append(distinct(part))
+        for chosen, of, parts in ((a, loss, answers), (told, missed, sets)):
+            there = rows[chosen[rows]]
+            part = np.zeros(len(there), dtype=LABEL_ROW)
+            part["cell"], part["loss"], part["weight"], part["count"] = at + cell[there], of[there], w[there], 1
+            parts.append(distinct(part))
         at += size_here
-    return counts, by_unit, np.concatenate(parts)
+    return counts, by_unit, np.concatenate(answers), np.concatenate(sets)
 
 
 def distinct(rows: NDArray[np.void]) -> NDArray[np.void]:

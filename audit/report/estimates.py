@@ -1,6 +1,7 @@
 """What the labels say, corrected for who was labelled, beside the plain count, with an interval where there is one."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from audit.predictive_quality import BUCKETS
 from audit.report.calibration_estimates import calibration_estimates
 from audit.report.cells import RESAMPLED
 from audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
-from audit.report.risks import Evidence, risks
+from audit.report.risks import Evidence, missed, risks
 from audit.report.score_estimates import score_estimates
 from audit.report.survey import TOP
 from audit.resampling import Interval
@@ -33,8 +34,10 @@ def whole(evidence: Evidence) -> Iterator[Estimate]:
     index = RESAMPLED.index
     resampled = 1 - over(evidence.by_unit[:, 0, index("a_w_wrong")], evidence.by_unit[:, 0, index("w_wrong")])
     naive = 1 - over(counts["a_k_loss"], counts["k_loss"])[0]
-    yield estimate("caught_errors", caught, evidence.resamples.interval(resampled), naive, total, CAUGHT)
-    yield from _sets(evidence, total)
+    # the errors that were not caught are those among the answers, whose labels must be enough by themselves
+    uncaught = replace(total, status=answers.grounds.status) if total.enough and answers.grounds.n else total
+    yield estimate("caught_errors", caught, evidence.resamples.interval(resampled), naive, uncaught, CAUGHT)
+    yield from _sets(evidence)
     yield from _classes(evidence, total)
     for when in evidence.tally.weighted.calibration:
         yield from calibration_estimates(evidence, when, total)
@@ -67,19 +70,29 @@ def _assisted(evidence: Evidence, *plain: Estimate) -> Iterator[Estimate]:
 ASSISTED = "foreseen from the confidence of every record, and put right by the labels (AIPW)"
 
 
-def _sets(evidence: Evidence, total: Grounds) -> Iterator[Estimate]:
+def _sets(evidence: Evidence) -> Iterator[Estimate]:
     counts = evidence.counts
     n = float(counts["set_n"][0])
     if not n or not counts["set_size"][0]:
         return
-    value, lower, upper = evidence.ratio("set_w_missed", "set_w")
+    lack = missed(evidence)[0]
     if counts["set_w"][0]:
-        interval = Interval(lower=1 - upper[0], upper=1 - lower[0])
-        naive = 1 - over(counts["k_set_missed"], counts["k_set"])[0]
-        yield estimate("set_coverage", 1 - value[0], interval, naive, total, SET_COVERAGE)
+        yield replace(
+            lack,
+            name="set_coverage",
+            value=_rest(lack.value),
+            lower=_rest(lack.upper),
+            upper=_rest(lack.lower),
+            naive=_rest(lack.naive),
+            meaning=SET_COVERAGE,
+        )
     yield counted("set_size", counts["set_size"][0] / n, int(n), "mean number of labels in a prediction set")
     yield counted("set_single", counts["set_single"][0] / n, int(n), "share of sets of one label")
     yield counted("set_empty", counts["set_empty"][0] / n, int(n), "share of empty sets")
+
+
+def _rest(share: float | None) -> float | None:
+    return None if share is None else 1 - share
 
 
 SET_COVERAGE = "share of prediction sets that hold the right label; of several, the mean share that they hold"

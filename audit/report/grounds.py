@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.evidence import Status
 from audit.report.cells import COUNTS
@@ -36,7 +37,7 @@ class Grounds:
     """How many labels of equal weight would tell as much; NaN without any."""
 
     events: int
-    """Labelled rows that are not wholly right."""
+    """Labelled rows that are not wholly right; of prediction sets, those that lack something."""
 
     status: str
     """A `Status`, `REFUSED` or `COUNTED`."""
@@ -81,26 +82,55 @@ def grounds_of(counts: Counts, by: Plan, cell: int, *, answered: bool = False) -
     """What is known of a cell, or of its answered rows."""
     a = "a_" if answered else ""
     labelled, w, w_w = (float(counts[a + name][cell]) for name in ("labelled", "w", "w_w"))
-    events = int(counts[a + "wrong"][cell])
-    effective = w * w / w_w if w_w > 0 else np.nan
+    return _grounds(
+        n=int(counts["answered" if answered else "n"][cell]),
+        labelled=int(labelled),
+        effective=w * w / w_w if w_w > 0 else np.nan,
+        events=int(counts[a + "wrong"][cell]),
+        refused=_is_refused(counts, by, cell, answered=answered),
+        silent=not answered and _answers_are_silent(counts, by, cell),
+    )
+
+
+def set_grounds_of(counts: Counts, by: Plan, cell: int, rows: NDArray[np.void]) -> Grounds:
+    """What is known of the prediction sets of a cell, from its distinct labelled ones; an event is a set that lacks
+    something."""
+    labels = rows["count"] * rows["weight"]
+    squares = float((labels * rows["weight"]).sum())
+    return _grounds(
+        n=int(counts["n"][cell]),
+        labelled=int(rows["count"].sum()),
+        effective=float(labels.sum()) ** 2 / squares if squares > 0 else np.nan,
+        events=int(rows["count"][rows["loss"] > 0].sum()),
+        refused=_is_refused(counts, by, cell, answered=False),
+        silent=_answers_are_silent(counts, by, cell),
+    )
+
+
+def _is_refused(counts: Counts, by: Plan, cell: int, *, answered: bool) -> bool:
     refused = (CHECKED in by.refused) if answered else bool(by.refused)
-    if not by.labels_meant or (refused and counts["drawn"][cell] > counts["reviewed"][cell]):
+    return not by.labels_meant or (refused and bool(counts["drawn"][cell] > counts["reviewed"][cell]))
+
+
+def _answers_are_silent(counts: Counts, by: Plan, cell: int) -> bool:
+    """Whether much of a cell is answered, and none of that has a label: by chance nobody was asked, and the labels of
+    the held ones would speak for all."""
+    answered = counts["answered"][cell]
+    return bool(not by.all_known and not counts["a_labelled"][cell] and answered * MIN_EFFECTIVE > counts["n"][cell])
+
+
+def _grounds(*, n: int, labelled: int, effective: float, events: int, refused: bool, silent: bool) -> Grounds:
+    if refused:
         status = REFUSED
     elif labelled == 0:
         status = Status.NONE.value
-    elif labelled < MIN_LABELLED or effective < MIN_EFFECTIVE:
+    elif silent or labelled < MIN_LABELLED or effective < MIN_EFFECTIVE:
         status = Status.INSUFFICIENT.value
     elif min(events, labelled - events) < MIN_EVENTS:
         status = Status.EXACT_ONLY.value
     else:
         status = Status.SUFFICIENT.value
-    return Grounds(
-        n=int(counts["answered" if answered else "n"][cell]),
-        labelled=int(labelled),
-        effective=effective,
-        events=events,
-        status=status,
-    )
+    return Grounds(n=n, labelled=labelled, effective=effective, events=events, status=status)
 
 
 def estimate(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.evidence import Status
 from audit.intervals import clopper_pearson
@@ -18,6 +19,7 @@ from audit.report.grounds import (
     estimate,
     grounds_of,
     over,
+    set_grounds_of,
 )
 from audit.report.plan import Plan
 from audit.report.resamples import Resamples
@@ -29,6 +31,7 @@ from uncertainty.checks import Array
 
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"
 SELECTIVE_RISK = "share of the answers that are wrong (of label sets: mean loss of similarity)"
+SETS_LACK = "of the sets lack the right label"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +71,8 @@ def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:
     for cell in range(len(value)):
         grounds = grounds_of(evidence.counts, evidence.by, cell, answered=answered)
         resampled = Interval(lower=lower[cell], upper=upper[cell])
-        interval, method = _risk_interval(evidence, cell, grounds, resampled, answered=answered)
+        rows = _in_cell(evidence.tally.answered_labels, cell) if answered else None
+        interval, method = _careful(evidence.by, grounds, resampled, rows)
         found.append(
             estimate(
                 "selective_risk" if answered else "risk",
@@ -83,24 +87,42 @@ def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:
     return found
 
 
-def _risk_interval(
-    evidence: Evidence, cell: int, grounds: Grounds, resampled: Interval, *, answered: bool
-) -> tuple[Interval, str]:
+def missed(evidence: Evidence) -> list[Estimate]:
+    """[cells], the share of prediction sets without the right label, with the interval that their labels can carry."""
+    value, lower, upper = evidence.ratio("set_w_missed", "set_w")
+    naive = over(evidence.counts["k_set_missed"], evidence.counts["k_set"])
+    found = []
+    for cell in range(len(value)):
+        rows = _in_cell(evidence.tally.set_labels, cell)
+        grounds = set_grounds_of(evidence.counts, evidence.by, cell, rows)
+        interval, method = _careful(evidence.by, grounds, Interval(lower=lower[cell], upper=upper[cell]), rows)
+        found.append(estimate("set_miscoverage", value[cell], interval, naive[cell], grounds, SETS_LACK, method=method))
+    return found
+
+
+def _in_cell(rows: NDArray[np.void], cell: int) -> NDArray[np.void]:
+    return rows[rows["cell"] == cell]
+
+
+def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.void] | None) -> tuple[Interval, str]:
     """Exact where every label had the same chance; else by resampling, or, of few errors, by bets (METHODS 9.3).
 
-    Of answers with labels of different weights the upper end is no lower than the one of `weight_classes`.
+    `rows` are the distinct labelled ones that the number is about: with labels of different weights its upper end is
+    no lower than the one of `weight_classes`. None where they are not told apart.
     """
-    by, delta = evidence.by, evidence.by.settings.delta
-    rows = evidence.tally.answered_labels
-    rows = rows[rows["cell"] == cell]
-    one_weight = by.all_known or (answered and len(rows) > 0 and np.ptp(rows["weight"]) <= 1e-9 * rows["weight"].max())
-    if one_weight and by.binary and not by.clustered:
+    delta = by.settings.delta
+    one_weight = by.all_known
+    all_or_nothing = by.binary
+    if rows is not None:
+        one_weight |= len(rows) > 0 and np.ptp(rows["weight"]) <= 1e-9 * rows["weight"].max()
+        all_or_nothing = bool(np.isin(rows["loss"], (0.0, 1.0)).all())
+    if one_weight and all_or_nothing and not by.clustered:
         return clopper_pearson(grounds.events, grounds.labelled, delta), EXACT
-    if grounds.status == Status.EXACT_ONLY and answered and not by.clustered:
+    if rows is not None and grounds.status == Status.EXACT_ONLY and not by.clustered:
         return fixed_bounds(rows["loss"], rows["weight"], rows["count"], delta), SEQUENCE
     if grounds.status != Status.SUFFICIENT:
         return NO_INTERVAL, BOOTSTRAP
-    if answered and not by.clustered:
+    if rows is not None and not by.clustered:
         upper = max(resampled.upper, upper_end(rows["loss"], rows["weight"], rows["count"], delta))
         return Interval(lower=resampled.lower, upper=upper), BOOTSTRAP
     return resampled, BOOTSTRAP

@@ -39,6 +39,9 @@ class Tally:
     answered_labels: NDArray[np.void]
     """Distinct (cell, loss, weight) of labelled answered rows, with their `count`."""
 
+    set_labels: NDArray[np.void]
+    """The same of labelled prediction sets, whose loss is the share of what is right that they lack."""
+
     bounds: Array
     """[2, 3], of drawn rows, all and answered: weighted errors of the reviewed, weight of the missing, of all drawn."""
 
@@ -51,7 +54,7 @@ def tally(ledger: Ledger, by: Plan) -> Tally:
     weighed = weigh(ledger, by)
     loss = np.where(ledger.known, 1 - ledger.quality, 0.0)
     cells = [cells_of(ledger, dimension, by) for dimension in by.dimensions]
-    counts, by_unit, answered = cell_sums(ledger, by, weighed, loss, cells)
+    counts, by_unit, answered, sets = cell_sums(ledger, by, weighed, loss, cells)
     alone = np.zeros(len(ledger), dtype=np.intp)
     places = {name: bins_of(by.values[name], u) for name, u in doubts(ledger).items() if name in by.values}
     return Tally(
@@ -61,8 +64,9 @@ def tally(ledger: Ledger, by: Plan) -> Tally:
             ledger, by, weighed.weights, weighed.units, weighed.n_units, loss, weighed.inside, places
         ),
         naive=weighted_sums(ledger, by, ledger.known.astype(np.float64), alone, 1, loss, ledger.known, places),
-        assisted=_assisted(ledger, weighed, loss),
+        assisted=_assisted(ledger, by, weighed, loss),
         answered_labels=answered,
+        set_labels=sets,
         bounds=_bounds(ledger, weighed, loss),
         plain=plain_sample(ledger, by, weighed),
         tau=sample_for_tau(ledger, by, weighed),
@@ -78,18 +82,20 @@ def together(parts: Sequence[Tally]) -> Tally:
         naive=weighted.joined([p.naive for p in parts]),
         assisted=added_up([p.assisted for p in parts]),
         answered_labels=distinct(np.concatenate([p.answered_labels for p in parts])),
+        set_labels=distinct(np.concatenate([p.set_labels for p in parts])),
         bounds=added_up([p.bounds for p in parts]),
         plain=sample.joined([p.plain for p in parts]),
         tau=sample.joined([p.tau for p in parts]),
     )
 
 
-def _assisted(ledger: Ledger, weighed: Weighed, loss: Array) -> Array:
+def _assisted(ledger: Ledger, by: Plan, weighed: Weighed, loss: Array) -> Array:
     """The predicted loss is 1 - confidence; where that is unknown, a half."""
     f = 1 - np.where(np.isnan(ledger.confidence), 0.5, ledger.confidence)
     phi = f + weighed.weights * np.where(weighed.weights > 0, loss - f, 0.0)
     out = np.zeros((2, 3))
-    for at, rows in enumerate((weighed.inside, weighed.inside & (ledger.actions.codes == ANSWER))):
+    inside = weighed.inside & ledger.known if by.all_known else weighed.inside  # no label stands for what is not known
+    for at, rows in enumerate((inside, inside & (ledger.actions.codes == ANSWER))):
         out[at] = phi[rows].sum(), np.square(phi[rows]).sum(), rows.sum()
     return out
 

@@ -6,10 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 from audit.evidence import Status
-from audit.report.grounds import REFUSED, Estimate, Grounds, estimate, grounds_of
+from audit.report.grounds import REFUSED, Estimate, Grounds
 from audit.report.plan import TOTAL
-from audit.report.risks import Evidence, risks
-from audit.resampling import Interval
+from audit.report.risks import SETS_LACK, Evidence, missed, risks
 from policies.risk_bound import labels_needed
 
 
@@ -21,7 +20,6 @@ class Verdict(StrEnum):
 
 
 ANSWERS_WRONG = "of the answers are wrong"
-SETS_LACK = "of the sets lack the right label"
 GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
 
 
@@ -60,7 +58,7 @@ def judge(
     takes the place of what they promise about wrong answers.
     """
     places = _places(evidence)
-    answers = risks(evidence, answered=True)
+    answers, sets = risks(evidence, answered=True), missed(evidence)
     found = []
     if max_risk is not None:
         statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
@@ -78,7 +76,7 @@ def judge(
         if share == GROUP_SETS_LACK:
             asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
         for cell, artifacts, part in asked:
-            about = answers[cell] if share == ANSWERS_WRONG else _missed(evidence, cell)
+            about = answers[cell] if share == ANSWERS_WRONG else sets[cell]
             if share in JUDGED:
                 found.append(_judged(evidence, about, share, target, statement, artifacts, part))
     return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
@@ -112,13 +110,6 @@ def _places(evidence: Evidence) -> dict[tuple[str, str], int]:
                 places[dimension.name, cell] = at
             at += 1
     return {key: cell for key, cell in places.items() if key[0] in ("group", "artifact")}
-
-
-def _missed(evidence: Evidence, cell: int) -> Estimate:
-    value, lower, upper = evidence.ratio("set_w_missed", "set_w")
-    grounds = grounds_of(evidence.counts, evidence.by, cell)
-    interval = Interval(lower=lower[cell], upper=upper[cell])
-    return estimate("set_miscoverage", value[cell], interval, None, grounds, SETS_LACK)
 
 
 def _judged(

@@ -272,3 +272,56 @@ def test_buckets_of_labels_need_the_counts_of_the_fit(traffic: Ledger) -> None:
 def test_nothing_to_audit(traffic: Ledger) -> None:
     with pytest.raises(NothingToAudit, match="no records of 'm'"):
         audit(rows(traffic, np.zeros(len(traffic), dtype=bool)), Asked())
+
+
+def sets_lack(target: float) -> dict[str, Any]:
+    return {"share": "of the sets lack the right label", "target": target, "statement": "x", "feasible": True}
+
+
+def test_sets_that_lack_nothing_are_no_proof_that_hardly_any_does() -> None:
+    traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.01).ledger
+    traffic = replace(traffic, covered=np.where(traffic.known, 1.0, np.nan))
+    asked = Asked(settings=FEW, promises={name: [sets_lack(0.001)] for name in ("m-1", "m-2")})
+    document = audit(traffic, asked).document
+    (one,) = document["headline"]["judgements"]
+    assert one["verdict"] == "not enough evidence"
+    assert (one["estimate"]["events"], one["estimate"]["evidence"]) == (0, "exact_only")
+    line = numbers(document)["set_coverage", ""]
+    assert (line["value"], line["upper"]) == (1.0, 1.0)
+    assert line["lower"] == pytest.approx(1 - one["estimate"]["upper"])
+    assert line["lower"] < 0.95  # 21 labels of answers, each standing for a hundred
+
+
+def test_held_records_do_not_speak_for_answers_of_which_by_chance_none_was_drawn() -> None:
+    traffic = simulated(300, np.random.default_rng(6), spot_check=0.02).ledger
+    silent = traffic.answered
+    traffic = replace(
+        traffic,
+        drawn=traffic.drawn & ~silent,
+        reviewed=traffic.reviewed & ~silent,
+        quality=np.where(silent, np.nan, traffic.quality),
+        covered=np.where(silent, np.nan, traffic.covered),
+    )
+    asked = Asked(settings=FEW, promises={name: [sets_lack(0.9)] for name in ("m-1", "m-2")})
+    document = audit(traffic, asked).document
+    found = numbers(document)
+    for name in ("risk", "ece", "caught_errors", "set_coverage"):
+        assert (found[name, ""]["value"], found[name, ""]["lower"]) == (None, None), name
+    assert found["risk", ""]["labelled"] > 30
+    assert document["headline"]["verdict"] == "not enough evidence"
+
+
+def test_that_all_errors_were_caught_is_only_said_where_answers_were_looked_at() -> None:
+    traffic = simulated(3_000, np.random.default_rng(2), spot_check=0.05).ledger
+    traffic = replace(traffic, quality=np.where(traffic.answered & traffic.known, 1.0, traffic.quality))
+    line = numbers(audit(traffic, Asked(settings=FEW)).document)["caught_errors", ""]
+    assert (line["value"], line["lower"], line["upper"]) == (1.0, None, None)
+
+
+def test_outcomes_that_have_not_come_yet_are_not_taken_to_be_as_foreseen() -> None:
+    traffic = simulated(2_000, np.random.default_rng(3), all_known=True).ledger
+    late = np.arange(2_000) % 4 > 0
+    traffic = replace(traffic, quality=np.where(late, np.nan, traffic.quality))
+    found = numbers(audit(traffic, Asked(settings=replace(FEW, every_outcome_known=True))).document)
+    assert found["risk_assisted", ""]["value"] == pytest.approx(found["risk", ""]["value"])
+    assert found["selective_risk_assisted", ""]["value"] == pytest.approx(found["selective_risk", ""]["value"])

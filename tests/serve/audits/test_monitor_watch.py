@@ -205,8 +205,12 @@ def test_a_person_undoes_an_alarm_on_the_page(watching, database, visit):
     (alarm,) = in_force(database)
     client = visit(config)
     page = client.get("/audit/monitors").text
-    assert "An alarm is on" in page  # the banner, which every page of the auditors has
-    assert "An alarm is on" in client.get("/audit/").text
+    assert "Alarms in force" in page
+    assert "An alarm is on" not in page  # the banner says on every other page what stands here at length
+    banner = client.get("/audit/").text
+    assert "An alarm is on" in banner
+    assert f'href="/audit/monitors#alarm-{alarm.id}"' in banner
+    assert f'id="alarm-{alarm.id}"' in page
     assert re.search(r'action="/audit/monitors/alarms/\d+/undo"', page)
     assert "It holds all answers." in page
     address = f"/audit/monitors/alarms/{alarm.id}/undo"
