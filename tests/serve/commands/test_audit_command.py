@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -104,6 +105,27 @@ def test_outcomes_that_come_for_every_record_stand_for_themselves(folder, demur,
     assert "--seed 7 --every-outcome-known" in printed
 
 
+def test_exported_records_say_the_same(folder, demur, database):
+    write_traffic(database, "digits", n=300, wrong=6, first=START)
+    assert demur("export", "--to", "exported")[0] == 0
+    with_database, of_export = ("--max-risk", "0.05"), ("--max-risk", "0.05", "--parquet", "exported")
+    demur("audit", *with_database, "--out", "one")
+    status, printed, _ = demur("audit", *of_export, "--out", "two")
+    assert status == 0
+    assert "--parquet exported" in printed
+    one, two = (json.loads((folder / f"{name}/digits.json").read_text()) for name in ("one", "two"))
+    assert [line["value"] for line in one["estimates"]] == pytest.approx(
+        [line["value"] for line in two["estimates"]], nan_ok=True
+    )
+    assert one["headline"]["verdict"] == two["headline"]["verdict"] == "kept"
+    assert pq.read_table(folder / "one/digits.parquet").num_rows == 300
+    assert not (folder / "two/digits.parquet").exists()  # they lie in the export
+
+
+def test_nothing_exported(folder, demur):
+    assert demur("audit", "--parquet", "nowhere")[0].startswith("demur: there is no export of 'digits'")
+
+
 def test_numbers_alone_on_standard_output(folder, demur, database):
     write_traffic(database, "digits", n=60, wrong=3, first=START)
     status, printed, aside = demur("audit", "--json", "-")
@@ -152,6 +174,7 @@ def test_again_and_again_until_ctrl_c(folder, demur, database, monkeypatch):
         (["--as-of", "2d", "--until", "1d"], "demur: --until: the range must not end after --as-of"),
         (["--every", "often"], "demur: --every: 'often' is not a length of time like 24h or 30m"),
         (["--every", "1m"], "demur: --every: '1m' is not a length of time like 24h or 30m, 15m at least"),
+        (["--ray"], "demur: --ray goes with --parquet"),
         (["--every", "1h", "--check"], "demur: --check goes without --every"),
     ],
 )
