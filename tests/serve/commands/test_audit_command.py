@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from audit import reports
+from audit.report.audit import Audit
 from audit.report.plan import Settings
 from serve.audits import making
 from serve.cli import main
@@ -29,6 +30,7 @@ def folder(tmp_path, database, monkeypatch):
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
     monkeypatch.setattr(out, "_width", 200)
     monkeypatch.setattr(making, "settled", lambda _, moment: moment)  # nobody else writes here
+    monkeypatch.setattr(Audit, "as_html", lambda audit: f"<!doctype html>{audit.document['command']}")  # takes a second
     monkeypatch.setattr(making, "Settings", partial(Settings, replicates=99))
     return tmp_path
 
@@ -56,6 +58,7 @@ def test_the_verdict_the_numbers_and_the_files(folder, demur, database):
     assert (folder / "report/digits.html").read_text().startswith("<!doctype html>")
     document = (folder / "report/digits.json").read_text()
     assert json.loads(document)["model"] == "digits"
+    assert pq.read_table(folder / "report/digits.parquet").num_rows == 400
     with database.transaction() as connection:
         assert reports.listed(connection, limit=1) == []
 
@@ -103,27 +106,6 @@ def test_outcomes_that_come_for_every_record_stand_for_themselves(folder, demur,
     found, printed = risk("--every-outcome-known")
     assert found == pytest.approx(2 / 59)
     assert "--seed 7 --every-outcome-known" in printed
-
-
-def test_exported_records_say_the_same(folder, demur, database):
-    write_traffic(database, "digits", n=300, wrong=6, first=START)
-    assert demur("export", "--to", "exported")[0] == 0
-    with_database, of_export = ("--max-risk", "0.05"), ("--max-risk", "0.05", "--parquet", "exported")
-    demur("audit", *with_database, "--out", "one")
-    status, printed, _ = demur("audit", *of_export, "--out", "two")
-    assert status == 0
-    assert "--parquet exported" in printed
-    one, two = (json.loads((folder / f"{name}/digits.json").read_text()) for name in ("one", "two"))
-    assert [line["value"] for line in one["estimates"]] == pytest.approx(
-        [line["value"] for line in two["estimates"]], nan_ok=True
-    )
-    assert one["headline"]["verdict"] == two["headline"]["verdict"] == "kept"
-    assert pq.read_table(folder / "one/digits.parquet").num_rows == 300
-    assert not (folder / "two/digits.parquet").exists()  # they lie in the export
-
-
-def test_nothing_exported(folder, demur):
-    assert demur("audit", "--parquet", "nowhere")[0].startswith("demur: there is no export of 'digits'")
 
 
 def test_numbers_alone_on_standard_output(folder, demur, database):
