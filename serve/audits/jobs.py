@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import fsspec
 from uuid_utils.compat import uuid7
 
 from audit import reports, runs
@@ -67,5 +69,10 @@ def _forget(config: Config, database: Database) -> None:
     with database.transaction() as connection:
         forgotten = reports.forget(connection, keep_days=config.audit.keep_days)
         runs.forget_runs(connection)
+    for report in forgotten:
+        if report.rows_at is not None:
+            files, path = fsspec.core.url_to_fs(report.rows_at)
+            with suppress(FileNotFoundError):
+                files.rm_file(path)
     if forgotten:
         log.info("%d reports whose time was up are deleted", len(forgotten))

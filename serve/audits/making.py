@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from math import nan
 from typing import Any
+from uuid import UUID
 
 from audit.ledger import ledger as ledgers
 from audit.ledger.from_database import read_ledger
 from audit.ledger.from_parquet import parts_of
 from audit.ledger.ledger import NONE
+from audit.ledger.rows import write_rows
 from audit.ledger.settled import settled_moment
 from audit.report import audit as report
 from audit.report.in_parts import Seen, audit_in_parts, one_by_one
@@ -21,6 +23,7 @@ from audit.report.plan import Settings
 from audit.report.verdict import ANSWERS_WRONG, Verdict
 from audit.reports import Extent, Figure, Labelled, NewReport, Summary
 from calibration_store.artifact import ArtifactRefused
+from calibration_store.folder import Folder
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.audits.on_ray import cores, on_ray
 from serve.config.file import Config
@@ -83,7 +86,10 @@ class Made:
     document: str
     html: str
     remark: str
-    """On whom the labels are about, in one sentence."""
+    """How much is known of the records, in one sentence."""
+
+    ledger: ledgers.Ledger | None
+    """The rows behind it; None where they were never together in one place."""
 
     def to_store(self, *, planned: bool, made_by: str, rows_at: str | None = None) -> NewReport:
         return NewReport(
@@ -139,7 +145,7 @@ def make(config: Config, database: Database, wish: Wish, progress: Progress) -> 
     )
     found = report.audit(ledger, asked, progress=lambda done, total: progress("resampling", done, total))
     progress("writing", 0, 0)
-    return written(found, ledger.extent, asked.command)
+    return written(found, ledger.extent, asked.command, ledger)
 
 
 def make_from_export(config: Config, url: str, wish: Wish, progress: Progress, *, ray: bool = False) -> Made:
@@ -197,7 +203,17 @@ def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str 
     )
 
 
-def written(found: report.Audit, extent: ledgers.Extent, command: str) -> Made:
+def keep_rows(config: Config, made: Made, id: UUID) -> str | None:
+    """Store the rows behind a report where `audit.rows` says, and return the address; None where none are kept."""
+    if config.audit.rows is None or made.ledger is None:
+        return None
+    path = f"{made.extent.model}/{id}.parquet"
+    with Folder(config.audit.rows, holds="rows of audits").writing(path) as file:
+        write_rows(made.ledger, file)
+    return f"{config.audit.rows.rstrip('/')}/{path}"
+
+
+def written(found: report.Audit, extent: ledgers.Extent, command: str, ledger: ledgers.Ledger | None = None) -> Made:
     return Made(
         extent=Extent(model=extent.model, since=extent.since, until=extent.until, as_of=extent.as_of),
         command=command,
@@ -205,6 +221,7 @@ def written(found: report.Audit, extent: ledgers.Extent, command: str) -> Made:
         document=found.as_json(),
         html=found.as_html(),
         remark=_remark(found.document),
+        ledger=ledger,
     )
 
 

@@ -12,10 +12,12 @@ import threading
 import traceback
 from uuid import UUID
 
+from uuid_utils.compat import uuid7
+
 from audit import reports, runs
 from audit.report.audit import NothingToAudit
 from audit.runs import AuditRun, RunLost
-from serve.audits.making import Wish, make, settled
+from serve.audits.making import Wish, keep_rows, make, settled
 from serve.config.file import Config
 from traffic.database import Database, DatabaseUnavailable
 
@@ -77,9 +79,11 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
             with database.transaction() as connection:
                 runs.nothing(connection, run, str(error))
             return
+        id = uuid7()
+        rows_at = keep_rows(config, made, id)
         telling.end()
         with database.transaction() as connection:
-            id = reports.store(connection, made.to_store(planned=run.planned, made_by=run.asked_by))
+            reports.store(connection, made.to_store(planned=run.planned, made_by=run.asked_by, rows_at=rows_at), id)
             runs.done(connection, run, id)
     finally:
         telling.end()

@@ -2,39 +2,32 @@
 
 import getpass
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from uuid_utils.compat import uuid7
 
+from serve.commands.audit_output import progress_of, write_report
 from serve.commands.terminal import ConfigOption, config_path, moment, now, opened_database, out
 from serve.config.audits import Hours
 from serve.config.file import BadConfig, Config, load_config
 
 if TYPE_CHECKING:
-    from serve.audits.making import Made, Wish
-    from serve.audits.making import Progress as Step
+    from serve.audits.making import Wish
     from traffic.database import Database
 
 EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
 """With --check; 0 where nothing was promised."""
 
 NOTHING_TO_AUDIT = 4
-
-HEADLINES_SHOWN = 3
-
-COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +98,8 @@ def audit(
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Say whether the promise was kept, by what the log knows: a page to read, a JSON file with every number.
+    """Say whether the promise was kept, by what the log knows: a page to read, a JSON file with every number, a Parquet
+    file with the rows behind it.
 
     The report names the command that makes it again, to the byte."""
     settings = load_config(config_path(config))
@@ -177,10 +171,10 @@ def _once(
     """Make one audit, and return the exit status."""
     from audit import reports
     from audit.report.audit import NothingToAudit
-    from serve.audits.making import make, make_from_export, settled
+    from serve.audits.making import keep_rows, make, make_from_export, settled
 
     try:
-        with _progress(say, asked.model) as progress:
+        with progress_of(say, asked.model) as progress:
             wish = _wished(asked)
             if database is None:
                 assert asked.parquet is not None
@@ -194,22 +188,12 @@ def _once(
             raise
         say.print(str(error))
         return NOTHING_TO_AUDIT
-    to.mkdir(parents=True, exist_ok=True)
-    page, numbers = to / f"{asked.model}.html", to / f"{asked.model}.json"
-    page.write_text(made.html, encoding="utf-8")
-    numbers.write_text(made.document, encoding="utf-8")
-    if json_to == "-":
-        sys.stdout.write(made.document + "\n")
-        sys.stdout.flush()
-    elif json_to is not None:
-        Path(json_to).parent.mkdir(parents=True, exist_ok=True)
-        Path(json_to).write_text(made.document, encoding="utf-8")
-    say.print(_table(made))
-    say.print(made.remark)
-    say.print(f"report: {page}\nnumbers: {numbers}")
+    write_report(made, to, json_to, say)
     if store and database is not None:
+        id = uuid7()
+        new = made.to_store(planned=False, made_by=getpass.getuser(), rows_at=keep_rows(settings, made, id))
         with database.transaction() as connection:
-            id = reports.store(connection, made.to_store(planned=False, made_by=getpass.getuser()))
+            reports.store(connection, new, id)
         say.print(f"kept: /audit/reports/{id}")
     say.print(f"the same again: {made.command}")
     return EXIT_STATUS.get(made.summary.verdict, 0) if check else 0
@@ -263,35 +247,3 @@ def ray_of_audits() -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def _progress(say: Console, model: str) -> "Iterator[Step]":
-    """A bar that says what is being done and how far it has come, gone when it is over."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=say, transient=True) as bar:
-        task = bar.add_task(f"auditing {model}", total=None)
-
-        def tell(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{model}: {stage}", completed=done, total=total or None)
-
-        yield tell
-
-
-def _table(made: "Made") -> Table:
-    from serve.pages.quantities import figure_in_words, interval_in_words
-
-    summary = made.summary
-    colour = COLOURS.get(summary.verdict)
-    verdict = f"[{colour}]{summary.verdict}[/{colour}]" if colour else summary.verdict
-    extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"
-    table = Table(title=f"{escape(made.extent.model)}, {extent}: {verdict}", caption=escape(summary.why), min_width=60)
-    for column in ("", "value", "95% interval"):
-        table.add_column(column, justify="right" if column else "left")
-    for figure in summary.figures[:HEADLINES_SHOWN]:
-        table.add_row(figure.words, figure_in_words(figure), interval_in_words(figure))
-    return table
-
-
-def _moment(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"

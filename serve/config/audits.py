@@ -41,6 +41,10 @@ class AuditConfig(Section):
     keep_days: Days = 730
     """How long reports are kept."""
 
+    rows: str | None = None
+    """A folder, or any URL that fsspec understands, for the rows behind each stored report, as Parquet. By default none
+    are kept: the command that a report names writes them again."""
+
     max_minutes: float = Field(default=60, gt=0, le=24 * 60)
     """An audit that takes longer is ended, and has failed."""
 

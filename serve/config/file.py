@@ -363,4 +363,14 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())
-    return config.model_copy(update={"models": models, "artifacts": artifacts, "data": (base / config.data).resolve()})
+    rows = config.audit.rows
+    if rows is not None and "://" not in rows:
+        rows = str((base / rows).resolve())
+    return config.model_copy(
+        update={
+            "models": models,
+            "artifacts": artifacts,
+            "audit": config.audit.model_copy(update={"rows": rows}),
+            "data": (base / config.data).resolve(),
+        }
+    )

@@ -28,7 +28,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def figure_in_words(figure: Figure) -> str:
-    """The value of a headline number: a share in percent, anything else with four digits."""
+    """The value of a headline number: a share in percent, anything else with three digits after the point."""
     return _of(figure, figure.value)
 
 
@@ -43,7 +43,7 @@ def points(difference: float) -> str:
 
 
 def number(difference: float) -> str:
-    return UNKNOWN if isnan(difference) else f"{difference:+.3g}"
+    return UNKNOWN if isnan(difference) else f"{difference:+.3f}"
 
 
 def date(at: datetime) -> str:
@@ -53,7 +53,7 @@ def date(at: datetime) -> str:
 def _of(figure: Figure, number: float) -> str:
     if isnan(number):
         return UNKNOWN
-    return percent(number, 2 if abs(number) < 0.1 else 1) if figure.share else f"{number:.4g}"
+    return percent(number, 2 if abs(number) < 0.1 else 1) if figure.share else f"{number:.3f}"
 
 
 def _brief(number: float) -> str:

@@ -142,11 +142,11 @@ def test_what_changed(visit, database):
     page = client.get(f"/audit/reports/{now}/compare")
     assert page.url.path == f"/audit/reports/{now}/compare/{then}"
     said = words(page)
-    assert "The verdict changed: from kept to broken" in said
+    assert "The verdict changed: from kept to broken . What was promised" in said
     assert "What was promised changed , from 2.0% to – wrong answers at most" in said
     assert "Both are about the same 6 d" in said
     assert "wrong among the answered 5.00% 2.50% to 7.50% 1.20% 0.60% to 1.80% +3.80 points apart: it changed" in said
-    assert "calibration error 0.031 0.02 to 0.05 0.031 0.02 to 0.05 +0 overlap" in said
+    assert "calibration error 0.031 0.020 to 0.050 0.031 0.020 to 0.050 +0.000 overlap" in said
     assert "truth known of the held – 96.1% 1,432 of 1,490 –" in said
     assert "digits-new 5,000 0 new" in said
     assert "digits-5f2c9a1b3d4e6f70 0 10,000 no longer there" in said

@@ -8,10 +8,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from audit import reports, runs
 from audit.runs import RunStatus
+from serve.audits.jobs import jobs
 from serve.audits.maker import AuditMaker
 from tests.serve.audits.traffic import config_of, write_traffic
 
@@ -52,6 +54,27 @@ def test_an_audit_is_made_and_kept(database, config):
     assert html.startswith("<!doctype html>")
     assert nothing.status is RunStatus.NOTHING
     assert "there are no records of 'letters'" in nothing.error
+
+
+@pytest.mark.slow
+def test_rows_are_kept_beside_a_report_and_go_with_it(database, tmp_path):
+    told = {"rows": str(tmp_path / "rows"), "every_outcome_known": ["digits"]}
+    config = config_of("digits", artifacts=str(tmp_path), database=database.dsn, audit=told)
+    write_traffic(database, "digits", n=30, wrong=3, first=START)
+    run = ask(database)
+    AuditMaker(config, database).make_due()
+    with database.transaction() as connection:
+        report = reports.report(connection, found(database, run).report_id)
+        connection.execute("update audit_reports set made_at = made_at - interval '10 years'")
+    assert "--every-outcome-known" in report.command
+    assert report.rows_at == str(tmp_path / f"rows/digits/{report.id}.parquet")
+    assert pq.read_table(report.rows_at).num_rows == 30
+    (forgetting,) = [job for job in jobs(config, database) if job.name == "forgetting audits"]
+    forgetting.do()
+    assert list((tmp_path / "rows/digits").iterdir()) == []
+    with database.transaction() as connection:
+        assert reports.listed(connection, limit=1) == []
+    forgetting.do()
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from audit import reports
+from audit.report.audit import Audit
 from audit.report.plan import Settings
 from serve.audits import making
 from serve.cli import main
@@ -28,6 +30,7 @@ def folder(tmp_path, database, monkeypatch):
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
     monkeypatch.setattr(out, "_width", 200)
     monkeypatch.setattr(making, "settled", lambda _, moment: moment)  # nobody else writes here
+    monkeypatch.setattr(Audit, "as_html", lambda audit: f"<!doctype html>{audit.document['command']}")  # takes a second
     monkeypatch.setattr(making, "Settings", partial(Settings, replicates=99))
     return tmp_path
 
@@ -55,6 +58,7 @@ def test_the_verdict_the_numbers_and_the_files(folder, demur, database):
     assert (folder / "report/digits.html").read_text().startswith("<!doctype html>")
     document = (folder / "report/digits.json").read_text()
     assert json.loads(document)["model"] == "digits"
+    assert pq.read_table(folder / "report/digits.parquet").num_rows == 400
     with database.transaction() as connection:
         assert reports.listed(connection, limit=1) == []
 
@@ -152,6 +156,7 @@ def test_again_and_again_until_ctrl_c(folder, demur, database, monkeypatch):
         (["--as-of", "2d", "--until", "1d"], "demur: --until: the range must not end after --as-of"),
         (["--every", "often"], "demur: --every: 'often' is not a length of time like 24h or 30m"),
         (["--every", "1m"], "demur: --every: '1m' is not a length of time like 24h or 30m, 15m at least"),
+        (["--ray"], "demur: --ray goes with --parquet"),
         (["--every", "1h", "--check"], "demur: --check goes without --every"),
     ],
 )

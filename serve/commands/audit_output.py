@@ -1,0 +1,78 @@
+"""What `demur audit` shows and writes."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from serve.audits.making import Made
+    from serve.audits.making import Progress as Step
+
+HEADLINES_SHOWN = 3
+
+COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
+
+
+def write_report(made: "Made", folder: Path, json_to: str | None, say: Console) -> None:
+    """Write the page, the numbers and the rows into a folder, and the numbers once more where `json_to` says."""
+    from audit.ledger.rows import write_rows
+
+    folder.mkdir(parents=True, exist_ok=True)
+    base = folder / made.extent.model
+    page, numbers, rows = (base.with_name(f"{base.name}.{suffix}") for suffix in ("html", "json", "parquet"))
+    page.write_text(made.html, encoding="utf-8")
+    numbers.write_text(made.document, encoding="utf-8")
+    if made.ledger is not None:
+        with rows.open("wb") as file:
+            write_rows(made.ledger, file)
+    if json_to == "-":
+        sys.stdout.write(made.document)
+        sys.stdout.flush()
+    elif json_to is not None:
+        Path(json_to).parent.mkdir(parents=True, exist_ok=True)
+        Path(json_to).write_text(made.document, encoding="utf-8")
+    say.print(table_of(made))
+    say.print(made.remark)
+    say.print(f"report: {page}\nnumbers: {numbers}")
+    if made.ledger is not None:
+        say.print(f"rows: {rows}")
+
+
+@contextmanager
+def progress_of(say: Console, model: str) -> "Iterator[Step]":
+    """A bar that says what is being done and how far it has come, gone when it is over."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=say, transient=True) as bar:
+        task = bar.add_task(f"auditing {model}", total=None)
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{model}: {stage}", completed=done, total=total or None)
+
+        yield tell
+
+
+def table_of(made: "Made") -> Table:
+    from serve.pages.quantities import figure_in_words, interval_in_words
+
+    summary = made.summary
+    colour = COLOURS.get(summary.verdict)
+    verdict = f"[{colour}]{summary.verdict}[/{colour}]" if colour else summary.verdict
+    extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"
+    table = Table(title=f"{escape(made.extent.model)}, {extent}: {verdict}", caption=escape(summary.why), min_width=60)
+    for column in ("", "value", "95% interval"):
+        table.add_column(column, justify="right" if column else "left")
+    for figure in summary.figures[:HEADLINES_SHOWN]:
+        table.add_row(figure.words, figure_in_words(figure), interval_in_words(figure))
+    return table
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
