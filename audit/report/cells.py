@@ -90,7 +90,9 @@ def cell_sums(
     by_unit = np.zeros((weighed.n_units, by.n_cells, len(RESAMPLED)))
     rows_of = [COUNTS.index(name) for name in RESAMPLED]
     labelled, told_of = np.flatnonzero(x), np.flatnonzero(x | known)
-    answers, sets, at = [], [], 0
+    answers: list[NDArray[np.void]] = []
+    sets: list[NDArray[np.void]] = []
+    at = 0
     for dimension, cell in zip(by.dimensions, every, strict=True):
         size_here = len(dimension.cells)
         if size_here == 0:

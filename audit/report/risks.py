@@ -101,7 +101,7 @@ def missed(evidence: Evidence) -> list[Estimate]:
 
 
 def _in_cell(rows: NDArray[np.void], cell: int) -> NDArray[np.void]:
-    return rows[rows["cell"] == cell]
+    return np.asarray(rows[rows["cell"] == cell])
 
 
 def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.void] | None) -> tuple[Interval, str]:
