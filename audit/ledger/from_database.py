@@ -51,13 +51,14 @@ def read_ledger(
     labels is right where it is the same as the right one, and wrong otherwise. Everything is read in one snapshot: as
     of a settled moment (`audit.ledger.settled`) it is the same whenever it is read.
     """
-    until = as_of if until is None else min(until, as_of)
+    as_of = as_of.astimezone(UTC)
+    until = as_of if until is None else min(until, as_of).astimezone(UTC)
     with snapshot(database) as read:
         if since is None:
             row = next(read(FIRST, model=model, until=until), None)
             first = row.column("first")[0].as_py() if row is not None and row.num_rows else None
             since = first.astimezone(UTC) if first else until
-        extent = Extent(model=model, since=min(since, until), until=until, as_of=as_of)
+        extent = Extent(model=model, since=min(since, until).astimezone(UTC), until=until, as_of=as_of)
         which = {"model": model, "since": extent.since, "until": until, "as_of": as_of}
         total = 0
         if progress is not None:

@@ -92,11 +92,10 @@ def read_exported(
     """Return what `audit.ledger.from_database.read_ledger` returns, from an export that reaches up to `as_of`."""
     exported = Exported(url, model)
     _check_reaches(exported, as_of)
-    until = as_of if until is None else min(until, as_of)
-    days = list(exported.days())
-    since = min(_first_moment(exported, days, until) if since is None else since, until)
+    extent = _extent(exported, since, until, as_of)
+    since, until, as_of = extent.since, extent.until, extent.as_of
     gathering, done = Gathering(precedence), 0
-    days = [day for day in days if since.date() <= day <= until.date()] if since < until else []
+    days = [day for day in exported.days() if since.date() <= day <= until.date()] if since < until else []
     total = sum(file.rows for day in days for file in exported.files("records", day, day))
     if progress is not None:
         progress(0, total)
@@ -111,7 +110,7 @@ def read_exported(
             for batch in _batches(exported, file, OUTCOME_COLUMNS):
                 gathering.add_outcomes(batch.filter(pc.less_equal(batch.column("created_at"), as_of)))
         gathering.end_part()
-    return gathering.ledger(Extent(model=model, since=since, until=until, as_of=as_of), exact=exact)
+    return gathering.ledger(extent, exact=exact)
 
 
 def _end(exported: Exported) -> datetime:
@@ -126,6 +125,14 @@ def _check_reaches(exported: Exported, as_of: datetime) -> None:
             f"{exported.folder.url} reaches up to {_end(exported).isoformat()} only; audit as of then, or run demur"
             " export again"
         )
+
+
+def _extent(exported: Exported, since: datetime | None, until: datetime | None, as_of: datetime) -> Extent:
+    """In UTC: the days of the export are."""
+    as_of = as_of.astimezone(UTC)
+    until = as_of if until is None else min(until, as_of).astimezone(UTC)
+    first = _first_moment(exported, list(exported.days()), until) if since is None else since
+    return Extent(model=exported.model, since=min(first, until).astimezone(UTC), until=until, as_of=as_of)
 
 
 def _first_moment(exported: Exported, days: list[date], until: datetime) -> datetime:
@@ -226,13 +233,12 @@ def parts_of(
     exported = Exported(url, model)
     as_of = _end(exported) if as_of is None else as_of
     _check_reaches(exported, as_of)
-    until = as_of if until is None else min(until, as_of)
-    since = min(_first_moment(exported, list(exported.days()), until) if since is None else since, until)
+    extent = _extent(exported, since, until, as_of)
     most_rows = max(1, min(MOST_ROWS, ceil(sum(exported.days().values()) / at_least)))
     return Parts(
         url=url,
-        extent=Extent(model=model, since=since, until=until, as_of=as_of),
-        ranges=list(_of_like_size(_days(exported, since, until), most_rows)),
+        extent=extent,
+        ranges=list(_of_like_size(_days(exported, extent.since, extent.until), most_rows)),
         precedence=precedence,
         exact=exact,
     )

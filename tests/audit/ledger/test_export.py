@@ -1,7 +1,7 @@
 """What is exported and read back is what the database says, whatever happens on the way."""
 
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,7 @@ def test_the_ledger_is_that_of_the_database(database: Database, traffic: Any, tm
         {"since": FIRST + timedelta(hours=3)},
         {"until": FIRST},
         {"precedence": ()},
+        {"since": datetime(2026, 11, 2, 1, tzinfo=timezone(timedelta(hours=2)))},  # a day earlier in UTC
     ]
     for changes in wanted:
         from_parquet, from_database = both(database, tmp_path, **changes)
