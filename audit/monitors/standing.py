@@ -120,10 +120,11 @@ def note_roles(connection: Connection, model: str, roles: Mapping[str, Role]) ->
 
 
 def all_kept(connection: Connection, *, models: list[str] | None = None) -> list[Kept]:
-    """The monitors of the artifacts that decide now, by model, artifact and kind."""
+    """The monitors of the artifacts that decide now, by model, artifact and kind; without the references, which are
+    long."""
     with connection.cursor(row_factory=class_row(Kept)) as cursor:
         cursor.execute(
-            f"select {KEPT} from monitors where role is not null"
+            f"select {KEPT} from monitors where role is not null and kind <> 'reference'"
             " and (%(models)s::text[] is null or model = any(%(models)s)) order by model, role desc, artifact, kind",
             {"models": models},
         )

@@ -5,7 +5,7 @@ from datetime import UTC
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.dates import AutoDateLocator, DateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure as Canvas
 
 from audit.plots import BLUE, GREEN, GREY, ORANGE
@@ -63,9 +63,9 @@ def _draw(canvas: Canvas, known: Sequence[tuple[Report, Figure]]) -> None:
     axes.set(ylabel="wrong answers", ylim=(0, None))
     axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1))
     axes.xaxis_date(tz=UTC)
-    axes.xaxis.set_major_locator(AutoDateLocator(tz=UTC, minticks=3, maxticks=7))
-    short = (ends[-1] - ends[0]).total_seconds() <= 2 * 86400
-    axes.xaxis.set_major_formatter(DateFormatter("%d %b %H:%M" if short else "%d %b", tz=UTC))
+    locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
     canvas.legend(frameon=False, loc="outside upper left", ncols=4, handlelength=1.2)
 
 

@@ -14,8 +14,9 @@ from audit.monitors.feeding import Fed, Watched
 from audit.monitors.risk import RiskSettings
 from audit.monitors.standing import Role
 from audit.monitors.traffic import TrafficSettings
+from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactStore
+from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config.file import Config, ModelConfig
 from serve.config.monitor import MonitorConfig
 from traffic.database import Connection, Database, DatabaseUnavailable
@@ -90,7 +91,10 @@ class MonitorWatch:
             with self._database.transaction() as connection:
                 feeding.compare(connection, one)
         for artifact in old:
-            one = self._watched(name, artifact, None, model, settings)
+            try:
+                one = self._watched(name, artifact, None, model, settings)
+            except (ArtifactNotFound, ArtifactRefused):
+                continue  # nobody knows any more what it promised
             self._feed(partial(feeding.feed_risk, watched=one))
 
     def _feed_traffic(self, one: Watched, connection: Connection) -> Fed:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from shutil import rmtree
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -63,7 +64,7 @@ def test_where_nothing_was_promised_there_is_an_interval_and_no_alarm_about_it(w
     watch.look()
     with database.transaction() as connection:
         rows = {row.kind: row for row in standing.all_kept(connection)}
-    assert set(rows) == {"risk", "traffic", "reference", "comparison"}
+    assert set(rows) == {"risk", "traffic", "comparison"}
     assert rows["risk"].settings == {"target": None, "delta": 0.05}
     assert {row.role for row in rows.values()} == {"in force"}
     assert in_force(database) == []
@@ -132,6 +133,17 @@ def test_a_store_that_is_away_is_noted_and_does_no_harm(watching, database, monk
     assert "The monitors of model digits see nothing since" in page
     assert gauges(visit(config))["demur_monitor_blind", "digits"] == 1
     watch.look()
+    assert gauges(visit(config))["demur_monitor_blind", "digits"] == 0
+
+
+def test_an_old_artifact_that_nobody_has_any_more_blinds_nobody(watching, database, visit):
+    config, service, watch, second = watching(max_risk=0.1)
+    service.serve(300)
+    watch.look()
+    store = ArtifactStore(config.artifacts)
+    store.promote("digits", second, by="tests", why="another", clock=lambda: START + timedelta(hours=1))
+    rmtree(f"{config.artifacts}/digits/artifacts/{service.artifact}")
+    MonitorWatch(config, store, database).look()
     assert gauges(visit(config))["demur_monitor_blind", "digits"] == 0
 
 
