@@ -57,7 +57,7 @@ def risk_sentence(state: RiskState) -> str:
         return f"The promise of at most {percent(target)} is broken: {known}; {_interval(state)}."
     if n < FEW:
         return f"Too early to tell: {known}; at most {percent(target)} may be."
-    if state.upper <= target:
+    if state.lower <= state.upper <= target:  # where the risk has moved, nothing is said of what it is now
         return f"The promise of at most {percent(target)} is kept: {known}; {_interval(state)}."
     return (
         f"No sign that the promise of at most {percent(target)} is broken: {known}; {_interval(state)}. The evidence"

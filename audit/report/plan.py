@@ -1,6 +1,6 @@
 """How an audit weighs and sorts its records: settled from the survey of all, then applied to each part."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -96,6 +96,10 @@ class Dimension:
     cells: tuple[str, ...]
     of: Mapping[str | None, int] = field(default_factory=dict)
     """The cell of each text; windows and the total have none."""
+
+    def texts_in(self, cell: int) -> int:
+        """How many different texts one cell stands for."""
+        return sum(at == cell for at in self.of.values())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -331,13 +335,20 @@ def _dimension(name: str, counts: Mapping[str | None, int], *, none: str) -> Dim
     cells, of = [], {}
     for at, text in enumerate(order):
         if at < MOST_NAMES or len(order) == MOST_NAMES + 1:
-            cells.append(none if text is None else text)
+            cells.append(_unlike(counts, none) if text is None else text)
             of[text] = at
         else:
             of[text] = MOST_NAMES
     if len(order) > MOST_NAMES + 1:
-        cells.append(f"({len(order) - MOST_NAMES} others)")
+        cells.append(_unlike(counts, f"({len(order) - MOST_NAMES} others)"))
     return Dimension(name=name, cells=tuple(cells), of=of)
+
+
+def _unlike(texts: Collection[str | None], name: str) -> str:
+    """Our own name for a cell, in brackets where a text is called just so."""
+    while name in texts:
+        name = f"({name})"
+    return name
 
 
 def _bucket_dimension(predicted: Mapping[str | None, int], buckets: Mapping[str, str]) -> Dimension:

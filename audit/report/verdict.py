@@ -1,7 +1,7 @@
 """Was the promise kept? Kept, broken, or not enough evidence: by the interval, never by the estimate alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -78,7 +78,8 @@ def judge(
         for cell, artifacts, part in asked:
             about = answers[cell] if share == ANSWERS_WRONG else sets[cell]
             if share in JUDGED:
-                found.append(_judged(evidence, about, share, target, statement, artifacts, part))
+                one = _judged(evidence, about, share, target, statement, artifacts, part)
+                found.append(_of_each(evidence, one) if share == GROUP_SETS_LACK else one)
     return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
 
 
@@ -132,6 +133,16 @@ def _judged(
         estimate=found,
         why=why,
     )
+
+
+def _of_each(evidence: Evidence, one: Judgement) -> Judgement:
+    """What was promised of each group is not shown to be kept by many of them taken together."""
+    (groups,) = (dimension for dimension in evidence.by.dimensions if dimension.name == "group")
+    n = groups.texts_in(groups.cells.index(one.part))
+    if n == 1 or one.verdict is not Verdict.KEPT:
+        return one
+    why = f"{n:,} small groups taken together are {one.why}; of each by itself too little is known"
+    return replace(one, verdict=Verdict.UNDECIDED, why=why)
 
 
 def verdict_on(found: Estimate, target: float, delta: float) -> tuple[Verdict, str]:

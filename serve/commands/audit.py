@@ -55,9 +55,7 @@ def audit(
     ] = None,
     max_risk: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, help="Hold the answers to this share of wrong ones, instead of what the artifact promised."
-        ),
+        typer.Option(help="Hold the answers to this share of wrong ones, instead of what the artifact promised."),
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
     every: Annotated[
@@ -143,13 +141,14 @@ def audit(
 def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
     """Until Ctrl-C; what cannot be done now may be possible the next time."""
     from audit.report.audit import NothingToAudit
+    from serve.audits.making import StillWriting
     from traffic.database import DatabaseUnavailable
 
     try:
         while True:
             try:
                 once()
-            except (NothingToAudit, DatabaseUnavailable) as error:
+            except (NothingToAudit, DatabaseUnavailable, StillWriting) as error:
                 say.print(f"demur: {error}")
             say.print(f"the next one at {now() + pause:%Y-%m-%d %H:%M} UTC; Ctrl-C ends")
             time.sleep(pause.total_seconds())
@@ -213,6 +212,10 @@ def _wished(asked: Asked) -> "Wish":
     from audit.ledger.from_parquet import exported_end
     from serve.audits.making import Wish
 
+    if asked.max_risk is not None and not 0 < asked.max_risk < 1:
+        raise BadConfig(
+            "--max-risk: name a share between 0 and 1, such as 0.02; no labels can prove 0, and any prove 1"
+        )
     known_at = moment(asked.as_of) or (exported_end(asked.parquet, asked.model) if asked.parquet else now())
     until = moment(asked.until) or known_at
     since = moment(asked.since)

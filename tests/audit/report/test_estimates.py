@@ -325,3 +325,35 @@ def test_outcomes_that_have_not_come_yet_are_not_taken_to_be_as_foreseen() -> No
     found = numbers(audit(traffic, Asked(settings=replace(FEW, every_outcome_known=True))).document)
     assert found["risk_assisted", ""]["value"] == pytest.approx(found["risk", ""]["value"])
     assert found["selective_risk_assisted", ""]["value"] == pytest.approx(found["selective_risk", ""]["value"])
+
+
+def in_groups(traffic: Ledger, names: tuple[str, ...], of: Any) -> Ledger:
+    return replace(traffic, groups=Coded(names=names, codes=np.asarray(of, dtype=np.int32)))
+
+
+def test_many_small_groups_together_do_not_show_that_a_promise_to_each_was_kept() -> None:
+    traffic = simulated(3_000, np.random.default_rng(1), all_known=True).ledger
+    groups = tuple(f"g{at:03}" for at in range(300))
+    traffic = in_groups(traffic, groups, np.arange(3_000) % 300)
+    lack = traffic.groups.codes == 299  # of the smallest there is one whose every set lacks the right label
+    traffic = replace(traffic, covered=np.where(lack, 0.0, 1.0))
+    promise = {
+        "share": "of the inputs of each group have a set without the right label",
+        "target": 0.1,
+        "statement": "x",
+        "feasible": True,
+    }
+    document = audit(traffic, Asked(settings=FEW, promises={"m-1": [promise], "m-2": [promise]})).document
+    judged = {one["part"]: one for one in document["headline"]["judgements"]}
+    assert len(judged) == 61
+    together = judged["(240 others)"]
+    assert together["estimate"]["upper"] < 0.1
+    assert together["verdict"] == "not enough evidence"
+    assert together["why"].startswith("240 small groups taken together are between")
+
+
+def test_a_group_that_is_called_as_we_call_none_is_told_apart() -> None:
+    traffic = simulated(600, np.random.default_rng(1), all_known=True).ledger
+    traffic = in_groups(traffic, ("(no group)", "x"), np.arange(600) % 3 - 1)
+    (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
+    assert sorted(cell["name"] for cell in cells) == ["((no group))", "(no group)", "x"]

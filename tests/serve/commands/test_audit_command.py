@@ -113,6 +113,7 @@ def test_numbers_alone_on_standard_output(folder, demur, database):
     status, printed, aside = demur("audit", "--json", "-")
     assert status == 0
     assert json.loads(printed)["model"] == "digits"
+    assert printed == (folder / "var/audit/digits.json").read_text()
     assert "wrong among the answered" in aside
 
 
@@ -154,6 +155,8 @@ def test_again_and_again_until_ctrl_c(folder, demur, database, monkeypatch):
         (["--model", "nobody"], "demur: there is no model 'nobody' in the configuration"),
         (["--since", "1d", "--until", "2d"], "demur: --since: the range must begin before it ends"),
         (["--as-of", "2d", "--until", "1d"], "demur: --until: the range must not end after --as-of"),
+        (["--max-risk", "0"], "demur: --max-risk: name a share between 0 and 1"),
+        (["--max-risk", "nan"], "demur: --max-risk: name a share between 0 and 1"),
         (["--every", "often"], "demur: --every: 'often' is not a length of time like 24h or 30m"),
         (["--every", "1m"], "demur: --every: '1m' is not a length of time like 24h or 30m, 15m at least"),
         (["--ray"], "demur: --ray goes with --parquet"),
