@@ -24,7 +24,7 @@ create table alarms (
     id        bigint generated always as identity primary key,
     model     text not null,
     artifact  text not null,
-    kind      text not null check (kind in ('risk', 'confidence', 'held')),
+    kind      text not null check (kind in ('risk', 'confidence', 'held', 'audit')),
     round     integer not null,                  -- of the monitor: each raises it once
     raised_at timestamptz not null default clock_timestamp(),
     words     text not null,

@@ -22,6 +22,7 @@ class AlarmKind(StrEnum):
     RISK = "risk"  # more of the answers are wrong than was promised
     CONFIDENCE = "confidence"  # confidences no longer come as they came: more labels are wanted
     HELD = "held"  # the share that is held has changed: more labels are wanted
+    AUDIT = "audit"  # a scheduled audit found a promise broken that the one before had not
 
 
 class OnAlarm(StrEnum):

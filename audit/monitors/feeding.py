@@ -219,8 +219,10 @@ def compare(connection: Connection, watched: Watched) -> bool:
 
 def undo(connection: Connection, alarm_id: int, *, by: str, why: str) -> Alarm:
     """Let a person undo an alarm: what it did ends, and its monitor starts again with the records that are decided from
-    now on; one without labels takes them for its new reference. Raises `AlarmNotFound`."""
+    now on; one without labels takes them for its new reference. An audit has none. Raises `AlarmNotFound`."""
     alarm = alarms.find(connection, alarm_id)
+    if alarm.kind == AlarmKind.AUDIT:
+        return alarms.mark_undone(connection, alarm_id, by=by, why=why)
     kind: standing.MonitorKind = "risk" if alarm.kind == AlarmKind.RISK else "traffic"
     row = standing.held(connection, alarm.model, alarm.artifact, kind)  # before the alarm, as whoever feeds does it
     undone = alarms.mark_undone(connection, alarm_id, by=by, why=why)

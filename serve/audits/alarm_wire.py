@@ -14,9 +14,9 @@ class AlarmView(BaseModel):
     id: int
     model: str
     artifact: str
-    kind: Literal["risk", "confidence", "held"] = Field(
+    kind: Literal["risk", "confidence", "held", "audit"] = Field(
         description="`risk`: more answers are wrong than was promised. `confidence`, `held`: the traffic has changed,"
-        " and nothing is known yet of errors."
+        " and nothing is known yet of errors. `audit`: a scheduled audit found a promise broken; `evidence` names it."
     )
     raised_at: datetime
     words: str = Field(description="What is the matter, in one sentence.")

@@ -25,6 +25,7 @@ KINDS = {
     "risk": "More answers are wrong than was promised",
     "confidence": "The traffic has changed: confidences",
     "held": "The traffic has changed: share not answered",
+    "audit": "A scheduled audit found a promise broken",
 }
 
 

@@ -17,6 +17,7 @@ from uuid_utils.compat import uuid7
 from audit import reports, runs
 from audit.report.audit import NothingToAudit
 from audit.runs import AuditRun, RunLost
+from serve.audits.found_broken import tell_if_broken
 from serve.audits.making import Wish, keep_rows, make, settled
 from serve.config.file import Config
 from traffic.database import Database, DatabaseUnavailable
@@ -85,6 +86,7 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
         with database.transaction() as connection:
             reports.store(connection, made.to_store(planned=run.planned, made_by=run.asked_by, rows_at=rows_at), id)
             runs.done(connection, run, id)
+            tell_if_broken(connection, id)
     finally:
         telling.end()
 
