@@ -8,6 +8,7 @@ from audit.report import rank_sums
 from audit.report.grounds import Estimate, Grounds, estimate, over
 from audit.report.risks import Evidence
 from audit.report.weighted import CalibrationSums
+from audit.resampling import Interval
 from uncertainty.checks import Array
 
 CALIBRATION: Mapping[str, tuple[Callable[[Mapping[str, Array]], Array], str]] = {
@@ -31,6 +32,9 @@ CALIBRATION: Mapping[str, tuple[Callable[[Mapping[str, Array]], Array], str]] = 
     "c_slope": (lambda s: _slope(s), "slope of outcome on confidence: 1 is ideal, below 1 over-confident"),
 }
 
+NOISY = ("ece", "ace")
+"""Sums of absolute gaps."""
+
 PARTS = ("w", "wc", "wy", "moments", "rank_n", "rank_gap")
 
 
@@ -51,6 +55,8 @@ def calibration_estimates(evidence: Evidence, when: str, total: Grounds) -> Iter
             shift = float(_ace(sums) - value)
             interval = evidence.resamples.interval(metric(again), shift)
             value, naive_value = _ace(sums), _ace(naive)
+        if name in NOISY:
+            interval = _down_to_the_noise(float(value), interval)
         yield estimate(name + suffix, value, interval, naive_value, total, meaning)
     if "@" in when and when.startswith("after"):
         value, plain_value = (over(x["wy"].sum(axis=-1), x["w"].sum(axis=-1)) for x in (here, plain))
@@ -58,6 +64,15 @@ def calibration_estimates(evidence: Evidence, when: str, total: Grounds) -> Iter
         k = when.split("@")[1]
         meaning = f"share of the {k} most probable labels that hold"
         yield estimate(f"precision_at_{k}", value, interval, plain_value, total, meaning)
+
+
+def _down_to_the_noise(value: float, interval: Interval) -> Interval:
+    """Noise of labels raises a sum of absolute gaps, and resampling raises it again: the lower end is moved down to
+    where the distance of the upper one, which knows of both, would put it (the basic bootstrap; Davison & Hinkley
+    1997), if it is not there already."""
+    if np.isnan(interval.lower):
+        return interval
+    return Interval(lower=max(0.0, min(interval.lower, 2 * value - interval.upper)), upper=interval.upper)
 
 
 def _ace(sums: CalibrationSums) -> Array:

@@ -131,9 +131,11 @@ def test_intervals_are_those_of_the_bootstrap_over_rows() -> None:
     ):
         expected = bootstrap(metric, inputs, samples)
         line = found[key]
-        width = expected.upper - expected.lower
+        width, lower = expected.upper - expected.lower, expected.lower
+        if metric in ("weighted_ece", "weighted_ace"):  # which noise raises, and resampling once more
+            lower = max(0.0, min(lower, 2 * expected.estimate - expected.upper))
         assert line["value"] == pytest.approx(expected.estimate, rel=1e-6)
-        assert line["lower"] == pytest.approx(expected.lower, abs=0.12 * width), metric
+        assert line["lower"] == pytest.approx(lower, abs=0.12 * width), metric
         assert line["upper"] == pytest.approx(expected.upper, abs=0.12 * width), metric
 
 
