@@ -1,6 +1,8 @@
 """The pages of reports, and the API over them."""
 
-from collections.abc import Callable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -58,7 +60,7 @@ Word = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f
 
 def add_report_pages(pages: APIRouter, site: Site) -> None:
     """Add the list, one report, and comparisons."""
-    config, database = site.config, site.database
+    config, database, pictures = site.config, site.database, Pictures()
 
     @pages.get("/")
     def list_reports(request: Request, model: str = "", page_number: int = 1) -> Response:
@@ -78,7 +80,7 @@ def add_report_pages(pages: APIRouter, site: Site) -> None:
                     "name": name,
                     "reports": listed[name][:limit],
                     "more": len(listed[name]) > limit,
-                    "picture": picture(lines[name], f"risk-{at}"),
+                    "picture": pictures.of(lines[name], f"risk-{at}"),
                     "runs": [run for run in open_runs if run.model == name],
                     "served": name in config.models,
                 }
@@ -130,7 +132,7 @@ def add_report_pages(pages: APIRouter, site: Site) -> None:
             others = [
                 report for report in reports.listed(connection, model=model, limit=OTHERS) if report.id != found.now.id
             ]
-        return site.page(request, "compare.html", found=found, picture=picture(line, "risk"), others=others)
+        return site.page(request, "compare.html", found=found, picture=pictures.of(line, "risk"), others=others)
 
     def file_route(suffix: str, kind: str, content: Callable[[Any, Report], Response]) -> None:
         @pages.get(f"/reports/{{id}}/report.{suffix}")
@@ -259,9 +261,28 @@ def compared(connection: Any, id: UUID, other: UUID) -> Comparison:
     return changes.compared(now, then)
 
 
-def picture(newest_first: list[Report], name: str) -> Markup | None:
-    svg = timeline(newest_first[::-1], name=name)
-    return None if svg is None else Markup(svg)  # noqa: S704 - our own SVG, in which every text is escaped
+class Pictures:
+    """What was drawn last: a report never changes, and to draw a line of them takes a while."""
+
+    MOST = 200
+
+    def __init__(self) -> None:
+        self._drawn: OrderedDict[tuple[str, tuple[UUID, ...]], Markup | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, newest_first: Sequence[Report], name: str) -> Markup | None:
+        """The risk over these reports; None where there is nothing to draw."""
+        key = name, tuple(report.id for report in newest_first)
+        with self._lock:
+            if key in self._drawn:
+                return self._drawn[key]
+        svg = timeline(newest_first[::-1], name=name)
+        drawn = None if svg is None else Markup(svg)  # noqa: S704 - our own SVG, in which every text is escaped
+        with self._lock:
+            self._drawn[key] = drawn
+            if len(self._drawn) > self.MOST:
+                self._drawn.popitem(last=False)
+        return drawn
 
 
 def rows_of(report: Report) -> Response:
