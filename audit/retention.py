@@ -25,6 +25,8 @@ PAGE = (
     "  not exists (select from review_items q where q.record_id = r.id and q.ended_at is null)"
     "  and not exists (select from audit_reports a"
     "                  where a.model = r.model and a.since <= r.created_at and r.created_at < a.until)"
+    "  and not exists (select from audit_runs a where a.model = r.model and a.status in ('waiting', 'running')"
+    "                  and a.since <= r.created_at and r.created_at < a.until)"
     " from records r where r.model = %(model)s and r.created_at < %(before)s"
     "   and (%(last_at)s::timestamptz is null or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
     "   and r.created_at >= coalesce(%(last_at)s::timestamptz, '-infinity')"
@@ -49,8 +51,8 @@ def forget_records(
     """Delete the records that were decided before, with their inputs, outcomes, ended cases, shadow decisions and
     Idempotency-Keys; return what was deleted, of each model of which something was.
 
-    A record stays while a case about it is open, and while a report is kept whose range it lies in. How many went, of
-    which model and from before when, stays on record. `rest` is called after each batch.
+    A record stays while a case about it is open, and while a report whose range it lies in is kept, or is to be made.
+    How many went, of which model and from before when, stays on record. `rest` is called after each batch.
     """
     with database.transaction() as connection:
         models = [row[0] for row in connection.execute(MODELS).fetchall()]

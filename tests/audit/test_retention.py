@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import retention
+from audit import retention, runs
 from audit.retention import forget_records, forgotten_before
 from review import queue
 from review.item import Kind
@@ -91,6 +91,19 @@ def test_what_somebody_still_needs_stays(database: Database) -> None:
         connection.execute("delete from audit_reports")
     forget_records(database, before=CUT)
     assert ids(database) == set()
+
+
+def test_what_an_audit_under_way_is_about_stays(database: Database) -> None:
+    record = write(database, OLD)
+    with database.transaction() as connection:
+        runs.ask(connection, "toy", since=OLD, until=OLD + timedelta(days=1), asked_by="ada")
+        taken = runs.take(connection, lease_seconds=60)
+        assert taken is not None
+    assert forget_records(database, before=CUT) == []
+    with database.transaction() as connection:
+        runs.nothing(connection, taken, "for the test")
+    forget_records(database, before=CUT)
+    assert record.id not in ids(database)
 
 
 def test_history_goes_as_a_whole_or_not_at_all(database: Database) -> None:

@@ -18,6 +18,7 @@ from serve.audits import making
 from serve.cli import main
 from serve.commands.terminal import out
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic
+from traffic import log
 
 START = datetime.now(UTC) - timedelta(hours=5)
 
@@ -88,6 +89,38 @@ def test_the_command_that_it_names_makes_the_same_again(folder, demur, database)
     write_traffic(database, "digits", n=60, wrong=60, first=datetime.now(UTC))
     demur(*words[1:], "--out", "second")
     assert (folder / "first/digits.json").read_bytes() == (folder / "second/digits.json").read_bytes()
+
+
+def test_what_becomes_known_later_does_not_change_it(folder, demur, database):
+    write_traffic(database, "digits", n=120, wrong=9, first=START)
+    ask = (
+        "insert into review_items (id, record_id, kind, model, status, created_at, blind) select {id}, id, '{kind}',"
+        " model, 'waiting', {at}, true from records {which} on conflict do nothing"
+    )
+    with database.transaction() as connection:  # every other one was drawn, and of these some are reviewed
+        connection.execute("update records set label_probability = 0.5")
+        connection.execute("delete from outcomes where id % 2 = 1")
+        connection.execute("update outcomes set source = 'review'")
+        which = "where id in (select record_id from outcomes)"
+        connection.execute(ask.format(id="id", kind="spot_check", at="created_at", which=which))
+        connection.execute("delete from outcomes where id % 6 = 0")
+    _, printed, _ = demur("audit", "--since", "1d", "--max-risk", "0.1", "--out", "first")
+    (line,) = [line for line in printed.splitlines() if line.startswith("the same again: ")]
+    found = json.loads((folder / "first/digits.json").read_text())
+    assert (found["labels"]["drawn"], found["labels"]["reviewed"]) == (60, 40)
+    with database.transaction() as connection:
+        ids = [row[0] for row in connection.execute("select id from records").fetchall()]
+        for source in ("review", "complaint"):  # first words, corrections, complaints
+            for record_id in ids:
+                log.add_outcome(connection, record_id, label="1", source=source, author="eve")
+        for kind, id in (("re_review", "gen_random_uuid()"), ("spot_check", "id")):
+            connection.execute(ask.format(id=id, kind=kind, at="clock_timestamp()", which=""))
+    again = shlex.split(line.removeprefix("the same again: "))[1:]
+    demur(*again, "--out", "second")
+    assert (folder / "first/digits.json").read_bytes() == (folder / "second/digits.json").read_bytes()
+    assert (folder / "first/digits.html").read_bytes() == (folder / "second/digits.html").read_bytes()
+    demur("audit", "--out", "third")  # as of now it is another one
+    assert json.loads((folder / "third/digits.json").read_text())["labels"]["reviewed"] == 120
 
 
 def test_outcomes_that_come_for_every_record_stand_for_themselves(folder, demur, database):
