@@ -71,6 +71,7 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
             since=run.since,
             until=run.until,
             as_of=settled(database, run.until),
+            max_risk=config.model(run.model).max_risk,
             every_outcome_known=run.model in config.audit.every_outcome_known,
         )
         try:

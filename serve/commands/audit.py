@@ -55,7 +55,9 @@ def audit(
     ] = None,
     max_risk: Annotated[
         float | None,
-        typer.Option(help="Hold the answers to this share of wrong ones, instead of what the artifact promised."),
+        typer.Option(
+            help="Hold the answers to this share of wrong ones, instead of `monitor.max_risk` or the promise."
+        ),
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
     every: Annotated[
@@ -117,7 +119,7 @@ def audit(
         since=since,
         until=until,
         as_of=as_of,
-        max_risk=max_risk,
+        max_risk=settings.models[name].max_risk if max_risk is None else max_risk,
         seed=seed,
         every_outcome_known=every_outcome_known or name in settings.audit.every_outcome_known,
         parquet=parquet,

@@ -173,6 +173,11 @@ class ModelConfig(Section):
         return self.monitor or None
 
     @property
+    def max_risk(self) -> float | None:
+        """Share of the answers that may be wrong, where the monitor is told; else what the artifact promises."""
+        return self.monitor.max_risk if isinstance(self.monitor, MonitorConfig) else None
+
+    @property
     def right(self) -> str:
         """What a prediction is worth once the truth is known."""
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit import reports, runs
+from audit.monitors.alarms import in_force
 from audit.runs import RunStatus
 from serve.audits.jobs import jobs
 from serve.audits.maker import AuditMaker
+from serve.config.monitor import MonitorConfig
 from tests.serve.audits.traffic import config_of, write_traffic
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
@@ -54,6 +56,31 @@ def test_an_audit_is_made_and_kept(database, config):
     assert html.startswith("<!doctype html>")
     assert nothing.status is RunStatus.NOTHING
     assert "there are no records of 'letters'" in nothing.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrong", "verdict"), [(40, "broken"), (2, "kept")])
+def test_a_scheduled_audit_raises_an_alarm_where_answers_go_wrong_and_is_quiet_where_they_do_not(
+    database, tmp_path, wrong, verdict
+):
+    config = config_of("digits", artifacts=str(tmp_path), database=database.dsn)
+    watched = config.models["digits"].model_copy(update={"monitor": MonitorConfig(max_risk=0.05)})
+    config = config.model_copy(update={"models": {"digits": watched}})
+    with database.transaction() as connection:  # on schedule since before
+        runs.plan(connection, ["digits"], until=START, window=timedelta(hours=1))
+        connection.execute("update audit_schedules set begun_at = %s", (START - timedelta(days=9),))
+    for day, errors in enumerate((2, wrong)):  # the service goes wrong, or not, in the second hour
+        write_traffic(database, "digits", n=400, wrong=errors, first=START + timedelta(hours=day))
+        with database.transaction() as connection:
+            until = START + timedelta(hours=day + 1)
+            assert len(runs.plan(connection, ["digits"], until=until, window=timedelta(hours=1))) == 1
+        AuditMaker(config, database).make_due()
+    with database.transaction() as connection:
+        latest, before = reports.listed(connection, model="digits", limit=2)
+        found = in_force(connection)
+    assert (before.summary.verdict, latest.summary.verdict) == ("kept", verdict)
+    assert [alarm.kind for alarm in found] == (["audit"] if verdict == "broken" else [])
+    assert all(str(latest.id) == alarm.evidence["report"] for alarm in found)
 
 
 @pytest.mark.slow
