@@ -13,6 +13,9 @@ from uuid_utils.compat import uuid7
 
 from traffic.database import Connection
 
+VERDICTS = ("kept", "broken", "not enough evidence", "nothing was promised")
+"""Those of `audit.report.verdict`, which takes a while to import."""
+
 
 class ReportNotFound(LookupError):
     """No report with this id is kept. Those that are stand in the list of reports."""

@@ -25,7 +25,6 @@ from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from review import outbox, queue
-from serve.audits.jobs import jobs
 from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
@@ -336,6 +335,8 @@ class Audits:
     """One replica of the auditors' pages, which also makes the audits that are due."""
 
     def __init__(self, config: Config, dsn: str) -> None:
+        from serve.audits.jobs import jobs  # brings what audits need, which gateway and hosts do without
+
         _log_plainly()
         self._config = config
         self._database = open_database(dsn)

@@ -8,7 +8,6 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from audit import reports, runs
-from serve.audits.making import VERDICTS
 from serve.config.file import Config
 from traffic.database import Database
 
@@ -45,7 +44,7 @@ class AuditCollector(Collector):
             summary = report.summary if report else None
             risk = summary.figure("selective_risk") if summary else None
             age = (now - report.extent.until).total_seconds() if report else nan
-            for verdict in VERDICTS:
+            for verdict in reports.VERDICTS:
                 said = summary is not None and summary.verdict == verdict
                 families["demur_audit_verdict"].add_metric([model, verdict], float(said))
             for bound, value in (

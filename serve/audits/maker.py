@@ -11,13 +11,18 @@ from pathlib import Path
 
 from audit import runs
 from audit.runs import AuditRun, RunLost
-from serve.audits.worker import LEASE_SECONDS, LOST
 from serve.config.file import Config
 from traffic.database import Database
 
 log = logging.getLogger("demur.audits")
 
 ROOT = Path(__file__).parents[2]
+
+LEASE_SECONDS = 60.0
+"""For so long a run is nobody else's; whoever is at it renews that long before."""
+
+LOST = 3
+"""Exit status of a worker whose run another process has taken."""
 
 WORKER = (sys.executable, "-m", "serve.audits.worker")
 

@@ -20,7 +20,7 @@ from audit.ledger.settled import settled_moment
 from audit.report import audit as report
 from audit.report.in_parts import Seen, audit_in_parts, one_by_one
 from audit.report.plan import Settings
-from audit.report.verdict import ANSWERS_WRONG, Verdict
+from audit.report.verdict import ANSWERS_WRONG
 from audit.reports import Extent, Figure, Labelled, NewReport, Summary
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import Folder
@@ -31,8 +31,6 @@ from traffic.database import Database
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of that is done, and how much there is to do; 0 of 0 where that is not known."""
-
-VERDICTS = tuple(verdict.value for verdict in Verdict)
 
 HEADLINES = (
     ("selective_risk", "", "wrong among the answered", True),

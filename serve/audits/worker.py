@@ -18,16 +18,13 @@ from audit import reports, runs
 from audit.report.audit import NothingToAudit
 from audit.runs import AuditRun, RunLost
 from serve.audits.found_broken import tell_if_broken
+from serve.audits.maker import LEASE_SECONDS, LOST
 from serve.audits.making import Wish, keep_rows, make, settled
 from serve.config.file import Config
 from traffic.database import Database, DatabaseUnavailable
 
-LEASE_SECONDS = 60.0
 TELL_SECONDS = 2.0
 """How often it is written down how far the audit has come."""
-
-LOST = 3
-"""Exit status where another process has taken the run."""
 
 
 class Telling:

@@ -10,6 +10,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from audit import reports, runs
+from audit.report.verdict import Verdict
 from audit.reports import Extent, Figure, Labelled, NewReport, ReportNotFound, Summary
 from audit.runs import MOST_ATTEMPTS, RunLost, RunStatus
 
@@ -241,6 +242,10 @@ def test_old_runs_are_forgotten_and_the_last_planned_one_stays(on_schedule):
         assert runs.run_of(connection, first[0].id) is None
         assert runs.run_of(connection, second[0].id) is not None
     assert planned(on_schedule, MONDAY + DAY) == []
+
+
+def test_the_verdicts_are_those_of_a_report():
+    assert tuple(verdict.value for verdict in Verdict) == reports.VERDICTS
 
 
 def test_the_summary_is_json(database):
