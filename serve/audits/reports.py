@@ -36,6 +36,8 @@ MOST_RUNS = 50
 OTHERS = 30
 """Reports that one can be compared with by a click."""
 
+LONG_AGO = datetime(1900, 1, 1, tzinfo=UTC)
+
 WINDOWS = {"1": "the last 24 hours", "7": "the last 7 days", "30": "the last 30 days", "90": "the last 90 days"}
 """Ranges that can be asked for, in days."""
 
@@ -248,6 +250,8 @@ def asked(site: Site, name: str, model: str, since: datetime, until: datetime) -
         raise InvalidRequest(f"model: there is no model {model!r}; there are: {', '.join(site.config.models)}")
     if not since < until <= site.clock():
         raise InvalidRequest("since, until: a range begins before it ends, and ends now at the latest")
+    if since < LONG_AGO:
+        raise InvalidRequest("since: choose a moment after 1900")
     with site.database.transaction() as connection:
         return runs.ask(connection, model, since=since, until=until, asked_by=name)
 

@@ -1,8 +1,9 @@
 """Who it is that asks: a name that a person gave once, or that a machine sends with each request."""
 
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 from serve.inputs import InvalidRequest
 
@@ -43,6 +44,17 @@ async def only_storable(request: Request) -> None:
 
 
 async def only_from_here(request: Request) -> None:
-    """Raise `FromElsewhere` for what a page of another site sent. Browsers say where a request comes from."""
-    if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+    """Raise `FromElsewhere` for what a page of another site sent. Browsers say where a request comes from: with
+    `Sec-Fetch-Site`, and without HTTPS, where they leave that out, with `Origin`."""
+    if request.method == "POST" and not _is_from_here(request.headers):
         raise FromElsewhere("this was sent from a page of another site")
+
+
+def _is_from_here(headers: Headers) -> bool:
+    if site := headers.get("sec-fetch-site"):
+        return site == "same-origin"
+    origin = headers.get("origin")
+    if origin is None:  # no browser
+        return True
+    ours = (headers.get("host"), headers.get("x-forwarded-host"))
+    return urlsplit(origin).netloc.lower() in {host.strip().lower() for host in ours if host}

@@ -371,3 +371,28 @@ def test_what_is_stored_is_gone_when_its_time_is_up(visit, database):
         connection.execute("update audit_reports set made_at = made_at - interval '3 years'")
         reports.forget(connection, keep_days=730)
     assert "deleted when its time was up" in words(visit().get(f"/audit/reports/{id}"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://elsewhere"}, 403),  # without HTTPS no browser says more
+        ({"origin": "null"}, 403),
+        ({"origin": "http://testserver:81"}, 403),
+        ({"origin": "http://testserver"}, 303),
+        ({"origin": "https://Audits.example", "x-forwarded-host": "audits.example"}, 303),
+        ({"origin": "http://elsewhere", "sec-fetch-site": "same-origin"}, 303),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({}, 303),
+    ],
+)
+def test_a_page_of_another_site_asks_for_nothing_in_my_name(visit, headers, status):
+    client = visit("ada")
+    asked = client.post("/audit/audits", data={"model": "digits"}, headers=headers, follow_redirects=False)
+    assert asked.status_code == status
+
+
+def test_a_moment_before_all_times_is_no_range(visit):
+    body = {"model": "digits", "since": "0001-01-01T00:00:00+14:00"}
+    refused = visit().post("/audit/v1/audits", json=body, headers={"X-Demur-Reviewer": "ada"})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (422, "since: choose a moment after 1900")
