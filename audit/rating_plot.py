@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.plots import BLUE, GREY, ORANGE, STYLE, as_svg
+from audit.drawing import BLUE, GREY, ORANGE, STYLE, as_svg
 from uncertainty.checks import Array
 from uncertainty.isotonic import IsotonicMap
 

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
-from audit.plots import BLUE, GREEN, GREY, ORANGE
+from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
 from audit.report.quantities import moment, promised, quantity, told
-from audit.report.svg import inline
 from uncertainty.checks import Array
 
 Rows = Sequence[Mapping[str, Any]]
@@ -66,7 +65,7 @@ def against_target(found: Mapping[str, Any], target: float | None) -> str | None
 
     aimed = "nothing was promised" if np.isnan(aim) else f"at most {promised(aim)} was promised"
     found_words = f"found: {shown.value}, {shown.interval}" if shown.value else shown.lack
-    return inline("target", "The promise and what was found", f"{aimed}; {found_words}", 1.35, draw)
+    return inline_svg("target", "The promise and what was found", 1.35, draw, words=f"{aimed}; {found_words}")
 
 
 def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | None:
@@ -117,7 +116,7 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
 
     steps = [int(np.argmin(np.abs(coverage - share))) for share in (0.25, 0.5, 0.75, 1.0)]
     words = "; ".join(f"answering {_share(coverage[i])}, {_share(risk[i])} are wrong" for i in steps)
-    return inline("risk-coverage", "Risk against the share answered", words, 3.7, draw)
+    return inline_svg("risk-coverage", "Risk against the share answered", 3.7, draw, words=words)
 
 
 def rejection(document: Mapping[str, Any]) -> str | None:
@@ -148,7 +147,7 @@ def rejection(document: Mapping[str, Any]) -> str | None:
         figure.legend(loc="outside upper left", ncols=3, handlelength=1.6, columnspacing=1.2)
 
     words = f"PRR of the confidence: {ratio.value or ratio.lack}; the area above chance as a share of a perfect score's"
-    return inline("rejection", "What holding back the least sure brings", words, 3.1, draw)
+    return inline_svg("rejection", "What holding back the least sure brings", 3.1, draw, words=words)
 
 
 def reliability(rows: Rows, name: str, title: str) -> str | None:
@@ -191,7 +190,7 @@ def reliability(rows: Rows, name: str, title: str) -> str | None:
         f"at {_share(row['confidence'])} confidence, {_share(row['right'])} right ({row.get('labelled')} labels)"
         for row in known
     )
-    return inline(name, title, words, 4.0, draw)
+    return inline_svg(name, title, 4.0, draw, words=words)
 
 
 _COUNTED = {"n": "all rows", "labelled": "labelled"}
@@ -234,7 +233,7 @@ def scores(document: Mapping[str, Any]) -> str | None:
         f"{name}: " + ", ".join(f"{metric} {_plain(found[at].get('value'))}" for metric, _, found in drawn)
         for at, name in enumerate(order)
     )
-    return inline("scores", "How well each score ranks errors", words, 1.25 + 0.3 * len(order), draw)
+    return inline_svg("scores", "How well each score ranks errors", 1.25 + 0.3 * len(order), draw, words=words)
 
 
 def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
@@ -306,7 +305,7 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
 
     known = sum((cell.get("selective_risk") or {}).get("value") is not None for cell in cells)
     words = f"{len(cells)} windows; of {known} the risk among the answers is known; {len(changes)} changes of artifact"
-    return inline("time", "Risk, share answered and labels over time", words, 4.6, draw)
+    return inline_svg("time", "Risk, share answered and labels over time", 4.6, draw, words=words)
 
 
 def _found(document: Mapping[str, Any], name: str, of: str = "") -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
-from audit.plots import GREY, STYLE
+from audit.drawing import GREY, STYLE
 from audit.selective import rc_curve, thinned
 from benchmarks.language.comparison import quality_of, unfitted
 from benchmarks.language.findings import Findings

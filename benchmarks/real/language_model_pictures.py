@@ -10,7 +10,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
-from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE
+from audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE
 from benchmarks.real.language_model_findings import Findings
 from benchmarks.real.pictures import COLOURS
 from benchmarks.real.reasoning import wrong_by_length

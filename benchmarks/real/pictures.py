@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from audit.calibration import binned
+from audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
 from audit.findings import Judged
-from audit.plots import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
 from audit.selective import rc_curve, thinned
 from benchmarks.real.confidence import CALIBRATORS, calibrated, right
 from benchmarks.real.predictions import Predictions

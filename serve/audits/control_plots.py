@@ -8,9 +8,8 @@ from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
 from audit.control_states import Point
-from audit.plots import BLUE, GREEN, GREY
+from audit.drawing import BLUE, GREEN, GREY, inline_svg
 from serve.audits.control_view import Shown
-from serve.pages.drawing import inline_svg
 
 WIDTH = 5.2
 

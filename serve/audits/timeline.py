@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure as Canvas
 
-from audit.plots import BLUE, GREEN, GREY, ORANGE
+from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
 from audit.reports import Figure, Report
-from serve.pages.drawing import inline_svg
 from serve.pages.quantities import figure_in_words, percent
 
 SHOWN = 60

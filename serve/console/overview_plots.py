@@ -9,10 +9,9 @@ import numpy as np
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
+from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
 from audit.opinions import LabelDisagreement, OverturnRate
-from audit.plots import BLUE, GREEN, GREY, ORANGE
 from review.statistics import BacklogCurve, Flow
-from serve.pages.drawing import inline_svg
 from serve.pages.quantities import duration, percent
 
 SHOWN = 12
