@@ -176,16 +176,16 @@ def _metric_rows(case: AuditCase, found: Drawn) -> list[list[str]]:
     rows = []
     for name, metric in METRICS.items():
         truth = metric(case)
-        value, *_, naive = np.nanmean(found.numbers[name], axis=0)
+        value, _, _, naive = found.numbers[name].T
         rows.append(
             [
                 case.name,
                 WORDS[name],
                 f"{truth:.3f}",
                 _with_interval(once[name]),
-                f"{value:.3f}",
+                _mean(value),
                 _covered(found, name, truth),
-                f"{naive:.3f}",
+                _mean(naive),
             ]
         )
     return rows
@@ -201,9 +201,9 @@ def _rate_row(case: AuditCase, spot_check: float, found: Drawn) -> list[str]:
         f"{spot_check:.0%}",
         f"{found.labelled.mean():.0f}, {found.errors.mean():.1f}",
         f"{truth:.3f}",
-        f"{np.nanmean(value):.3f}",
+        _mean(value),
         _covered(found, "selective_risk", truth),
-        f"{(upper - lower)[told].mean():.3f}",
+        _mean(upper - lower),
         _covered(found, "prr", METRICS["prr"](case)),
         f"{1 - told.mean():.0%}",
         f"{case.max_risk:.0%}",
@@ -249,6 +249,12 @@ def _covered(found: Drawn, name: str, truth: float) -> str:
     if not told.any():
         return "-"
     return f"{((lower <= truth) & (truth <= upper))[told].mean():.1%}"
+
+
+def _mean(values: Array) -> str:
+    """Of those that are said."""
+    said = values[~np.isnan(values)]
+    return f"{said.mean():.3f}" if len(said) else "-"
 
 
 def _with_interval(one: Mapping[str, Any]) -> str:
