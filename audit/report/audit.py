@@ -10,6 +10,7 @@ import numpy as np
 
 from audit.ledger.ledger import Extent, Ledger
 from audit.report.breakdown import breakdowns
+from audit.report.cells import RESAMPLED
 from audit.report.curves import reliability, risk_coverage
 from audit.report.estimates import whole
 from audit.report.grounds import Estimate, Grounds
@@ -130,7 +131,8 @@ def concluded(
     progress: Progress = unheard,
 ) -> Audit:
     """Return what the sums of all records say."""
-    resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress)
+    labelled = (sums.by_unit[:, 0, RESAMPLED.index("w")] > 0).sum()
+    resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
     evidence = Evidence.of(by, sums, resamples)
     estimates = list(whole(evidence))
     judgements = judge(evidence, asked.promises, asked.max_risk)

@@ -25,10 +25,13 @@ def unheard(_done: int, _total: int) -> None:
 class Resamples:
     """How often each unit was drawn, in each resample."""
 
-    def __init__(self, n_units: int, settings: Settings, progress: Progress = unheard) -> None:
+    def __init__(
+        self, n_units: int, settings: Settings, progress: Progress = unheard, *, n_labelled: int | None = None
+    ) -> None:
+        """Of the units `n_labelled` have a label, where that is not all of them."""
         rng = np.random.default_rng(settings.seed)
         self.delta = settings.delta
-        self.possible = n_units >= FEWEST_UNITS and settings.replicates > 0
+        self.possible = (n_units if n_labelled is None else n_labelled) >= FEWEST_UNITS and settings.replicates > 0
         self._times = np.zeros((settings.replicates if self.possible else 0, n_units))
         for start in range(0, len(self._times), AT_A_TIME):
             block = self._times[start : start + AT_A_TIME]

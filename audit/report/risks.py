@@ -22,7 +22,7 @@ from audit.report.grounds import (
     set_grounds_of,
 )
 from audit.report.plan import Plan
-from audit.report.resamples import Resamples
+from audit.report.resamples import FEWEST_UNITS, Resamples
 from audit.report.tally import Tally
 from audit.report.weight_classes import upper_end
 from audit.resampling import Interval
@@ -56,10 +56,13 @@ class Evidence:
         )
 
     def ratio(self, above: str, below: str) -> tuple[Array, Array, Array]:
-        """[cells] each: one weighted sum over another, and the bootstrap's interval for it."""
+        """[cells] each: one weighted sum over another, and the bootstrap's interval for it: none of a cell whose labels
+        lie in fewer units than say how much these vary, such as the records of a few patients."""
         value = over(self.counts[above], self.counts[below])
         values = over(self.by_unit[..., RESAMPLED.index(above)], self.by_unit[..., RESAMPLED.index(below)])
-        return value, *self.resamples.intervals(values)
+        labelled = (self.tally.by_unit[..., RESAMPLED.index(below)] > 0).sum(axis=0)
+        lower, upper = (np.where(labelled < FEWEST_UNITS, np.nan, end) for end in self.resamples.intervals(values))
+        return value, lower, upper
 
 
 def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:

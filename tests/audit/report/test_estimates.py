@@ -359,3 +359,23 @@ def test_a_group_that_is_called_as_we_call_none_is_told_apart() -> None:
     traffic = in_groups(traffic, ("(no group)", "x"), np.arange(600) % 3 - 1)
     (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
     assert sorted(cell["name"] for cell in cells) == ["((no group))", "(no group)", "x"]
+
+
+def test_a_few_clusters_say_nothing_of_how_much_clusters_vary() -> None:
+    traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.5, per_cluster=500, dependence=0.5).ledger
+    document = audit(traffic, Asked(settings=FEW, max_risk=0.2)).document
+    (one,) = document["headline"]["judgements"]
+    assert (one["estimate"]["labelled"], one["estimate"]["evidence"]) == (973, "sufficient")
+    assert one["verdict"] == "not enough evidence"
+    assert all(line["lower"] is None for line in document["estimates"])
+
+
+def test_nor_do_they_of_a_group_of_a_few() -> None:
+    traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.5, per_cluster=10).ledger
+    patients = traffic.clusters.codes.copy()
+    patients[:600] = np.arange(600) // 60
+    traffic = replace(traffic, clusters=replace(traffic.clusters, codes=patients))
+    traffic = in_groups(traffic, ("a", "b"), np.arange(3_000) < 600)
+    (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
+    assert {cell["name"]: cell["selective_risk"]["lower"] is None for cell in cells} == {"a": False, "b": True}
+    assert {cell["name"]: cell["citl"]["upper"] is None for cell in cells} == {"a": False, "b": True}
