@@ -109,6 +109,7 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
                 axes.errorbar([at], [here], yerr=np.maximum(reach, 0), color=ORANGE, linewidth=1.8, capsize=4)
             axes.plot(at, here, "o", color=ORANGE, markersize=7, label="as decided")
         top = np.nanmax([risk[-1] * 1.25, *risk, _number(target), *_column(naive, "risk")[len(naive) // 10 :]])
+        top = max(top, 0.01)  # nothing may be wrong at all
         axes.set(xlim=(0, 1.01), ylim=(0, top * 1.04), ylabel="answers that are wrong", xlabel="share answered")
         _percent(axes.xaxis, 1)
         _percent(axes.yaxis, top)
