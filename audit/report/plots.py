@@ -136,7 +136,7 @@ def rejection(document: Mapping[str, Any]) -> str | None:
         axes.plot(best_held, best, color=GREEN, linewidth=1.4, label="perfect score")
         axes.plot(held, right, color=BLUE, linewidth=2, label="confidence")
         axes.axhline(right[-1], color=GREY, linestyle=":", linewidth=1.2, label="chance")
-        low = min(right[-1], np.nanmin(right))
+        low = min(right[-1], np.nanmin(right), 0.99)  # nothing may be wrong at all
         axes.set(
             xlim=(0, 1.01),
             ylim=(low - 0.08 * (1 - low), 1 + 0.04 * (1 - low)),
