@@ -33,7 +33,7 @@ def whole(evidence: Evidence) -> Iterator[Estimate]:
     caught = 1 - over(counts["a_w_wrong"], counts["w_wrong"])[0]
     index = RESAMPLED.index
     resampled = 1 - over(evidence.by_unit[:, 0, index("a_w_wrong")], evidence.by_unit[:, 0, index("w_wrong")])
-    naive = 1 - over(counts["a_k_loss"], counts["k_loss"])[0]
+    naive = 1 - over(counts["a_k_wrong"], counts["k_wrong"])[0]
     # the errors that were not caught are those among the answers, whose labels must be enough by themselves
     uncaught = replace(total, status=answers.grounds.status) if total.enough and answers.grounds.n else total
     yield estimate("caught_errors", caught, evidence.resamples.interval(resampled), naive, uncaught, CAUGHT)

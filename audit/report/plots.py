@@ -27,6 +27,10 @@ BAND = 0.16
 FAINT = 0.75
 
 
+LEAST_HEIGHT = 0.02
+"""Of an axis, also where nothing is wrong."""
+
+
 def against_target(found: Mapping[str, Any], target: float | None) -> str | None:
     """Where the estimate and its interval lie, and what was promised, on one axis."""
     value, lower, upper, naive = (_number(found.get(key)) for key in ("value", "lower", "upper", "naive"))
@@ -108,8 +112,10 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
             if not np.isnan(reach).any():
                 axes.errorbar([at], [here], yerr=np.maximum(reach, 0), color=ORANGE, linewidth=1.8, capsize=4)
             axes.plot(at, here, "o", color=ORANGE, markersize=7, label="as decided")
-        top = np.nanmax([risk[-1] * 1.25, *risk, _number(target), *_column(naive, "risk")[len(naive) // 10 :]])
-        top = max(top, 0.01)  # nothing may be wrong at all
+        top = (
+            np.nanmax([risk[-1] * 1.25, *risk, _number(target), *_column(naive, "risk")[len(naive) // 10 :]])
+            or LEAST_HEIGHT
+        )
         axes.set(xlim=(0, 1.01), ylim=(0, top * 1.04), ylabel="answers that are wrong", xlabel="share answered")
         _percent(axes.xaxis, 1)
         _percent(axes.yaxis, top)
@@ -136,10 +142,11 @@ def rejection(document: Mapping[str, Any]) -> str | None:
         axes.plot(best_held, best, color=GREEN, linewidth=1.4, label="perfect score")
         axes.plot(held, right, color=BLUE, linewidth=2, label="confidence")
         axes.axhline(right[-1], color=GREY, linestyle=":", linewidth=1.2, label="chance")
-        low = min(right[-1], np.nanmin(right), 0.99)  # nothing may be wrong at all
+        low = min(right[-1], np.nanmin(right))
+        room = max(1 - low, LEAST_HEIGHT)
         axes.set(
             xlim=(0, 1.01),
-            ylim=(low - 0.08 * (1 - low), 1 + 0.04 * (1 - low)),
+            ylim=(low - 0.08 * room, 1 + 0.04 * room),
             xlabel="share held back, least sure first",
             ylabel="the rest that is right",
         )

@@ -22,6 +22,7 @@ from audit.report.in_parts import Seen, audit_in_parts, one_by_one
 from audit.report.plan import Settings
 from audit.report.verdict import ANSWERS_WRONG
 from audit.reports import Extent, Figure, Labelled, NewReport, Summary
+from audit.retention import forgotten_before
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import Folder
 from calibration_store.store import ArtifactNotFound, ArtifactStore
@@ -121,12 +122,20 @@ def settled(database: Database, moment: datetime, *, patience_seconds: float = P
 
 
 def make(config: Config, database: Database, wish: Wish, progress: Progress) -> Made:
-    """Read the records, measure, and put it into words. Raises `NothingToAudit` where there are none."""
+    """Read the records, measure, and put it into words. Raises `NothingToAudit` where there are none.
+
+    Without a beginning it begins where nothing has been deleted: what retention has left of earlier times are those
+    that somebody still needed, such as cases that nobody has decided, and they are not like the traffic.
+    """
+    since = wish.since
+    if since is None:
+        with database.transaction() as connection:
+            since = forgotten_before(connection, wish.model)
     ledger = read_ledger(
         database,
         wish.model,
         precedence=config.precedence(wish.model),
-        since=wish.since,
+        since=since,
         until=wish.until,
         as_of=wish.as_of,
         exact=config.model(wish.model).right == "exact",

@@ -379,3 +379,11 @@ def test_nor_do_they_of_a_group_of_a_few() -> None:
     (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
     assert {cell["name"]: cell["selective_risk"]["lower"] is None for cell in cells} == {"a": False, "b": True}
     assert {cell["name"]: cell["citl"]["upper"] is None for cell in cells} == {"a": False, "b": True}
+
+
+def test_errors_that_were_caught_are_counted_alike_with_weights_and_without() -> None:
+    """Of label sets, too, which are wrong in part."""
+    traffic = simulated(1_000, np.random.default_rng(1), all_known=True).ledger
+    traffic = replace(traffic, quality=np.where(traffic.answered, 0.9 * traffic.quality, traffic.quality))
+    line = numbers(audit(traffic, Asked(settings=FEW)).document)["caught_errors", ""]
+    assert line["naive"] == pytest.approx(line["value"])

@@ -183,6 +183,13 @@ def test_all_known() -> None:
     assert "Read with this in mind" not in text
 
 
+def test_where_nothing_is_wrong_there_are_pictures_all_the_same() -> None:
+    flawless = simulated(400, np.random.default_rng(1), spot_check=0.5).ledger
+    flawless = replace(flawless, quality=np.where(flawless.known, 1.0, np.nan))
+    html = page(document(flawless, max_risk=0.1))
+    assert html.count("<svg role") > 5
+
+
 def test_what_is_written_by_others_stays_text(traffic: Ledger) -> None:
     led = replace(
         traffic,

@@ -123,6 +123,22 @@ def test_what_becomes_known_later_does_not_change_it(folder, demur, database):
     assert json.loads((folder / "third/digits.json").read_text())["labels"]["reviewed"] == 120
 
 
+def test_it_begins_where_nothing_has_been_deleted(folder, demur, database):
+    write_traffic(database, "digits", n=60, wrong=3, first=START)
+    with database.transaction() as connection:
+        connection.execute(
+            "insert into forgotten_records (model, before, records, outcomes, cases) values ('digits', %s, 9, 9, 0)",
+            (START + timedelta(seconds=40),),
+        )
+
+    def n(*words):
+        demur("audit", *words)
+        return json.loads((folder / "var/audit/digits.json").read_text())["records"]["n"]
+
+    assert n() == 20
+    assert n("--since", "1d") == 60  # what is left of it, where somebody asks for that
+
+
 def test_outcomes_that_come_for_every_record_stand_for_themselves(folder, demur, database):
     write_traffic(database, "digits", n=60, wrong=3, first=START)
     with database.transaction() as connection:  # nobody would ever be asked, and one outcome has not come yet
