@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import calibration, discrimination, optimal_coverage, selective
-from audit.predictive_quality import macro_f1
-from audit.ranking import Ranking
-from audit.top_k import TopK
+from audit.metrics import calibration, discrimination, optimal_coverage, selective
+from audit.metrics.predictive_quality import macro_f1
+from audit.metrics.ranking import Ranking
+from audit.metrics.top_k import TopK
 from uncertainty.checks import Array, Mask
 
 REJECTED = (0.01, 0.05, 0.10, 0.15)

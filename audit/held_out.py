@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import calibration
-from audit.calibration_sums import WIDTH, columns, values
-from audit.evidence import MIN_LABELLED, Status, evidence
 from audit.findings import (
     Classes,
     Finding,
@@ -28,10 +25,13 @@ from audit.findings import (
     set_lines,
     top_k_lines,
 )
-from audit.intervals import clopper_pearson
-from audit.predictive_quality import macro_f1
-from audit.resampling import Interval, percentile_interval, resampled, resampled_rows
-from audit.roc_interval import error_roc_interval
+from audit.metrics import calibration
+from audit.metrics.calibration_sums import WIDTH, columns, values
+from audit.metrics.evidence import MIN_LABELLED, Status, evidence
+from audit.metrics.intervals import clopper_pearson
+from audit.metrics.predictive_quality import macro_f1
+from audit.metrics.resampling import Interval, percentile_interval, resampled, resampled_rows
+from audit.metrics.roc_interval import error_roc_interval
 from policies.judgement import Judgement
 from uncertainty.checks import Array, Mask
 from uncertainty.output import LabelledOutput

@@ -9,9 +9,9 @@ from math import nan
 import numpy as np
 import orjson
 
-from audit.agreement import cohen_kappa, krippendorff_alpha
-from audit.intervals import wilson
-from audit.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
+from audit.metrics.agreement import cohen_kappa, krippendorff_alpha
+from audit.metrics.intervals import wilson
+from audit.metrics.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
 from review.disagreement import Checked, Overturned, Together
 from traffic.record import Answer
 

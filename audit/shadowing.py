@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.evidence import Evidence, evidence
-from audit.head_to_head import Contender, HeadToHead, head_to_head, without_nan
-from audit.likeness import likeness
-from audit.sampling import LabelDraw, label_draw_of
+from audit.metrics.evidence import Evidence, evidence
+from audit.metrics.head_to_head import Contender, HeadToHead, head_to_head, without_nan
+from audit.metrics.likeness import likeness
+from audit.metrics.sampling import LabelDraw, label_draw_of
 from traffic.record import Answer
 from traffic.shadowed import ShadowedTraffic, Side
 from uncertainty.checks import Array, Mask

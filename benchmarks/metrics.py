@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from audit import (
+from audit.metrics import (
     calibration,
     correlation,
     discrimination,
@@ -32,8 +32,8 @@ from audit import (
     predictive_quality,
     selective,
 )
-from audit.ranking import Ranking
-from audit.top_k import TopK
+from audit.metrics.ranking import Ranking
+from audit.metrics.top_k import TopK
 from benchmarks.peers import Absent, Peers
 from policies.conformal import conformal_quantile
 from uncertainty.top_k import fit_top_k

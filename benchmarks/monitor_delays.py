@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from audit.risk_monitor import STARTS, risk_monitor
+from audit.metrics.risk_monitor import STARTS, risk_monitor
 from uncertainty.checks import Array
 
 SEED = 20261121

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from audit.likeness import likeness
-from audit.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
+from audit.metrics.likeness import likeness
+from audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.standing import Canary
 from calibration_store.store import ArtifactStore

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import chdtrc
 
-from audit.label_shift import label_shift
-from audit.score_drift import ks, psi
+from audit.metrics.label_shift import label_shift
+from audit.metrics.score_drift import ks, psi
 from traffic.record import Answer
 from uncertainty.checks import Array
 

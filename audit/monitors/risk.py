@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
+from audit.metrics.risk_sequence import LabelCounts, further_ends
 from audit.monitors.path import Path, path_from_json
-from audit.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
-from audit.risk_sequence import LabelCounts, further_ends
 from uncertainty.checks import Array
 
 

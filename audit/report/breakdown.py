@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from audit.evidence import Status
+from audit.metrics.evidence import Status
 from audit.report.grounds import Estimate, over
 from audit.report.plan import TOTAL
 from audit.report.risks import Evidence, risks

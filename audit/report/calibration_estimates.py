@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from audit.metrics.resampling import Interval
 from audit.report import rank_sums
 from audit.report.grounds import Estimate, Grounds, estimate, over
 from audit.report.risks import Evidence
 from audit.report.weighted import CalibrationSums
-from audit.resampling import Interval
 from uncertainty.checks import Array
 
 CALIBRATION: Mapping[str, tuple[Callable[[Mapping[str, Array]], Array], str]] = {

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.intervals import clopper_pearson
+from audit.metrics.intervals import clopper_pearson
+from audit.metrics.resampling import Interval
 from audit.report import rank_sums
 from audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
 from audit.report.risks import Evidence
 from audit.report.survey import CONFIDENCE
 from audit.report.weighted import CalibrationSums
-from audit.resampling import Interval
 from uncertainty.checks import Array
 
 POINTS = 200

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from audit.evidence import Status
-from audit.intervals import normal_quantile
-from audit.predictive_quality import BUCKETS
+from audit.metrics.evidence import Status
+from audit.metrics.intervals import normal_quantile
+from audit.metrics.predictive_quality import BUCKETS
+from audit.metrics.resampling import Interval
 from audit.report.calibration_estimates import calibration_estimates
 from audit.report.cells import RESAMPLED
 from audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
 from audit.report.risks import Evidence, missed, risks
 from audit.report.score_estimates import score_estimates
 from audit.report.survey import TOP
-from audit.resampling import Interval
 from uncertainty.checks import Array
 
 

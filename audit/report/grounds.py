@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.evidence import Status
+from audit.metrics.evidence import Status
+from audit.metrics.resampling import Interval
 from audit.report.cells import COUNTS
 from audit.report.plan import Plan
 from audit.report.survey import CHECKED
-from audit.resampling import Interval
 from uncertainty.checks import Array
 
 NO_INTERVAL = Interval(lower=np.nan, upper=np.nan)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.calibration import mce
 from audit.findings import Classes, Judged, all_or_nothing, score_lines, scores_of
+from audit.metrics.calibration import mce
 from audit.report.plan import Plan
 from audit.report.sample import Sample
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
-from audit.predictive_quality import BUCKETS, label_buckets
+from audit.metrics.predictive_quality import BUCKETS, label_buckets
 from audit.report import hashing
 from audit.report.survey import CHECKED, HELD, Stratum, Survey, in_frame
 from uncertainty.checks import Array, Mask

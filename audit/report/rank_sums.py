@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from audit.selective import coverages, place_weights
+from audit.metrics.selective import coverages, place_weights
 from uncertainty.checks import Array
 
 

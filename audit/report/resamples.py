@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from audit.metrics.resampling import Interval, percentile_interval
 from audit.report.plan import Settings
-from audit.resampling import Interval, percentile_interval
 from uncertainty.checks import Array
 
 AT_A_TIME = 128

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.evidence import Status
-from audit.intervals import clopper_pearson
+from audit.metrics.evidence import Status
+from audit.metrics.intervals import clopper_pearson
+from audit.metrics.resampling import Interval
+from audit.metrics.risk_sequence import fixed_bounds
 from audit.report.cells import RESAMPLED
 from audit.report.grounds import (
     BOOTSTRAP,
@@ -25,8 +27,6 @@ from audit.report.plan import Plan
 from audit.report.resamples import FEWEST_UNITS, Resamples
 from audit.report.tally import Tally
 from audit.report.weight_classes import upper_end
-from audit.resampling import Interval
-from audit.risk_sequence import fixed_bounds
 from uncertainty.checks import Array
 
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.correlation import benefit_z, kendall_tau_b
+from audit.metrics.correlation import benefit_z, kendall_tau_b
 from audit.report.grounds import Estimate
 from audit.report.plan import ROWS_FOR_TAU
 from audit.report.sample import Sample

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from audit.evidence import Status
+from audit.metrics.evidence import Status
 from audit.report.grounds import REFUSED, Estimate, Grounds
 from audit.report.plan import TOTAL
 from audit.report.risks import SETS_LACK, Evidence, missed, risks

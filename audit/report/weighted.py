@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.calibration import bin_numbers
 from audit.ledger.ledger import Ledger
+from audit.metrics.calibration import bin_numbers
 from audit.report.plan import COARSE, Plan, labels_of
 from audit.report.rank_sums import RankSums
 from audit.report.sums import added_up, numbered, summed

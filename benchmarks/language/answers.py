@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.discrimination import error_roc_auc
+from audit.metrics.discrimination import error_roc_auc
 from benchmarks.language.collected import Collected, Cost
 from benchmarks.language.comparison import SEED, fixed_scores, quality_of
 from deploy.models.sums.exercises import LEVELS

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.calibration import ece
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
+from audit.metrics.calibration import ece
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
 from benchmarks.language.collected import Collected, Cost
 from benchmarks.language.tasks import OF_PROBABILITIES
 from benchmarks.real.noise_floor import noise_floor

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
 from benchmarks.language.collected import Collected
 from benchmarks.language.comparison import TIMES, fixed_scores, quality_of, splits, with_samples
 from benchmarks.real.spread import Spread, over_splits

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
 from audit.drawing import GREY, STYLE
-from audit.selective import rc_curve, thinned
+from audit.metrics.selective import rc_curve, thinned
 from benchmarks.language.comparison import quality_of, unfitted
 from benchmarks.language.findings import Findings
 from benchmarks.real.pictures import COLOURS

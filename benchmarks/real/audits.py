@@ -18,12 +18,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from audit.calibration import brier, ece, nll
-from audit.discrimination import error_roc_auc
+from audit.metrics.calibration import brier, ece, nll
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr, rc_auc
 from audit.report.audit import Asked, audit
 from audit.report.plan import Settings
 from audit.report.verdict import Verdict
-from audit.selective import prr, rc_auc
 from benchmarks import monitor_delays
 from benchmarks.monitor_delays import markdown
 from benchmarks.real.audit_cases import CASES, AuditCase, labelled_traffic

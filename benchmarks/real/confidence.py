@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from audit.calibration import ace, brier, ece, nll
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
+from audit.metrics.calibration import ace, brier, ece, nll
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions
 from benchmarks.real.splits import SEED, splits

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.correlation import spearman
-from audit.intervals import hajek_interval
+from audit.metrics.correlation import spearman
+from audit.metrics.intervals import hajek_interval
 from benchmarks.real.archives import csv_rows, json_rows
 from benchmarks.real.tournaments import Preferences, preferences
 from uncertainty.checks import Array

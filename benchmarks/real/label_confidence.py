@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
-from audit.top_k import TopK
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
+from audit.metrics.top_k import TopK
 from benchmarks.real.confidence import BEFORE, DRAWS
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Index, Predictions

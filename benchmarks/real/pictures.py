@@ -10,10 +10,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from audit.calibration import binned
 from audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
 from audit.findings import Judged
-from audit.selective import rc_curve, thinned
+from audit.metrics.calibration import binned
+from audit.metrics.selective import rc_curve, thinned
 from benchmarks.real.confidence import CALIBRATORS, calibrated, right
 from benchmarks.real.predictions import Predictions
 from benchmarks.real.ranking import scores

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from audit.calibration import brier, ece
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
+from audit.metrics.calibration import brier, ece
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
 from benchmarks.real.confidence import DRAWS, right
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.calibration import ece
-from audit.discrimination import error_roc_auc
-from audit.selective import prr
+from audit.metrics.calibration import ece
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr
 from benchmarks.real import medical_answers
 from benchmarks.real.predictions import Index, numbered
 from benchmarks.real.splits import SEED, TIMES, Split

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.discrimination import roc_auc
+from audit.metrics.discrimination import roc_auc
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.medical_answers import FOLDER, LETTERS, ZERO_SHOT
 from benchmarks.real.predictions import Index, numbered

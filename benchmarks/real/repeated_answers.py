@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.calibration import ece
-from audit.discrimination import error_roc_auc
-from audit.selective import prr, rc_auc
+from audit.metrics.calibration import ece
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.selective import prr, rc_auc
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.archives import csv_rows
 from benchmarks.real.medical_answers import TEMPERATURES

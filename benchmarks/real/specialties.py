@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.prediction_sets import set_metrics
+from audit.metrics.prediction_sets import set_metrics
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.medical_answers import FOLDER, TEMPERATURES, ZERO_SHOT, Question
 from benchmarks.real.predictions import Index, numbered

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.correlation import kendall_tau_b, spearman
-from audit.discrimination import roc_auc
+from audit.metrics.correlation import kendall_tau_b, spearman
+from audit.metrics.discrimination import roc_auc
 from benchmarks.real.archives import csv_rows, json_rows
 from benchmarks.real.splits import SEED
 from uncertainty.checks import Array

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from audit import control_states
 from audit.control_events import Label, ReadUntil, Request, portion
-from audit.likeness import likeness
+from audit.metrics.likeness import likeness
 from policies.control import AdaptiveLevel, Course, TrackedRisk
 from serve.config.control import first_course, settings_of
 from serve.config.file import Config, ModelConfig

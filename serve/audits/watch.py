@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from audit.likeness import likeness
+from audit.metrics.likeness import likeness
 from audit.monitors import feeding, standing
 from audit.monitors.alarms import OnAlarm
 from audit.monitors.arrivals import Label

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.head_to_head import Contender, HeadToHead, head_to_head
+from audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
 from serve.commands.flip import MOST_FLIPS, Flip
 from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun

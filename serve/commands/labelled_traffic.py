@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.sampling import completion_weights
+from audit.metrics.sampling import completion_weights
 from review.drawn import DrawnShare, drawn_shares, reviewed_among
 from traffic.database import Database
 from traffic.dataset import LabelledFile, Logged, count_logged, logged_pages

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from audit.held_out import COUNTED, rank_replicates
-from audit.resampling import REPLICATES
+from audit.metrics.resampling import REPLICATES
 from calibration_store.fitting import Fit
 from serve.config.task import TaskConfig
 from traffic.dataset import LabelledFile

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from audit.comparison import DecisionFlips, McNemar
-from audit.head_to_head import HeadToHead
+from audit.metrics.comparison import DecisionFlips, McNemar
+from audit.metrics.head_to_head import HeadToHead
 from serve.commands.flip import Flip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from audit.likeness import likeness
+from audit.metrics.likeness import likeness
 from audit.replay import NothingToReplay, Replay, replay
 from serve.commands.labelled_rows import said_again
 from serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from audit.evidence import Evidence, Status
+from audit.metrics.evidence import Evidence, Status
 from audit.shadowing import NothingShadowed, Shadowing, shadowing
 from serve.commands.flip import MOST_FLIPS, Flip
 from serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from audit.sampling import allocate
+from audit.metrics.sampling import allocate
 from serve.config.file import ModelConfig
 from serve.config.spot_checks import SpotCheckConfig
 from traffic.database import Database

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.ratings import Criterion
+from audit.metrics.ratings import Criterion
 from serve.config.file import BadConfig, Config, ModelConfig
 from serve.config.hosts import AnyLanguageHost, ClassifierHost
 from serve.hosts.checkpoint import check_model

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from rich.table import Table
 
-from audit.intervals import wilson
+from audit.metrics.intervals import wilson
+from audit.metrics.ratings import Criterion, Measured, RatingMeasures, measure_ratings
 from audit.rating_plot import rating_plot
-from audit.ratings import Criterion, Measured, RatingMeasures, measure_ratings
 from serve.language.anchors import CutPoint, Metrics, RatedRow, RatingMap, Ratings, Triple
 from serve.rank.instances import Instances
 from serve.rank.rounds import Plan, Standing

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from audit.correlation import spearman
+from audit.metrics.correlation import spearman
 from serve.config.file import BadConfig
 from serve.language.pair import Compared
 from serve.rank.journal import Journal, Match, Round

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from audit.agreement import cohen_kappa, krippendorff_alpha
-from audit.intervals import wilson
+from audit.metrics.agreement import cohen_kappa, krippendorff_alpha
+from audit.metrics.intervals import wilson
 from audit.opinions import (
     agreement_of,
     agreement_of_checks,

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.evidence import Status
+from audit.metrics.evidence import Status
 from audit.shadowing import NothingShadowed, shadowing
 from traffic.shadowed import ShadowedTraffic, Side
 

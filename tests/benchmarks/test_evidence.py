@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.calibration import ece
+from audit.metrics.calibration import ece
 from benchmarks.real import chest_xrays, emotions, evidence, medical_questions, readability, six_options
 from benchmarks.real.confidence import BEFORE, CALIBRATORS, measure
 from benchmarks.real.document import NoSuchTable, with_tables

@@ -174,7 +174,7 @@ def test_a_store_that_is_away_is_asked_again(watched, database, monkeypatch):
 
 def test_the_share_of_false_alarms_is_small():
     """Ninety canaries that hold just as much as they may."""
-    from audit.risk_monitor import new_risk_monitor
+    from audit.metrics.risk_monitor import new_risk_monitor
     from serve.canary_watch import BOUNDS, FALSE_ALARM
 
     rng = np.random.default_rng(5)

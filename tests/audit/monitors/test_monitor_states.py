@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.exchangeability import conformal_p_values
+from audit.metrics.exchangeability import conformal_p_values
+from audit.metrics.risk_monitor import risk_monitor
+from audit.metrics.risk_sequence import risk_sequence
 from audit.monitors import jumper as jumping
 from audit.monitors.jumper import N_STEPS, jumper_from_json, new_jumper, steps_of
 from audit.monitors.path import MOST, Path, path_from_json
@@ -17,8 +19,6 @@ from audit.monitors.reference import Confused, Sample, Seen, compared, compariso
 from audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
 from audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from audit.monitors.wording import confidence_words, held_words, percent, risk_sentence, risk_words, traffic_sentence
-from audit.risk_monitor import risk_monitor
-from audit.risk_sequence import risk_sequence
 
 KEPT = RiskSettings(target=0.1, delta=0.05)
 
@@ -114,7 +114,7 @@ def test_p_values_of_the_jumper_are_those_of_the_definition():
 
 def test_its_first_capital_is_the_simple_jumper_of_the_definition():
     """Half of all capital enters at the first record: without what enters later it is that jumper."""
-    from audit.exchangeability import exchangeability_martingale
+    from audit.metrics.exchangeability import exchangeability_martingale
 
     p = np.random.default_rng(2).random(300) ** 2
     one = new_jumper(np.array([0.5]), 0.05)._bet(p)

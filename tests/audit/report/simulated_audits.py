@@ -10,13 +10,13 @@ from scipy.integrate import quad
 from scipy.special import expit, ndtri
 from scipy.stats import norm
 
-from audit.calibration import ace, brier, c_slope, citl, ece, nll
-from audit.discrimination import error_roc_auc
 from audit.ledger.ledger import Ledger
-from audit.predictive_quality import macro_f1
+from audit.metrics.calibration import ace, brier, c_slope, citl, ece, nll
+from audit.metrics.discrimination import error_roc_auc
+from audit.metrics.predictive_quality import macro_f1
+from audit.metrics.selective import prr, rc_auc
 from audit.report.audit import Asked, audit
 from audit.report.plan import Settings
-from audit.selective import prr, rc_auc
 from tests.audit.report.simulated import Simulated
 from uncertainty.checks import Array
 

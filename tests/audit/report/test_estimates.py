@@ -9,13 +9,9 @@ import pyarrow as pa
 import pytest
 
 from audit.ledger.ledger import Coded, Ledger
-from audit.report import survey as surveys
-from audit.report import tally as tallies
-from audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
-from audit.report.plan import Settings
-from audit.resampling import bootstrap
-from audit.sampling import completion_weights, label_weights
-from audit.weighted_calibration import (
+from audit.metrics.resampling import bootstrap
+from audit.metrics.sampling import completion_weights, label_weights
+from audit.metrics.weighted_calibration import (
     weighted_ace,
     weighted_brier,
     weighted_c_slope,
@@ -23,10 +19,14 @@ from audit.weighted_calibration import (
     weighted_ece,
     weighted_nll,
 )
-from audit.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
-from audit.weighted_quality import weighted_macro_f1
-from audit.weighted_rows import weighted_mean
-from audit.weighted_selective import weighted_prr, weighted_rc_auc
+from audit.metrics.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
+from audit.metrics.weighted_quality import weighted_macro_f1
+from audit.metrics.weighted_rows import weighted_mean
+from audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc
+from audit.report import survey as surveys
+from audit.report import tally as tallies
+from audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
+from audit.report.plan import Settings
 from tests.audit.report.simulated import simulated
 from uncertainty.checks import Array
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.intervals import clopper_pearson
+from audit.metrics.intervals import clopper_pearson
 from audit.report.weight_classes import upper_end
 
 LOSS = np.array([0.0, 1.0])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
-from audit.sampling import allocate
+from audit.metrics.sampling import allocate
 from serve.config.review import ReviewConfig
 from serve.config.spot_checks import SpotCheckConfig
 from serve.gateway import spot_checks

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from audit.calibration import ece
-from audit.discrimination import roc_auc
+from audit.metrics.calibration import ece
+from audit.metrics.discrimination import roc_auc
 from calibration_store.store import ArtifactStore
 from serve.commands.fit import fit_model
 from serve.commands.score_cost import costs

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from scipy.stats import spearmanr
 
-from audit.calibration import ece
-from audit.ratings import measure_ratings
+from audit.metrics.calibration import ece
+from audit.metrics.ratings import measure_ratings
 from deploy.models.sums.parts import items
 from serve import cli
 from serve.config.file import BadConfig, Config

@@ -1,0 +1,1 @@
+"""Statistics as functions of arrays: every metric, interval and sequential test, from all labels or from some."""
