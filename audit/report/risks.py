@@ -26,7 +26,13 @@ from audit.report.grounds import (
 from audit.report.plan import Plan
 from audit.report.resamples import FEWEST_UNITS, Resamples
 from audit.report.tally import Tally
+<<<<<<< HEAD
 from audit.report.weight_classes import upper_end
+=======
+from audit.report.weight_classes import clustered_end, upper_end
+from audit.metrics.resampling import Interval
+from audit.metrics.risk_sequence import fixed_bounds
+>>>>>>> proof
 from uncertainty.checks import Array
 
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"
@@ -110,8 +116,8 @@ def _in_cell(rows: NDArray[np.void], cell: int) -> NDArray[np.void]:
 def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.void] | None) -> tuple[Interval, str]:
     """Exact where every label had the same chance; else by resampling, or, of few errors, by bets (METHODS 9.3).
 
-    `rows` are the distinct labelled ones that the number is about: with labels of different weights its upper end is
-    no lower than the one of `weight_classes`. None where they are not told apart.
+    `rows` are the distinct labelled ones that the number is about: with labels of different weights, and with
+    clusters, its upper end is no lower than the one of `weight_classes`. None where they are not told apart.
     """
     delta = by.settings.delta
     one_weight = by.all_known
@@ -125,7 +131,10 @@ def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.v
         return fixed_bounds(rows["loss"], rows["weight"], rows["count"], delta), SEQUENCE
     if grounds.status != Status.SUFFICIENT:
         return NO_INTERVAL, BOOTSTRAP
-    if rows is not None and not by.clustered:
-        upper = max(resampled.upper, upper_end(rows["loss"], rows["weight"], rows["count"], delta))
-        return Interval(lower=resampled.lower, upper=upper), BOOTSTRAP
-    return resampled, BOOTSTRAP
+    if rows is None:
+        return resampled, BOOTSTRAP
+    if by.clustered:
+        end = clustered_end(rows["loss"], rows["weight"] * rows["count"], resampled, delta)
+    else:
+        end = upper_end(rows["loss"], rows["weight"], rows["count"], delta)
+    return Interval(lower=resampled.lower, upper=max(resampled.upper, end)), BOOTSTRAP

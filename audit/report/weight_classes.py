@@ -1,4 +1,4 @@
-"""An upper end for the risk where labels have different weights, which a heavy label that is missing cannot lower.
+"""Upper ends for the risk where resampling ends too low: of labels of different weights, and of few clusters.
 
 A label of weight 50 is worth ten of weight 5, and where such labels are few it is often chance alone that none of them
 is an error. Resampling what is there never shows what is not: its upper end is then too low, and a promise that is
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from audit.metrics.intervals import normal_quantile
+from audit.metrics.resampling import Interval
 from uncertainty.checks import Array
 
 
@@ -32,3 +34,18 @@ def upper_end(loss: Array, weight: Array, count: NDArray[np.int64], delta: float
     mean, n = np.clip(lost / part, 0, 1), part * part / squares
     highest = np.where(mean < 1, betaincinv(mean * n + 1, np.maximum(n - mean * n, 1e-12), 1 - delta / 2), 1.0)
     return min(1.0, float(lost.sum() / total + np.linalg.norm(part / total * (highest - mean))))
+
+
+def clustered_end(loss: Array, weight: Array, resampled: Interval, delta: float) -> float:
+    """Return an upper end at error level delta / 2 for the weighted mean of losses in [0, 1] that depend on each other
+    in clusters, [u] each; NaN without a resampled interval.
+
+    The exact bound of a share, of as many independent labels as would give an interval as wide as the resampled one
+    (Korn & Graubard 1998).
+    """
+    mean = float(np.clip((weight * loss).sum() / weight.sum(), 0, 1))
+    error = (resampled.upper - resampled.lower) / (2 * normal_quantile(delta))
+    if not error > 0 or not 0 < mean < 1:
+        return resampled.upper
+    n = mean * (1 - mean) / error**2
+    return float(betaincinv(mean * n + 1, n - mean * n, 1 - delta / 2))

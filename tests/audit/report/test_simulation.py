@@ -204,6 +204,20 @@ def test_verdicts_at_the_very_target_are_wrong_no_more_often_than_stated(
 
 
 @pytest.mark.slow
+def test_verdicts_about_patients_at_the_very_target_are_wrong_no_more_often_than_stated() -> None:
+    rng, runs = np.random.default_rng(5), 250
+    verdicts = []
+    for seed in range(runs):
+        drawn = simulated(1_500, rng, threshold=THRESHOLD, spot_check=0.3, per_cluster=10, dependence=0.5)
+        asked = document_of(bare(in_brief(drawn.ledger)), seed=seed, replicates=99, max_risk=true_selective_risk())
+        verdicts.append(asked["headline"]["verdict"])
+    most = binom.ppf(0.95, runs, DELTA / 2)  # by resampling alone, 16 are "kept"
+
+    assert verdicts.count("kept") <= most
+    assert verdicts.count("broken") <= most
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "verdict"), [(3.0, "kept"), (1 / 3, "broken")])
 def test_verdicts_far_from_the_target_are_told(times: float, verdict: str) -> None:
     rng = np.random.default_rng(3)
