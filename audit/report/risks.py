@@ -26,13 +26,7 @@ from audit.report.grounds import (
 from audit.report.plan import Plan
 from audit.report.resamples import FEWEST_UNITS, Resamples
 from audit.report.tally import Tally
-<<<<<<< HEAD
-from audit.report.weight_classes import upper_end
-=======
 from audit.report.weight_classes import clustered_end, upper_end
-from audit.metrics.resampling import Interval
-from audit.metrics.risk_sequence import fixed_bounds
->>>>>>> proof
 from uncertainty.checks import Array
 
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"

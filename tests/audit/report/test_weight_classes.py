@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
-from audit.metrics.intervals import clopper_pearson
-from audit.report.weight_classes import upper_end
-=======
 from audit.metrics.intervals import clopper_pearson, normal_quantile
-from audit.report.weight_classes import clustered_end, upper_end
 from audit.metrics.resampling import Interval
->>>>>>> proof
+from audit.report.weight_classes import clustered_end, upper_end
 
 LOSS = np.array([0.0, 1.0])
 
