@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.ledger.ledger import NONE, Coded, Mentions
+from audit.metrics.likeness import likeness
 from traffic.record import Answer
 from uncertainty.checks import Array, Mask
 
@@ -92,14 +93,6 @@ def quality_of(predicted: Answers, true: Answers, *, exact: bool) -> Array:
     ]
     quality[known] = np.array(worth)[at]
     return quality
-
-
-def likeness(guess: Answer | None, truth: Answer, *, exact: bool = False) -> float:
-    """How right a guess was: 1 or 0, of label sets their Jaccard similarity, unless it is to be `exact`."""
-    if isinstance(guess, list) and isinstance(truth, list):
-        either, both = set(guess) | set(truth), set(guess) & set(truth)
-        return float(either == both) if exact or not either else len(both) / len(either)
-    return float(guess == truth)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

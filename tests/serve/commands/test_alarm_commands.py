@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from audit.monitors import alarms
 from audit.monitors.alarms import AlarmKind, AlarmNotFound, OnAlarm
 from serve.cli import app
+from serve.commands.terminal import out
 from tests.conftest import ROOT
 
 
@@ -15,7 +16,7 @@ def demur(tmp_path, database, dsn, monkeypatch):
     content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
     content["database"] = dsn
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(out, "_width", 300)
 
     def run(*words):
         return CliRunner().invoke(app, ["alarms", *words, "-c", str(tmp_path / "demur.yaml")], catch_exceptions=True)
