@@ -32,7 +32,8 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff format .
 
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest -m slow
 
 test-vllm: $(VLLM)/ready ## the tests that run vLLM for real, on a CPU, in an environment of their own (4 GB)
 	@$(VLLM)/bin/python -m pytest -m vllm
