@@ -5,21 +5,23 @@ from uuid import UUID
 import orjson
 
 from audit import reports
-from audit.monitors.alarms import Alarm, AlarmKind, raise_alarm
+from audit.monitors.alarms import Alarm, AlarmKind, in_force, raise_alarm
 from audit.report.verdict import Verdict
 from traffic.database import Connection
 
 
 def tell_if_broken(connection: Connection, report_id: UUID) -> Alarm | None:
-    """Raise an alarm where this report, made on schedule, has the verdict broken and the scheduled one before had
-    another: once for as long as it stays so. It tells and does nothing else: its interval is for one look, and audits
-    look every day. None where there is nothing new."""
+    """Raise an alarm where this report, made on schedule, has the verdict broken, the scheduled one before had another,
+    and no such alarm is on. It tells and does nothing else: its interval is for one look, and audits look every day.
+    None where there is nothing new."""
     report = reports.report(connection, report_id)
     if not report.planned or report.summary.verdict != Verdict.BROKEN:
         return None
     if report.previous_id and reports.report(connection, report.previous_id).summary.verdict == Verdict.BROKEN:
         return None
     extent = report.extent
+    if any(one.model == extent.model and one.kind == AlarmKind.AUDIT for one in in_force(connection)):
+        return None
     row = connection.execute(
         "select coalesce(max(round), 0) + 1 from alarms where model = %s and kind = %s", (extent.model, AlarmKind.AUDIT)
     ).fetchone()
