@@ -19,7 +19,7 @@ from standardwebhooks.webhooks import Webhook
 from audit.monitors import alarms
 from review import cases, outbox
 from review.outbox import Delivery
-from serve.audits.alarm_wire import alarm_json
+from serve.audits.monitors.alarm_wire import alarm_json
 from serve.config.file import Config
 from serve.config.webhooks import WebhookConfig
 from serve.wire import dump, prediction_view_json

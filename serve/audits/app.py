@@ -12,14 +12,14 @@ from prometheus_client.registry import Collector
 from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from review.queue import NotYours
-from serve.audits.control_gauges import ControlCollector
-from serve.audits.control_pages import add_control_routes
-from serve.audits.gauges import AuditCollector
-from serve.audits.monitor_gauges import MonitorCollector
-from serve.audits.monitor_pages import add_monitor_routes
-from serve.audits.reports import add_report_api, add_report_pages
+from serve.audits.control.gauges import ControlCollector
+from serve.audits.control.pages import add_control_routes
+from serve.audits.monitors.gauges import MonitorCollector
+from serve.audits.monitors.pages import add_monitor_routes
+from serve.audits.reports.gauges import AuditCollector
+from serve.audits.reports.pages import add_report_api, add_report_pages
+from serve.audits.reports.wire import AuditRequest
 from serve.audits.site import FILES, Site, site_of
-from serve.audits.wire import AuditRequest
 from serve.config.file import Config
 from serve.errors import status_of
 from serve.gateway.http import describe

@@ -11,10 +11,10 @@ from uuid_utils.compat import uuid7
 
 from audit import reports, runs
 from calibration_store.store import ArtifactStore
-from serve.audits.label_controls import LabelControls
-from serve.audits.maker import AuditMaker
-from serve.audits.schedule import plan_due
-from serve.audits.watch import MonitorWatch
+from serve.audits.control.label_controls import LabelControls
+from serve.audits.monitors.watch import MonitorWatch
+from serve.audits.reports.maker import AuditMaker
+from serve.audits.reports.schedule import plan_due
 from serve.config.file import Config
 from traffic.database import Database
 

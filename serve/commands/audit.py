@@ -21,7 +21,7 @@ from serve.config.audits import Hours
 from serve.config.file import BadConfig, Config, load_config
 
 if TYPE_CHECKING:
-    from serve.audits.making import Wish
+    from serve.audits.reports.making import Wish
     from traffic.database import Database
 
 EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
@@ -143,7 +143,7 @@ def audit(
 def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
     """Until Ctrl-C; what cannot be done now may be possible the next time."""
     from audit.report.audit import NothingToAudit
-    from serve.audits.making import StillWriting
+    from serve.audits.reports.making import StillWriting
     from traffic.database import DatabaseUnavailable
 
     try:
@@ -172,7 +172,7 @@ def _once(
     """Make one audit, and return the exit status."""
     from audit import reports
     from audit.report.audit import NothingToAudit
-    from serve.audits.making import keep_rows, make, make_from_export, settled
+    from serve.audits.reports.making import keep_rows, make, make_from_export, settled
 
     try:
         with progress_of(say, asked.model) as progress:
@@ -212,7 +212,7 @@ def _pause(every: str | None) -> timedelta | None:
 def _wished(asked: Asked) -> "Wish":
     """What is asked for, as of now."""
     from audit.ledger.from_parquet import exported_end
-    from serve.audits.making import Wish
+    from serve.audits.reports.making import Wish
 
     if asked.max_risk is not None and not 0 < asked.max_risk < 1:
         raise BadConfig(

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from serve.audits.making import Made
-    from serve.audits.making import Progress as Step
+    from serve.audits.reports.making import Made
+    from serve.audits.reports.making import Progress as Step
 
 HEADLINES_SHOWN = 3
 

@@ -18,7 +18,7 @@ from calibration_store.store import ArtifactStore
 from policies.selector import Selector
 from policies.threshold import Threshold
 from review import queue
-from serve.audits import making
+from serve.audits.reports import making
 from serve.cli import main
 from serve.commands.terminal import moment, out
 from serve.config.file import BadConfig

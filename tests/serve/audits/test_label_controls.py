@@ -12,8 +12,8 @@ from policies.control import Course
 from policies.tracked_limit import TrackedLimit
 from review import queue
 from review.item import Kind
-from serve.audits import label_controls
-from serve.audits.label_controls import SETTLED, LabelControls
+from serve.audits.control import label_controls
+from serve.audits.control.label_controls import SETTLED, LabelControls
 from serve.config.control import settings_of
 from serve.gateway.controls import Controls
 from tests.conftest import entry, new_case, resolve

@@ -15,7 +15,7 @@ from audit import reports, runs
 from audit.monitors.alarms import in_force
 from audit.runs import RunStatus
 from serve.audits.jobs import jobs
-from serve.audits.maker import AuditMaker
+from serve.audits.reports.maker import AuditMaker
 from serve.config.monitor import MonitorConfig
 from tests.serve.audits.traffic import config_of, write_traffic
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 from audit.monitors import feeding
 from calibration_store.store import ArtifactStore
 from serve.audits.app import audits_app
-from serve.audits.watch import MonitorWatch
+from serve.audits.monitors.watch import MonitorWatch
 from serve.config.monitor import MonitorConfig
 from tests.audit.monitors.traffic_made import SPOT_CHECK, Service
 from tests.serve.chat.test_chat import listening

@@ -12,8 +12,8 @@ from audit.monitors import alarms, standing
 from audit.monitors.alarms import OnAlarm
 from calibration_store.store import ArtifactStore
 from serve.audits.app import audits_app
-from serve.audits.monitor_gauges import OF_ARTIFACTS, OF_SCORES
-from serve.audits.watch import MonitorWatch, promised_risk
+from serve.audits.monitors.gauges import OF_ARTIFACTS, OF_SCORES
+from serve.audits.monitors.watch import MonitorWatch, promised_risk
 from serve.config.monitor import MonitorConfig
 from serve.config.review import Person
 from tests.audit.monitors.traffic_made import SPOT_CHECK, START, Service

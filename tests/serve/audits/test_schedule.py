@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from serve.audits.schedule import SETTLING, last_boundary, next_boundary, plan_due
+from serve.audits.reports.schedule import SETTLING, last_boundary, next_boundary, plan_due
 from serve.config.audits import AuditConfig
 from tests.serve.audits.traffic import config_of
 

@@ -14,7 +14,7 @@ import yaml
 from audit import reports
 from audit.report.audit import Audit
 from audit.report.plan import Settings
-from serve.audits import making
+from serve.audits.reports import making
 from serve.cli import main
 from serve.commands.terminal import out
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from audit.report.plan import Settings
-from serve.audits import making
+from serve.audits.reports import making
 from serve.cli import main
 from serve.commands.terminal import out
 from tests.audit.report.test_in_parts import apart

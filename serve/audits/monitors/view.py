@@ -15,7 +15,7 @@ from audit.monitors.risk import RiskState, risk_state_from_json
 from audit.monitors.standing import Kept, Look
 from audit.monitors.traffic import TrafficState, traffic_state_from_json
 from audit.monitors.wording import risk_sentence, traffic_sentence
-from serve.audits.alarm_wire import AlarmView, alarm_json
+from serve.audits.monitors.alarm_wire import AlarmView, alarm_json
 from traffic.database import Connection
 
 SHOWN = 20

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from audit.control_states import Point
 from audit.drawing import BLUE, GREEN, GREY, inline_svg
-from serve.audits.control_view import Shown
+from serve.audits.control.view import Shown
 
 WIDTH = 5.2
 

@@ -7,7 +7,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from audit.monitors.alarms import AlarmKind
-from serve.audits.monitor_view import Sight, monitor_json, sight
+from serve.audits.monitors.view import Sight, monitor_json, sight
 from serve.config.file import Config
 from traffic.database import Database
 

@@ -6,7 +6,7 @@ from math import nan
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from serve.audits.control_view import controls_of, view_of
+from serve.audits.control.view import controls_of, view_of
 from serve.config.file import Config
 from traffic.database import Database
 

@@ -17,11 +17,11 @@ from audit import changes, reports, runs
 from audit.changes import Comparison
 from audit.reports import Report, ReportNotFound
 from audit.runs import AuditRun, RunStatus
-from serve.audits import wire
-from serve.audits.schedule import next_boundary
+from serve.audits.reports import wire
+from serve.audits.reports.schedule import next_boundary
+from serve.audits.reports.timeline import SHOWN, timeline
+from serve.audits.reports.with_bar import with_bar
 from serve.audits.site import Site
-from serve.audits.timeline import SHOWN, timeline
-from serve.audits.with_bar import with_bar
 from serve.gateway.http import takes, whole_body
 from serve.inputs import InvalidRequest
 from serve.pages.look import root_of

@@ -26,7 +26,7 @@ from audit.retention import forgotten_before
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import Folder
 from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.audits.on_ray import cores, on_ray
+from serve.audits.reports.on_ray import cores, on_ray
 from serve.config.file import Config
 from traffic.database import Database
 

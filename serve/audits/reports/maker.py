@@ -16,7 +16,7 @@ from traffic.database import Database
 
 log = logging.getLogger("demur.audits")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 LEASE_SECONDS = 60.0
 """For so long a run is nobody else's; whoever is at it renews that long before."""
@@ -24,7 +24,7 @@ LEASE_SECONDS = 60.0
 LOST = 3
 """Exit status of a worker whose run another process has taken."""
 
-WORKER = (sys.executable, "-m", "serve.audits.worker")
+WORKER = (sys.executable, "-m", "serve.audits.reports.worker")
 
 
 class AuditMaker:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from fastapi import FastAPI, Request, Response
 
-from serve.audits.control_plots import control_plot
-from serve.audits.control_view import ControlsView, controls_of, shown, view_of
+from serve.audits.control.plots import control_plot
+from serve.audits.control.view import ControlsView, controls_of, shown, view_of
 from serve.config.file import Config
 from serve.console.api import problems
 from traffic.database import Database

@@ -10,9 +10,9 @@ from audit.monitors import feeding
 from audit.monitors.alarms import Alarm, OnAlarm
 from audit.monitors.wording import percent, risk_sentence, traffic_sentence
 from review.queue import NotYours
-from serve.audits.alarm_wire import AlarmView, alarm_json
-from serve.audits.monitor_plots import change_picture, interval_picture, wealth_picture
-from serve.audits.monitor_view import MonitorsView, Sight, monitors_json, sight
+from serve.audits.monitors.alarm_wire import AlarmView, alarm_json
+from serve.audits.monitors.plots import change_picture, interval_picture, wealth_picture
+from serve.audits.monitors.view import MonitorsView, Sight, monitors_json, sight
 from serve.audits.site import Site, name_of
 from serve.inputs import InvalidRequest
 from serve.pages.look import root_of

@@ -1,0 +1,1 @@
+"""Controls: what labels move, and the page and gauges over all of them."""

@@ -1,0 +1,1 @@
+"""Reports: made on a schedule or because somebody asks, kept, shown, compared."""
