@@ -12,14 +12,14 @@ from uncertainty.checks import Array
 
 COUNTS = (
     "n", "answered", "review", "undefined", "drawn", "reviewed",
-    "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong",
+    "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong", "w_w_wrong", "w_4_wrong",
     "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
     "known", "k_loss", "k_wrong", "a_known", "a_k_loss", "a_k_wrong",
     "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
     "gap_w", "gap_w_citl",
 )  # fmt: skip
-"""What is counted in every cell. `w` sums weights, `w_w` their squares; `a_` is of the answered rows; `k` counts each
-row with an outcome as one, whoever labelled it."""
+"""What is counted in every cell. `w` sums weights, `w_w` their squares, `w_4` the squares of these; `a_` is of the
+answered rows; `k` counts each row with an outcome as one, whoever labelled it."""
 
 RESAMPLED = (
     "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "gap_w", "gap_w_citl",
@@ -64,6 +64,8 @@ def cell_sums(
         "w_loss": w * loss,
         "wrong": x * wrong,
         "w_wrong": w * wrong,
+        "w_w_wrong": w**2 * wrong,
+        "w_4_wrong": w**4 * wrong,
         "a_labelled": x & a,
         "a_w": w * a,
         "a_w_w": w * w * a,

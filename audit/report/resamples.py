@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from scipy.stats import norm, t
 
 from audit.metrics.resampling import Interval, percentile_interval
 from audit.report.plan import Settings
@@ -44,14 +45,24 @@ class Resamples:
         flat = sums.reshape(len(sums), -1)
         return np.asarray((self._times @ flat).reshape(len(self._times), *sums.shape[1:]))
 
-    def interval(self, values: Array, shift: float = 0.0) -> Interval:
-        """Of a statistic [b]; `shift` moves it from the value that was resampled to the one that is reported."""
-        if not self.possible:
+    def interval(self, values: Array, shift: float = 0.0, *, errors: float = np.inf) -> Interval:
+        """Of a statistic [b]; `shift` moves it from the value that was resampled to the one that is reported. It is
+        made wider where what varies is a small number of `errors`."""
+        if not self.possible or not errors > 1:
             return Interval(lower=np.nan, upper=np.nan)
-        found = percentile_interval(values, delta=self.delta)
+        found = percentile_interval(values, delta=expanded(self.delta, errors))
         return Interval(lower=found.lower + shift, upper=found.upper + shift)
 
     def intervals(self, values: Array) -> tuple[Array, Array]:
         """[c] each, lower and upper ends of statistics [b, c]."""
         both = [self.interval(column) for column in values.T]
         return np.array([one.lower for one in both]), np.array([one.upper for one in both])
+
+
+def expanded(delta: float, n: float) -> float:
+    """The error level at which percentiles of resamples of `n` > 1 independent rows are to be read so that what comes
+    out has the level `delta`: samples of few rows vary less than the rows do, and their spread is itself uncertain
+    (the expanded percentile interval of Hesterberg 2015)."""
+    if np.isinf(n):
+        return delta
+    return float(2 * norm.sf(t.ppf(1 - delta / 2, n - 1) * np.sqrt(n / (n - 1))))

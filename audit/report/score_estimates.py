@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from audit.report import rank_sums
-from audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate
+from audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
 from audit.report.rank_sums import RankSums
 from audit.report.risks import Evidence
 from audit.report.weighted import ScoreSums
@@ -22,6 +22,8 @@ SCORES: Mapping[str, str] = {
 
 
 def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[Estimate]:
+    """Intervals rest on the errors alone, and on as many of equal weight as would make their variance as uncertain:
+    five heavy ones among the answers count for little more than five, however many held ones stand beside them."""
     sums: ScoreSums = evidence.tally.weighted.scores[name]
     if not len(sums.fine.n):
         return
@@ -33,10 +35,11 @@ def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[E
         again = _rank_metrics(_ranked(sums, evidence.resamples.of), rank_sums.resampled_areas)
         rough = _rank_metrics(_ranked(sums, lambda x: x.sum(axis=0)), rank_sums.resampled_areas)
         shifts = {metric: float(exact[metric] - rough[metric]) for metric in SCORES}
+    errors = float(over(evidence.counts["w_w_wrong"][0] ** 2, evidence.counts["w_4_wrong"][0]))
     for metric, meaning in SCORES.items():
         interval = NO_INTERVAL
         if again and not np.isnan(shifts[metric]):
-            interval = evidence.resamples.interval(again[metric], shifts[metric])
+            interval = evidence.resamples.interval(again[metric], shifts[metric], errors=errors)
         yield estimate(metric, exact[metric], interval, plain[metric], total, meaning, of=name)
 
 
