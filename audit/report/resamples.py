@@ -45,12 +45,11 @@ class Resamples:
         flat = sums.reshape(len(sums), -1)
         return np.asarray((self._times @ flat).reshape(len(self._times), *sums.shape[1:]))
 
-    def interval(self, values: Array, shift: float = 0.0, *, errors: float = np.inf) -> Interval:
-        """Of a statistic [b]; `shift` moves it from the value that was resampled to the one that is reported. It is
-        made wider where what varies is a small number of `errors`."""
-        if not self.possible or not errors > 1:
+    def interval(self, values: Array, shift: float = 0.0) -> Interval:
+        """Of a statistic [b]; `shift` moves it from the value that was resampled to the one that is reported."""
+        if not self.possible:
             return Interval(lower=np.nan, upper=np.nan)
-        found = percentile_interval(values, delta=expanded(self.delta, errors))
+        found = percentile_interval(values, delta=self.delta)
         return Interval(lower=found.lower + shift, upper=found.upper + shift)
 
     def intervals(self, values: Array) -> tuple[Array, Array]:
@@ -59,10 +58,16 @@ class Resamples:
         return np.array([one.lower for one in both]), np.array([one.upper for one in both])
 
 
-def expanded(delta: float, n: float) -> float:
-    """The error level at which percentiles of resamples of `n` > 1 independent rows are to be read so that what comes
-    out has the level `delta`: samples of few rows vary less than the rows do, and their spread is itself uncertain
-    (the expanded percentile interval of Hesterberg 2015)."""
-    if np.isinf(n):
-        return delta
-    return float(2 * norm.sf(t.ppf(1 - delta / 2, n - 1) * np.sqrt(n / (n - 1))))
+def widened(interval: Interval, value: float, n: float, delta: float) -> Interval:
+    """The interval of a statistic that a small number `n` of independent rows carries; NaN for n <= 2.
+
+    Each end is as much farther from the value as the t-distribution reaches farther than the normal one: resamples of
+    few rows vary less than the rows do, and how much is itself uncertain (Hesterberg 2015, who moves the percentiles).
+    """
+    if not n > 2:
+        return Interval(lower=np.nan, upper=np.nan)
+    factor = 1.0 if np.isinf(n) else t.ppf(1 - delta / 2, n - 1) * np.sqrt(n / (n - 1)) / norm.ppf(1 - delta / 2)
+    return Interval(
+        lower=min(interval.lower, value - float(factor) * (value - interval.lower)),
+        upper=max(interval.upper, value + float(factor) * (interval.upper - value)),
+    )

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from audit.metrics.resampling import Interval
 from audit.report import rank_sums
 from audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
 from audit.report.rank_sums import RankSums
+from audit.report.resamples import widened
 from audit.report.risks import Evidence
 from audit.report.weighted import ScoreSums
 from uncertainty.checks import Array
@@ -19,6 +21,9 @@ SCORES: Mapping[str, str] = {
     "rc_auc": "area under the risk-coverage curve; lower is better",
     "e_aurc": "that area less the one of a perfect score; lower is better",
 }
+
+SHARES = ("auroc", "au_prc", "rc_auc")
+"""Those that lie in [0, 1]."""
 
 
 def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[Estimate]:
@@ -39,7 +44,10 @@ def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[E
     for metric, meaning in SCORES.items():
         interval = NO_INTERVAL
         if again and not np.isnan(shifts[metric]):
-            interval = evidence.resamples.interval(again[metric], shifts[metric], errors=errors)
+            interval = evidence.resamples.interval(again[metric], shifts[metric])
+            interval = widened(interval, float(exact[metric]), errors, evidence.resamples.delta)
+            if metric in SHARES:
+                interval = Interval(lower=max(0.0, interval.lower), upper=min(1.0, interval.upper))
         yield estimate(metric, exact[metric], interval, plain[metric], total, meaning, of=name)
 
 
