@@ -1,22 +1,42 @@
 """One PostgreSQL database: its connections, and its schema brought up to date."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 MIGRATION_LOCK = 0x64656D7572  # an arbitrary number that everybody who migrates agrees on
 
+SIGNS_OF_LIFE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15_000}
+"""A server that is gone without a word is given up after 25 seconds at most, unless its address says otherwise."""
+
+
+RESTED_SECONDS = 1.0
+"""A connection that was used less long ago is taken to live still."""
+
 
 class DatabaseUnavailable(RuntimeError):
     """PostgreSQL cannot be reached, or went away. Nothing was acknowledged; try again when it is back."""
+
+
+class BadAddress(ValueError):
+    """PostgreSQL's library cannot read the address. Correct it; a password may stand where it is wrong, so that is not
+    told."""
+
+
+class ConnectionLost(DatabaseUnavailable):
+    """A connection broke in the middle of a transaction, which may have been committed or not."""
 
 
 class UnknownSchema(RuntimeError):
@@ -47,7 +67,15 @@ class Database:
     """A pool of connections to one PostgreSQL. Safe to share between threads."""
 
     def __init__(self, dsn: str, *, max_connections: int = 8, patience_seconds: float = 3.0) -> None:
+        try:
+            told = conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:  # its message repeats a part of the address
+            raise BadAddress(
+                "the address of the database cannot be read; write it as postgresql://user:password@host:5432/name,"
+                " with %40 for @ and %2F for / in user and password"
+            ) from None
         self.dsn = dsn
+        self._used: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         # No connection is kept in reserve, so that each new try after an outage really tries.
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             dsn,
@@ -55,8 +83,12 @@ class Database:
             max_size=max_connections,
             timeout=patience_seconds,
             reconnect_timeout=patience_seconds,
-            check=ConnectionPool.check_connection,
-            kwargs={"connect_timeout": max(2, round(patience_seconds))},
+            check=self._check,
+            reset=self._note_use,
+            kwargs={
+                **{name: value for name, value in SIGNS_OF_LIFE.items() if name not in told},
+                "connect_timeout": max(2, round(patience_seconds)),
+            },
             open=True,
         )
 
@@ -65,15 +97,30 @@ class Database:
         """A transaction that commits when the block ends well. Whoever leaves it knows that it is on disk."""
         try:
             with self._pool.connection() as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.errors.ReadOnlySqlTransaction:
+                    connection.close()  # the next one may lead to the server that took over
+                    raise
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise DatabaseUnavailable(
+                f"PostgreSQL at {described(self.dsn)} takes no writes: {one_line(error)}"
+            ) from error
         except PoolTimeout:
             raise DatabaseUnavailable(
                 f"PostgreSQL at {described(self.dsn)} does not answer; start it, or correct its address"
             ) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise DatabaseUnavailable(
-                f"PostgreSQL at {described(self.dsn)} is not available: {one_line(error)}"
-            ) from error
+            self._pool.check()  # of the others that rest there, none is to meet with the same
+            raise ConnectionLost(f"PostgreSQL at {described(self.dsn)} is not available: {one_line(error)}") from error
+
+    def _check(self, connection: Connection) -> None:
+        """A connection that has rested is asked whether it lives before it is used: one turn to the server and back."""
+        if time.monotonic() - self._used.get(connection, -inf) >= RESTED_SECONDS:
+            ConnectionPool.check_connection(connection)
+
+    def _note_use(self, connection: Connection) -> None:
+        self._used[connection] = time.monotonic()
 
     def close(self) -> None:
         self._pool.close(timeout=1.0)
@@ -104,7 +151,8 @@ def migrate(database: Database, migrations: Sequence[Migration]) -> None:
 
 def described(dsn: str) -> str:
     """Where a DSN points, without the password."""
-    parts = conninfo_to_dict(dsn)
+    told = {one.keyword.decode(): one.val.decode() for one in Conninfo.get_defaults() if one.val}  # PGHOST, say
+    parts = {**told, **conninfo_to_dict(dsn)}
     return f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', 'postgres')}"
 
 

@@ -15,20 +15,32 @@ RECORD_COLUMNS = (
     " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps, cost,"
     " cluster"
 )
+PAYLOAD_COLUMNS = "record_id, input, expires_at, reply"
+SHADOW_COLUMNS = "record_id, artifact, prediction, confidence, action, reason, prediction_set"
 
-# A write may be repeated when its commit was lost on the way back: the second time it changes nothing.
-INSERT_RECORD = (
-    f"insert into records ({RECORD_COLUMNS})"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
+APPEND = f"""
+with told as materialized (
+    select * from json_to_recordset(%s::json) as told (
+        id uuid, created_at timestamptz, model text, artifact text, "group" text, prediction json, top_labels text[],
+        top_probabilities float8[], label_confidence float8[], prediction_set text[], scores json, confidence float8,
+        action text, reason text, label_probability float8, timings json, steps json, cost jsonb, cluster text)
+), kept as (
+    insert into records ({RECORD_COLUMNS}) select {RECORD_COLUMNS} from told on conflict (id) do nothing
 )
-INSERT_PAYLOAD = (
-    "insert into payloads (record_id, input, expires_at, reply) values (%s, %s, %s, %s)"
-    " on conflict (record_id) do nothing"
-)
-INSERT_SHADOW = (
-    "insert into shadow_decisions (record_id, artifact, prediction, confidence, action, reason, prediction_set)"
-    " values (%s, %s, %s, %s, %s, %s, %s) on conflict (record_id) do nothing"
-)
+insert into payloads ({PAYLOAD_COLUMNS})
+select {PAYLOAD_COLUMNS} from json_to_recordset(%s::json) as told (
+    record_id uuid, input json, expires_at timestamptz, reply json)
+on conflict (record_id) do nothing
+"""
+"""One statement for many records: as JSON they are written and read without a loop in Python, in one turn to the server
+and back."""
+
+ZERO = r"\u0000"
+"""How JSON has the character 0, which PostgreSQL keeps within a value of type json, and cannot take one apart with."""
+
+LARGEST_STATEMENT = 64 * 2**20
+"""Characters of inputs in one statement; PostgreSQL takes up to a gigabyte."""
+
 CLAIM_KEY = (
     "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
     " on conflict (key, position) do nothing returning record_id"
@@ -48,18 +60,52 @@ class RecordNotFound(LookupError):
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write the records, their inputs and replies, and what was decided in the shadow."""
-    with connection.cursor() as cursor:
-        cursor.executemany(INSERT_RECORD, [_row(entry.record) for entry in entries])
-        cursor.executemany(
-            INSERT_PAYLOAD,
-            [
-                (entry.record.id, _json(entry.input), entry.input_expires_at, _json_or_null(entry.record.reply))
-                for entry in entries
-            ],
-        )
-        if shadows := [(entry.record.id, entry.shadow) for entry in entries if entry.shadow]:
-            cursor.executemany(INSERT_SHADOW, [_shadow_row(record_id, shadow) for record_id, shadow in shadows])
+    """Write the records, their inputs and replies, and what was decided in the shadow. Again, it changes nothing."""
+    payloads = _json(
+        [
+            {
+                "record_id": entry.record.id,
+                "input": entry.input,
+                "expires_at": entry.input_expires_at,
+                "reply": entry.record.reply,
+            }
+            for entry in entries
+        ]
+    )
+    if len(payloads) > LARGEST_STATEMENT and len(entries) > 1:
+        half = len(entries) // 2
+        append(connection, entries[:half])
+        append(connection, entries[half:])
+        return
+    records = _json([entry.record for entry in entries])
+    if ZERO in records or ZERO in payloads:
+        append_plainly(connection, entries)
+        return
+    connection.execute(APPEND, (records, payloads), prepare=True)
+    _append_shadows(connection, entries)
+
+
+def append_plainly(connection: Connection, entries: Sequence[Entry]) -> None:
+    """The same, value by value and more slowly. It takes what one statement in JSON cannot carry."""
+    for table, columns, rows in (
+        ("records", RECORD_COLUMNS, [_row(entry.record) for entry in entries]),
+        ("payloads", PAYLOAD_COLUMNS, [_payload_row(entry) for entry in entries]),
+    ):
+        places = ", ".join(["%s"] * (columns.count(",") + 1))
+        with connection.cursor() as cursor:
+            cursor.executemany(f"insert into {table} ({columns}) values ({places}) on conflict do nothing", rows)
+    _append_shadows(connection, entries)
+
+
+def _append_shadows(connection: Connection, entries: Sequence[Entry]) -> None:
+    rows = [_shadow_row(entry.record.id, entry.shadow) for entry in entries if entry.shadow]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"insert into shadow_decisions ({SHADOW_COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s)"
+                " on conflict (record_id) do nothing",
+                rows,
+            )
 
 
 def draw_key(connection: Connection) -> str:
@@ -196,6 +242,10 @@ def _row(record: Record) -> tuple[Any, ...]:
     )
 
 
+def _payload_row(entry: Entry) -> tuple[Any, ...]:
+    return entry.record.id, _json(entry.input), entry.input_expires_at, _json_or_null(entry.record.reply)
+
+
 def _shadow_row(record_id: UUID, shadow: ShadowDecision) -> tuple[Any, ...]:
     return (
         record_id,
@@ -213,4 +263,4 @@ def _json_or_null(value: Any) -> str | None:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY).decode()

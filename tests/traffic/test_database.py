@@ -72,3 +72,25 @@ def test_a_database_that_is_not_there_is_named_without_its_password():
     assert "secret" not in str(caught.value)
     assert "secret" not in described("postgresql://ada:secret@127.0.0.1:9/demur")
     database.close()
+
+
+def test_where_the_environment_points_is_said_as_well(monkeypatch):
+    monkeypatch.setenv("PGHOST", "db.internal")
+    monkeypatch.setenv("PGDATABASE", "demur")
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    assert described("postgresql://") == "db.internal:5432/demur"
+    assert described("postgresql://127.0.0.1:9/other") == "127.0.0.1:9/other"
+
+
+def test_a_database_that_takes_no_writes_is_unavailable_and_asked_anew(dsn):
+    database = Database(dsn, max_connections=1)
+    with database.transaction() as connection:
+        connection.execute("set session characteristics as transaction read only")
+    with (
+        pytest.raises(DatabaseUnavailable, match="takes no writes: cannot execute"),
+        database.transaction() as c,
+    ):
+        log.append(c, [entry()])
+    with database.transaction() as connection:  # another connection, such as one to the server that took over
+        log.append(connection, [entry()])
+    database.close()

@@ -2,9 +2,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from psycopg import IntegrityError
 
-from serve.gateway.journal import open_database
+from serve.gateway.journal import Writing, commit, open_database
 from tests.conftest import entry
 from traffic import log
 from traffic.log import KeyReused, RecordNotFound
@@ -28,9 +30,9 @@ def test_a_record_is_read_as_it_was_written(database):
 
 def test_writing_again_changes_nothing(database):
     written = entry()
-    for _ in range(2):
+    for write in (log.append, log.append_plainly, log.append):
         with database.transaction() as connection:
-            log.append(connection, [written])
+            write(connection, [written])
     with database.transaction() as connection:
         assert connection.execute("select count(*) from records").fetchone() == (1,)
 
@@ -68,10 +70,12 @@ def test_outcomes_are_kept_in_order(database):
 
 
 def test_an_input_may_hold_any_character(database):
-    written = entry(input="a\u0000b \U0001f600")
+    written, neighbour = entry(input="a\u0000b \U0001f600"), entry()
+    done = commit(database, [Writing(neighbour), Writing(written)])
+    assert [one.record for one in done] == [neighbour.record, written.record]
     with database.transaction() as connection:
-        log.append(connection, [written])
         assert log.find_input(connection, written.record.id) == "a\u0000b \U0001f600"
+        assert log.find_input(connection, neighbour.record.id) == neighbour.input
 
 
 def test_what_the_shadow_decided_is_read_as_it_was_written(database):
@@ -80,9 +84,9 @@ def test_what_the_shadow_decided_is_read_as_it_was_written(database):
     )
     unsure = replace(shadow, prediction=None, confidence=None, action="review", prediction_set=[])
     first, second, none = (replace(entry(), shadow=told) for told in (shadow, unsure, None))
-    for _ in range(2):  # writing again changes nothing
+    for write in (log.append, log.append_plainly, log.append):  # only the first changes anything
         with database.transaction() as connection:
-            log.append(connection, [first, second, none])
+            write(connection, [first, second, none])
     with database.transaction() as connection:
         assert [log.find_shadow(connection, e.record.id) for e in (first, second, none)] == [shadow, unsure, None]
 
@@ -97,3 +101,42 @@ def test_the_key_of_draws_is_made_once(database, dsn):
             connection.execute("insert into draw_key (key) values ('another one')")
     again.close()
     assert len(key) == 64
+
+
+@pytest.mark.parametrize("write", [log.append, log.append_plainly])
+@given(
+    texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4),
+    numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=4),
+)
+def test_whatever_is_written_is_read_again(database, write, texts, numbers):
+    written = entry(
+        top_labels=texts,
+        prediction_set=texts[::-1],
+        top_probabilities=numbers,
+        label_confidence=numbers[1:],
+        reason=" ".join(texts),
+        group=texts[0] if texts else None,
+        prediction=texts,
+    )
+    with database.transaction() as connection:
+        write(connection, [written])
+    with database.transaction() as connection:
+        found = log.find_one(connection, written.record.id)
+    for field in (
+        "top_labels",
+        "prediction_set",
+        "top_probabilities",
+        "label_confidence",
+        "reason",
+        "group",
+        "prediction",
+    ):
+        assert repr(getattr(found, field)) == repr(getattr(written.record, field))  # as 0.0 and -0.0 differ
+
+
+def test_many_large_inputs_are_written_in_parts(database, monkeypatch):
+    monkeypatch.setattr(log, "LARGEST_STATEMENT", 1000)
+    written = [entry(input="x" * length) for length in (10, 400, 900, 2000, 5)]
+    with database.transaction() as connection:
+        log.append(connection, written)
+        assert [log.find_input(connection, one.record.id) for one in written] == [one.input for one in written]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from review.reviewed import reviewed_inputs
@@ -74,7 +74,6 @@ def counting_by_every_reader(database, precedence):
 SOURCES = ("lab", "review", "api", 'it\'s "odd", {really}')
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sources=st.lists(st.sampled_from(SOURCES), max_size=6), precedence=st.permutations(SOURCES), named=st.integers(0, 4)
 )
