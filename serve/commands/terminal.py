@@ -2,23 +2,44 @@
 
 import getpass
 import json
+import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+from rich.text import Text
 
 from calibration_store.history import Change
 from calibration_store.store import ArtifactStore
 from serve.config.file import BadConfig, Config
+from serve.printable import printable
 
 if TYPE_CHECKING:
     from traffic.database import Database
 
-out = Console(soft_wrap=True, highlight=False)
+
+class Terminal(Console):
+    """Shows texts as they are: what was stored gives the terminal no orders, and is no markup either."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(soft_wrap=True, highlight=False, markup=False, **more)
+
+    def render_str(self, text: str, **more: Any) -> Text:
+        return super().render_str(printable(text), **more)  # before it is measured
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+out = Terminal(width=None if sys.stdout.isatty() else 200)
+"""A table is folded to fit a terminal, but hardly for a file or another program."""
 
 DEFAULT_CONFIGS = ("demur.yaml", "deploy/quickstart.yaml")
 
@@ -62,7 +83,11 @@ def now() -> datetime:
 
 def progress_bar() -> Progress:
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=out,
     )
 
 
@@ -93,7 +118,7 @@ def opened_database(settings: Config, until_closed: ExitStack) -> "Database":
     return database
 
 
-def write_json(path: Path | None, numbers: dict[str, Any]) -> None:
+def write_json(path: Path | None, numbers: Any) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8")

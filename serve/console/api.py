@@ -133,7 +133,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
             claimed_by=name if mine else None,
         )
         found = desk.listed(name, which, limit=limit + 1, offset=offset)
-        inputs = desk.glances(found[:limit]) if glance else {}
+        inputs = desk.glances(name, found[:limit]) if glance else {}
         lines = [{**line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
         return reply({"cases": lines, "more": len(found) > limit})
 
@@ -144,7 +144,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         summary="A case, as far as you may see it",
     )
     def see(name: Name, id: UUID) -> Response:
-        sight = desk.see(name, id)
+        sight = desk.see(name, id, through="api")
         return reply(wire.case_json(sight, name, tasks.get(sight.case.model), datetime.now(UTC)))
 
     @app.get(

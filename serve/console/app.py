@@ -6,9 +6,11 @@ from uuid import UUID
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi_offline import FastAPIOffline
 
 from review.queue import ClaimLost
+from serve.access.described import describe_access
+from serve.access.needs import REVIEW
+from serve.config.access import AccessConfig
 from serve.config.file import Config
 from serve.console import api, overview
 from serve.console.desk import Desk
@@ -17,8 +19,12 @@ from serve.console.pages import add_pages
 from serve.console.review_wire import draft_json
 from serve.errors import problem_json, status_of
 from serve.gateway.http import describe
+from serve.pages.body_limits import add_body_limits
+from serve.pages.browser_headers import add_browser_headers
+from serve.pages.docs import add_docs
 from serve.pages.problems import add_problems, problem
-from serve.pages.visitor import only_from_here, only_storable, visitor_of
+from serve.pages.storable import only_storable
+from serve.pages.visitor import only_from_here, visitor_of
 from serve.wire import dump
 from traffic.database import Database
 
@@ -28,19 +34,22 @@ log = logging.getLogger("demur.console")
 def console_app(config: Config, database: Database) -> FastAPI:
     """The console as an ASGI application, under whatever prefix it is mounted."""
     desk = Desk(config, database)
-    app: FastAPI = FastAPIOffline(
+    app = FastAPI(
         title="demur review",
         description=api.DESCRIPTION,
         version="1",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
+    add_body_limits(app, config.limits.body_bytes)
+    add_browser_headers(app)
+    add_docs(app)
     api.add_api(app, desk)
     add_exchange_routes(app, desk)
     add_pages(app, desk, database)
     add_problems(app, log, lambda request, error: _problem(request, error, desk))
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]
     return app
 
 
@@ -53,7 +62,7 @@ def _problem(request: Request, error: Exception, desk: Desk) -> Response:
     return Response(dump({"error": told}), status_of(error), media_type="application/json")
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
     """The document of the API; pages are for people."""
     if app.openapi_schema is None:
         document = get_openapi(
@@ -62,5 +71,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
         describe(document["components"]["schemas"], *api.TAKEN)
         overview.say_unknown(document["components"]["schemas"])
+        if access is not None and access.mode == "keys":
+            describe_access(document, REVIEW, cookie=access.cookie)
         app.openapi_schema = document
     return app.openapi_schema

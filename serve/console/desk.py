@@ -9,7 +9,8 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from review import cases, exchange, progress, queue, settling
+from review import access, cases, exchange, progress, queue, settling
+from review.access import Through
 from review.cases import Backlog, Filter
 from review.exchange import Dossier, Taken
 from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
@@ -109,19 +110,21 @@ class Desk:
         with self._database.transaction() as connection:
             return progress.progress(connection, name, since, self._scope(name))
 
-    def glances(self, listed: Sequence[Case]) -> dict[UUID, Any]:
+    def glances(self, name: str, listed: Sequence[Case]) -> dict[UUID, Any]:
         """By record, the inputs of cases that are listed, as far as a list needs them."""
         with self._database.transaction() as connection:
+            access.note(connection, [case.id for case in listed], name, through="list", shown=["beginning"])
             return progress.glances(connection, [case.record_id for case in listed])
 
-    def see(self, name: str, case_id: UUID) -> Sight:
+    def see(self, name: str, case_id: UUID, *, through: Through | None = None) -> Sight:
+        """A case as this person may see it. `through`: it is shown to them, and that is written down."""
         with self._database.transaction() as connection:
             case = self._case(connection, name, case_id)
             opinions = cases.opinions_of(connection, [case_id])[case_id]
             ended = case.status in ENDED
             mine = case.status is Status.CLAIMED and case.claimed_by == name
             decides = mine and case.adjudicating
-            return Sight(
+            sight = Sight(
                 case=case,
                 mine=mine,
                 value=log.find_input(connection, case.record_id),
@@ -133,6 +136,11 @@ class Desk:
                 events=cases.events_of(connection, case_id) if ended or self._review.leads(name) else [],
                 outcomes=log.outcomes_of(connection, case.record_id) if ended else [],
             )
+            if through is not None:
+                shown = {"input": sight.value is not None, "prediction": sight.shown, "opinions": sight.opinions != []}
+                told = [what for what, is_shown in shown.items() if is_shown]
+                access.note(connection, [case_id], name, through=through, shown=told)
+            return sight
 
     def claim(self, name: str, case_id: UUID) -> Claim:
         with self._database.transaction() as connection:
@@ -232,8 +240,10 @@ class Desk:
         with self._database.transaction() as connection:
             return cases.ids(connection, which, scope=self._scope(name))
 
-    def dossiers(self, case_ids: Sequence[UUID]) -> Iterator[Dossier]:
+    def dossiers(self, name: str, case_ids: Sequence[UUID]) -> Iterator[Dossier]:
         """All that is known of cases. Whoever asks has been found to lead."""
+        with self._database.transaction() as connection:
+            access.note(connection, case_ids, name, through="export", shown=["everything"])
         with self._database.transaction() as connection:
             yield from exchange.dossiers(connection, case_ids)
 

@@ -81,7 +81,7 @@ def add_exchange_routes(app: FastAPI, desk: Desk) -> None:
         task = task_of(model)
         ids = desk.ids(name, Filter(statuses=tuple(status) if status else None, model=model))
         file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has been sent
-        written = write_cases(desk.dossiers(ids), file, format, task, with_predictions=with_predictions)
+        written = write_cases(desk.dossiers(name, ids), file, format, task, with_predictions=with_predictions)
         file.seek(0)
         headers = {
             "Cache-Control": "no-store",

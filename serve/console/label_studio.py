@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from review.exchange import Dossier
 from review.item import ENDED, Opinion
+from serve.body import MOST_KEYS_OF_A_FILE, check_structure
 from serve.config.task import LETTERS, TaskConfig
 from serve.inputs import PNG_PREFIX, InvalidRequest, picture
 from serve.pages.visitor import as_name
@@ -141,7 +142,9 @@ _OBJECTS: dict[InputKind, list[tuple[str, dict[str, str]]]] = {
 
 
 def rows_of_export(content: bytes | str) -> list[Mapping[str, Any]]:
-    """The tasks of a JSON export; raises `BadExport`."""
+    """The tasks of a JSON export; raises `BadExport`, or `TooLarge`."""
+    if isinstance(content, bytes):  # from outside; what somebody has on this machine may be as large as they like
+        check_structure(content, most_keys=MOST_KEYS_OF_A_FILE)
     try:
         tasks = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -27,7 +27,6 @@ from review.disagreement import PersonsWork
 from review.item import Scope
 from review.statistics import BacklogCurve, Flow, Window
 from serve.config.review import ReviewConfig
-from serve.console.overview_plots import plots_of
 from serve.pages.quantities import date, duration, hours, percent
 from traffic.database import Connection, Database
 
@@ -156,6 +155,8 @@ def add_overview_routes(
     @app.get("/overview", include_in_schema=False)
     def show(request: Request, window: str = "24h", model: str = "") -> Response:
         span: Span = next((span for span in SPANS if span == window), "24h")
+        from serve.console.overview_plots import plots_of  # brings Matplotlib, for which no start should wait
+
         found = seen_by(lead_of(request), span, model or None)
         return page(
             request,

@@ -14,6 +14,10 @@ from review.cases import CaseNotFound, Filter
 from review.item import ENDED, Status
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
+from serve.access.caller import access_is_on
+from serve.access.login import Logins, add_login
+from serve.access.oidc_pages import add_oidc
+from serve.console.access_log import add_access_log, sees_access_log
 from serve.console.answering import COMMANDS, REASONS, answering
 from serve.console.desk import Desk, Sight
 from serve.console.gauges import QueueCollector
@@ -24,8 +28,9 @@ from serve.console.words import FILTERS
 from serve.errors import status_of
 from serve.inputs import InvalidRequest
 from serve.pages.hello import add_hello
-from serve.pages.look import add_files, beside, our_files, page_response, root_of, templates_of
+from serve.pages.look import LOGIN_SCRIPT, add_files, beside, our_files, page_response, root_of, templates_of
 from serve.pages.metrics import add_metrics_route
+from serve.pages.storable import FormText
 from serve.pages.visitor import NoReviewer, visitor_of
 from traffic.database import Database, DatabaseUnavailable
 from traffic.record import Answer
@@ -43,7 +48,7 @@ SHOWN: dict[str, tuple[Status, ...]] = {
 }
 """The states that each tab of the queue is about."""
 
-FILES = our_files(Path(__file__).parent / "templates/review.js")
+FILES = our_files(Path(__file__).parent / "templates/review.js", LOGIN_SCRIPT)
 
 
 def page_templates() -> Environment:
@@ -66,10 +71,11 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             audits=beside(request, "audit"),
             reviewer=name,
             leads=config.review.leads(name),
+            sees_access_log=sees_access_log(request) if access_is_on(request.scope) else config.review.leads(name),
             now=datetime.now(UTC),
             **values,
         )
-        return page_response(html, status)
+        return page_response(html, status, pictures=template == "overview.html")
 
     def to(request: Request, path: str, **query: object) -> Response:
         known = {name: str(value) for name, value in query.items() if value}
@@ -102,6 +108,11 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
 
     add_files(pages, FILES)
     add_hello(app, pages, page, back_to="/cases/")
+    if config.access is not None and config.access.mode == "keys":
+        logins, oidc = Logins(config.access, database), config.access.oidc
+        add_login(app, pages, page, logins, provider=oidc.title if oidc else None)
+        if oidc is not None:
+            add_oidc(pages, page, logins, config.access, database)
 
     @pages.get("/")
     def list_cases(
@@ -127,7 +138,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         )
         found = desk.listed(name, which, limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
         listed, shelves = found[:PER_PAGE], desk.shelves(name)
-        inputs = desk.glances(listed)
+        inputs = desk.glances(name, listed)
         chosen = {
             "show": show if show != "open" else "",
             "model": model,
@@ -163,13 +174,13 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         )
 
     @pages.post("/next")
-    def take_next(request: Request, model: Annotated[str, Form()] = "") -> Response:
+    def take_next(request: Request, model: FormText = "") -> Response:
         return next_case(request, visitor_of(request), model, None)
 
     @pages.get("/cases/{id}")
     def show_case(request: Request, id: UUID, model: str = "", after: UUID | None = None) -> Response:
         name = visitor_of(request)
-        sight = desk.see(name, id)
+        sight = desk.see(name, id, through="page")
         served = config.models.get(sight.case.model)
         input = showing(sight.value)
         way = answering(served.task if served else None, len(input.options))
@@ -207,14 +218,14 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         request: Request,
         id: UUID,
         token: Annotated[int, Form()],
-        model: Annotated[str, Form()] = "",
+        model: FormText = "",
     ) -> Response:
         """Take the last answer back. The case that came after it stays with this person, and comes next."""
         desk.undo(visitor_of(request), id, token)
         return to(request, f"/cases/{id}", model=model)
 
     @pages.post("/cases/{id}/withdraw")
-    def withdraw(request: Request, id: UUID, why: Annotated[str, Form()] = "") -> Response:
+    def withdraw(request: Request, id: UUID, why: FormText = "") -> Response:
         if not why.strip():
             raise InvalidRequest("why: say why nobody need look at it")
         desk.withdraw(visitor_of(request), id, why.strip())
@@ -225,10 +236,10 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         request: Request,
         id: UUID,
         token: Annotated[int, Form()],
-        label: Annotated[list[str] | None, Form()] = None,
-        reason: Annotated[str, Form()] = "",
-        comment: Annotated[str, Form()] = "",
-        model: Annotated[str, Form()] = "",
+        label: Annotated[list[FormText] | None, Form()] = None,
+        reason: FormText = "",
+        comment: FormText = "",
+        model: FormText = "",
     ) -> Response:
         """What the script does through the API, for a browser without it."""
         name = visitor_of(request)
@@ -249,6 +260,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
 
     app.include_router(pages)
     add_webhook_routes(app, database, lead_of=lead_of, page=page)
+    add_access_log(app, database, lead_of=lead_of, page=page)
     add_overview_routes(app, config.review, database, lead_of=lead_of, page=page)
     add_metrics_route(app, [QueueCollector(database, list(config.models))])
 

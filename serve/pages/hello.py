@@ -7,7 +7,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
-from serve.pages.look import root_of
+from serve.access.caller import access_is_on
+from serve.pages.look import beside, root_of
 from serve.pages.visitor import COOKIE, NoReviewer, as_name
 
 
@@ -21,15 +22,20 @@ def add_hello(app: FastAPI, pages: APIRouter, page: Callable[..., Response], *, 
 
     @pages.get("/hello")
     def who(request: Request) -> Response:
+        if access_is_on(request.scope):
+            return RedirectResponse(f"{beside(request, 'review')}/login", status_code=303)
         return page(request, "hello.html", back="")
 
     @pages.post("/hello")
     def hello(request: Request, name: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
+        if access_is_on(request.scope):
+            raise NoReviewer("your name is that of your login, and cannot be changed")
         known = as_name(name)
         if known is None:
             raise NoReviewer
         prefix = root_of(request)
         path = back.removeprefix(prefix) if back.startswith(f"{prefix}{back_to}") else "/"
-        response = RedirectResponse(f"{prefix}{path}", status_code=303)
+        here = path.lstrip("/\\")  # with two of them it would be the name of another host
+        response = RedirectResponse(f"{prefix}/{here}", status_code=303)
         response.set_cookie(COOKIE, quote(known), max_age=365 * 86400, httponly=True, samesite="strict")
         return response

@@ -10,14 +10,18 @@ from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
 STYLE = Path(__file__).parent / "templates/style.css"
+LOGIN_SCRIPT = Path(__file__).parent / "templates/login.js"
 
 KINDS = {".css": "text/css", ".js": "text/javascript"}
 
 ONLY_OURS = (
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self' data:;"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:;"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """What a page may load, and from where: text that came with a case can do nothing, even if it were taken for HTML."""
+
+WITH_PICTURES = ONLY_OURS.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+"""The same where pictures are drawn in the page: what they are made of carries its own style."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,10 @@ def add_files(router: APIRouter, files: OurFiles) -> None:
         return Response(found[0], media_type=found[1], headers={"Cache-Control": kept})
 
 
-def page_response(html: str, status: int = 200) -> HTMLResponse:
-    """A page that nobody keeps and that loads nothing of others."""
-    return HTMLResponse(html, status, {"Cache-Control": "no-store", "Content-Security-Policy": ONLY_OURS})
+def page_response(html: str, status: int = 200, *, pictures: bool = False) -> HTMLResponse:
+    """A page that nobody keeps and that loads nothing of others. `pictures`: some are drawn in it."""
+    policy = WITH_PICTURES if pictures else ONLY_OURS
+    return HTMLResponse(html, status, {"Cache-Control": "no-store", "Content-Security-Policy": policy})
 
 
 def root_of(request: Request) -> str:

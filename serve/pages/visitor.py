@@ -2,10 +2,10 @@
 
 from urllib.parse import unquote, urlsplit
 
-from fastapi import Request
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
-from serve.inputs import InvalidRequest
+from serve.access.caller import access_is_on, caller_of
 
 COOKIE = "demur-reviewer"
 HEADER = "X-Demur-Reviewer"
@@ -21,7 +21,12 @@ class FromElsewhere(PermissionError):
 
 
 def visitor_of(request: Request) -> str:
-    """The name in the header or else in the cookie, where bytes beyond ASCII are percent-encoded; else `NoReviewer`."""
+    """The name of the caller. Where access is off it is what the header says or else the cookie, with bytes beyond
+    ASCII percent-encoded. Raises `NoReviewer`."""
+    if access_is_on(request.scope):
+        if (caller := caller_of(request.scope)) is None:
+            raise NoReviewer("nobody knows who you are; log in, or send a key as `Authorization: Bearer demur_...`")
+        return caller.name
     told = unquote(request.headers.get(HEADER) or request.cookies.get(COOKIE, ""))
     if not told.strip():
         raise NoReviewer(f"say who you are: put your name into the header {HEADER}")
@@ -37,24 +42,19 @@ def as_name(told: str) -> str | None:
     return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
 
 
-async def only_storable(request: Request) -> None:
-    """Raise `InvalidRequest` where a query holds the character 0: no text in the database does."""
-    if any("\0" in value for value in request.query_params.values()):
-        raise InvalidRequest("a query with the character 0 fits nothing that is stored; leave it out")
-
-
 async def only_from_here(request: Request) -> None:
     """Raise `FromElsewhere` for what a page of another site sent. Browsers say where a request comes from: with
     `Sec-Fetch-Site`, and without HTTPS, where they leave that out, with `Origin`."""
-    if request.method == "POST" and not _is_from_here(request.headers):
+    if request.method == "POST" and is_from_here(request.headers) is False:
         raise FromElsewhere("this was sent from a page of another site")
 
 
-def _is_from_here(headers: Headers) -> bool:
+def is_from_here(headers: Headers) -> bool | None:
+    """Whether a page of this service sent a request; None where nothing is said, as no browser does with a POST."""
     if site := headers.get("sec-fetch-site"):
         return site == "same-origin"
     origin = headers.get("origin")
-    if origin is None:  # no browser
-        return True
+    if origin is None:
+        return None
     ours = (headers.get("host"), headers.get("x-forwarded-host"))
     return urlsplit(origin).netloc.lower() in {host.strip().lower() for host in ours if host}

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -387,7 +387,6 @@ annotations = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(annotations | anything, max_size=3) | anything)
 def test_nothing_in_a_file_is_ever_more_than_a_refusal(desk, database, annotations):
     with database.transaction() as connection:

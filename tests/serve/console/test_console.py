@@ -353,6 +353,18 @@ def test_only_labels_of_the_model_are_taken(visit, cases):
     assert ada.post(f"/review/cases/{cases[0]}/answer", data=answer).status_code == 422
 
 
+@pytest.mark.parametrize("field", ["label", "reason", "comment", "model"])
+def test_the_character_0_is_in_no_form(visit, cases, field):
+    ada = visit("ada")
+    token = claim(ada, cases[0])
+    told = {"token": token, "label": "3"} if field != "reason" else {"token": token}
+    refused = ada.post(f"/review/cases/{cases[0]}/answer", data={**told, field: "a\0b"})
+    assert refused.status_code == 422
+    assert "the character 0" in refused.text
+    assert ada.post("/review/next", data={"model": "\0"}).status_code == 422
+    assert ada.post(f"/review/cases/{cases[1]}/withdraw", data={"why": "\0"}).status_code == 422
+
+
 def test_a_form_on_another_site_does_nothing(visit, cases, database):
     ada = visit("ada")
     refused = ada.post(f"/review/cases/{cases[0]}/claim", headers={"Sec-Fetch-Site": "cross-site"})

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -392,7 +392,6 @@ nearly_right = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["next", "id/claim", "id/heartbeat", "id/answer", "id/undo", "id/release", "id/withdraw"]),
     nearly_right | anything,

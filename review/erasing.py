@@ -1,0 +1,56 @@
+"""Erasing what came with a prediction, and what people typed over it and never sent."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from review import queue
+from traffic import log
+from traffic.database import Connection
+
+WHY = "its input was erased"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """That the input and the reply of a prediction are gone for good."""
+
+    id: UUID
+    at: datetime
+    by_whom: str
+
+
+def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erased:
+    """Delete the input and the reply of a prediction, and drafts about it; withdraw what is still open about it,
+    because nobody could look at it any more. The record, its outcomes and what people said stay.
+
+    Doing it again changes nothing, and returns who did it first. Raises `RecordNotFound`.
+    """
+    done = erased(connection, record_id)
+    if done is not None:
+        return done
+    log.find_one(connection, record_id)
+    connection.execute(
+        "insert into erased_payloads (record_id, by_whom) values (%s, %s) on conflict do nothing", (record_id, by_whom)
+    )
+    connection.execute("delete from payloads where record_id = %s", (record_id,))
+    cases = connection.execute(  # what was answered just now still counts
+        "select id, ended_at is null and status <> 'answered' from review_items where record_id = %s order by id"
+        " for update",
+        (record_id,),
+    ).fetchall()
+    connection.execute("delete from review_drafts where case_id = any(%s)", ([case_id for case_id, _ in cases],))
+    for case_id, unanswered in cases:
+        if unanswered:
+            queue.withdraw(connection, case_id, by_whom, why=WHY)
+    done = erased(connection, record_id)
+    assert done is not None
+    return done
+
+
+def erased(connection: Connection, record_id: UUID) -> Erased | None:
+    """Who erased what came with a prediction, and when; None where nobody did."""
+    row: tuple[datetime, str] | None = connection.execute(
+        "select at, by_whom from erased_payloads where record_id = %s", (record_id,)
+    ).fetchone()
+    return None if row is None else Erased(id=record_id, at=row[0], by_whom=row[1])

@@ -1,0 +1,155 @@
+"""How people log in and out: a page for a link or a key, and the cookie that follows."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, FastAPI, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from serve.access.caller import Caller, Scope, caller_of
+from serve.access.keys import usable_key
+from serve.access.rates import Bucket, Rate
+from serve.access.refusals import TooOften
+from serve.access.sessions import BeganBy, LoginRefused, Person, begin_session, end_session, use_code
+from serve.access.tokens import CODE, KEY, read_token
+from serve.config.access import AccessConfig
+from serve.pages.look import beside, root_of
+from traffic.database import Connection, Database
+
+OF_PEOPLE = {Scope.REVIEW: "review", Scope.AUDIT: "audit"}
+"""Which application is for whom, by its prefix."""
+
+LOGINS = Rate(per_second=5, burst=50)
+"""So many are tried in each replica: nobody guesses a code, and nobody keeps the database busy with it either."""
+
+Page = Callable[..., Response]
+
+
+class Logins:
+    """Begins and ends sessions."""
+
+    def __init__(self, access: AccessConfig, database: Database) -> None:
+        self._access, self._database = access, database
+        self._tried = Bucket(LOGINS, monotonic())
+
+    def with_code(self, text: str) -> tuple[Person, BeganBy]:
+        """Who shows this one-time code or key; raises `LoginRefused`, or `TooOften`."""
+        token = read_token(text.strip().rpartition("#")[2])  # the whole link will do
+        if token is None or token.kind not in (CODE, KEY):
+            raise LoginRefused("this is neither a login link nor a key")
+        self.count()
+        with self._database.transaction() as connection:
+            if token.kind == CODE:
+                return use_code(connection, token), "code"
+            key = usable_key(connection, token)
+            if key is None:
+                raise LoginRefused("this key is not known, has expired or was revoked")
+            return Person(name=key.name, scopes=_for_pages(key.scopes), key_id=key.id), "key"
+
+    def count(self) -> None:
+        """Count one try, or raise `TooOften`."""
+        now = monotonic()
+        if (seconds := self._tried.wait(1, now)) > 0:
+            refused = TooOften("too many logins are tried at the moment; try again a little later")
+            refused.seconds = seconds
+            raise refused
+        self._tried.take(1)
+
+    def let_in(self, request: Request, response: Response, person: Person, by: BeganBy) -> None:
+        """Begin a session, end the one that there was, and give the cookie to the browser. What secret a browser brings
+        is never taken over: nobody can make somebody use a session that they know."""
+        lasting = timedelta(hours=self._access.session_hours)
+        with self._database.transaction() as connection:
+            self._end(connection, caller_of(request.scope))
+            token = begin_session(
+                connection,
+                person,
+                by=by,
+                idle_seconds=self._access.idle_minutes * 60,
+                expires_at=datetime.now(UTC) + lasting,
+            )
+        response.set_cookie(
+            self._access.cookie,
+            token.text,
+            max_age=int(lasting.total_seconds()),
+            path="/",
+            secure=self._access.secure,
+            httponly=True,
+            samesite="strict",
+        )
+
+    def let_out(self, request: Request, response: Response) -> None:
+        with self._database.transaction() as connection:
+            self._end(connection, caller_of(request.scope))
+        response.delete_cookie(
+            self._access.cookie, path="/", secure=self._access.secure, httponly=True, samesite="strict"
+        )
+
+    @staticmethod
+    def _end(connection: Connection, caller: Caller | None) -> None:
+        if caller is not None and caller.session_id is not None:
+            end_session(connection, caller.session_id)
+
+
+def add_login(app: FastAPI, pages: APIRouter, page: Page, logins: Logins, *, provider: str | None = None) -> None:
+    """Add `/login` and `/logout`, with the template login.html; `provider` is where people can log in besides."""
+
+    def form(request: Request, status: int = 200, **told: object) -> Response:
+        caller = caller_of(request.scope)
+        return page(
+            request,
+            "login.html",
+            status,
+            **{"caller": caller, "back": "", "needs": "", "why": "", "provider": provider} | told,
+        )
+
+    @app.exception_handler(LoginRefused)
+    async def say_why(request: Request, error: Exception) -> Response:
+        return form(request, 403, why=str(error))
+
+    @pages.get("/login")
+    def show(request: Request, back: str = "", needs: str = "") -> Response:
+        return form(request, back=way_back(request, back), needs=needs if needs in set(Scope) else "")
+
+    @pages.post("/login")
+    def log_in(request: Request, code: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
+        person, by = logins.with_code(code)
+        response = RedirectResponse(way_back(request, back) or first_page(request, person.scopes), status_code=303)
+        logins.let_in(request, response, person, by)
+        return response
+
+    @pages.post("/logout")
+    def log_out(request: Request) -> Response:
+        response = RedirectResponse(f"{root_of(request)}/login", status_code=303)
+        logins.let_out(request, response)
+        return response
+
+
+def way_back(request: Request, back: str) -> str:
+    """The path that was asked for, if it is one of ours; else empty. Nobody is led elsewhere."""
+    ours = tuple(f"{beside(request, name)}/" for name in OF_PEOPLE.values())
+    if back.startswith(ours) and back.isprintable() and "\\" not in back and back.isascii():
+        return back
+    return ""
+
+
+def first_page(request: Request, scopes: tuple[Scope, ...]) -> str:
+    """Where somebody with these scopes begins."""
+    name = next((OF_PEOPLE[scope] for scope in OF_PEOPLE if scope in scopes or Scope.ADMIN in scopes), "review")
+    return f"{beside(request, name)}/"
+
+
+def login_path(request: Request, **query: str) -> str:
+    told = {name: value for name, value in query.items() if value}
+    return f"{beside(request, 'review')}/login{'?' if told else ''}{urlencode(told)}"
+
+
+def _for_pages(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    """What somebody may who logs in with a key; raises `LoginRefused` where there is no page for it."""
+    kept = tuple(scope for scope in scopes if scope is not Scope.PREDICT)
+    if not kept:
+        raise LoginRefused("this key is for predictions; to review it needs the scope `review`, to audit `audit`")
+    return kept

@@ -1,0 +1,26 @@
+"""What people may do of whom somebody else says who they are: their roles there, and the scopes of these here."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from serve.access.caller import Scope
+from serve.access.sessions import LoginRefused, Person
+from serve.pages.visitor import as_name
+
+
+def person_of(
+    name: object, roles: Iterable[str], granted: Mapping[str, Sequence[Scope]], everyone: Sequence[Scope]
+) -> Person:
+    """The person with the scopes of their roles; raises `LoginRefused` where that is nobody, or may nothing here."""
+    known = as_name(name) if isinstance(name, str) else None
+    if known is None:
+        raise LoginRefused(
+            "it was not said who you are; the configuration of `access` names the claim or header with it"
+        )
+    scopes = dict.fromkeys(everyone)
+    for role in roles:
+        scopes.update(dict.fromkeys(granted.get(role, ())))
+    if not scopes:
+        raise LoginRefused(
+            f"{known} is known, and may nothing here; the configuration of `access` gives roles their scopes"
+        )
+    return Person(name=known, scopes=tuple(scopes))

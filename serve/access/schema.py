@@ -1,0 +1,7 @@
+"""The tables of keys, codes and sessions."""
+
+from pathlib import Path
+
+from traffic.database import migrations_in
+
+ACCESS_MIGRATIONS = migrations_in("access", Path(__file__).parent / "migrations")
