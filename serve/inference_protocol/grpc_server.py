@@ -1,0 +1,247 @@
+"""The protocol over gRPC, on a port of its own: the same inference as over HTTP, in other words."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from serve.access.caller import Caller, Scope
+from serve.access.keeper import Keeper
+from serve.gateway.deadline import within
+from serve.gateway.entrance import Room
+from serve.gateway.handler import Handler
+from serve.inference_protocol.body import Scalar
+from serve.inference_protocol.errors import problem_of
+from serve.inference_protocol.inference import infer
+from serve.inference_protocol.messages import CONTENTS, SERVICE, messages
+from serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
+from serve.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
+from serve.inference_protocol.versions import check_version
+from serve.inputs import InvalidRequest
+from serve.telemetry.reception import call_received
+
+logger = logging.getLogger("demur.grpc")
+
+CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    409: grpc.StatusCode.ALREADY_EXISTS,
+    413: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+"""Of each status over HTTP; what is not here is INTERNAL."""
+
+REQUEST_ID = "x-request-id"
+
+LONGEST_MESSAGE = 2000
+"""Characters of an error: it travels in a header."""
+
+MOST_AT_ONCE = 4096
+"""Calls to one gateway; whoever comes then is told RESOURCE_EXHAUSTED."""
+
+HEADROOM_BYTES = 64 * 2**10
+"""Of a message, beside the data of its tensors."""
+
+
+@asynccontextmanager
+async def listening(
+    handler: Handler,
+    *,
+    host: str,
+    port: int,
+    max_body_bytes: int,
+    keeper: Keeper | None = None,
+    room: Room | None = None,
+    access_log: bool = False,
+    stop_seconds: float = 10.0,
+) -> AsyncIterator[int]:
+    """Answer at this address for as long as this is open; gives the port, which is a free one if it is told 0. Gateways
+    on one machine share the port: the kernel spreads connections over them. `keeper` stands at the door, if anybody
+    does; `room` is that of the gateway, which requests over HTTP take their places in as well; calls that have begun
+    may take `stop_seconds` more at the end."""
+    longest = max_body_bytes + HEADROOM_BYTES
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", longest),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 1),
+        ],
+        maximum_concurrent_rpcs=MOST_AT_ONCE,
+    )
+    server.add_generic_rpc_handlers((_handlers(InferenceService(handler, keeper, room, access_log=access_log)),))
+    bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(stop_seconds)
+
+
+class InferenceService:
+    """The calls of the protocol. Each returns the content of its response, or raises what `problem_of` knows."""
+
+    def __init__(self, handler: Handler, keeper: Keeper | None, room: Room | None, *, access_log: bool) -> None:
+        self._handler = handler
+        self._keeper = keeper
+        self._room = room or Room(most=MOST_AT_ONCE)
+        self._access_log = access_log
+        self._models = ServedModels(handler)
+        self._messages = messages()
+
+    async def ServerLive(self, _request: Any, _context: Any, _caller: Caller | None) -> dict[str, Any]:  # noqa: N802 - the protocol's names
+        return {"live": True}
+
+    async def ServerReady(self, _request: Any, _context: Any, _caller: Caller | None) -> dict[str, Any]:  # noqa: N802
+        return {"ready": (await self._handler.inquiries.health())["status"] == "ok"}
+
+    async def ModelReady(self, request: Any, _context: Any, caller: Caller | None) -> dict[str, Any]:  # noqa: N802
+        check_may_ask(caller, request.name)
+        return {"ready": await self._models.ready(request.name, request.version)}
+
+    async def ServerMetadata(self, _request: Any, _context: Any, _caller: Caller | None) -> dict[str, Any]:  # noqa: N802
+        return server_json()
+
+    async def ModelMetadata(self, request: Any, _context: Any, caller: Caller | None) -> dict[str, Any]:  # noqa: N802
+        check_may_ask(caller, request.name)
+        model, state = await self._models.model(request.name), await self._models.state(request.name)
+        if request.version:
+            check_version(request.name, request.version, state)
+        return model_json(model, state)
+
+    async def ModelInfer(self, request: Any, context: Any, caller: Caller | None) -> dict[str, Any]:  # noqa: N802
+        check_may_ask(caller, request.model_name)
+        model = await self._models.model(request.model_name)
+        parameters = {name: _scalar(name, told) for name, told in request.parameters.items()}
+        key = next((value for name, value in context.invocation_metadata() if name == "idempotency-key"), None)
+        done = await infer(
+            self._handler,
+            self._models,
+            model,
+            request.model_version,
+            _tensors(request),
+            parameters,
+            _wanted(request) or list(model.outputs),
+            key,
+            caller,
+        )
+        if done.replayed:
+            context.set_trailing_metadata((*context.trailing_metadata(), ("idempotent-replay", "true")))
+        as_bytes = len(request.raw_input_contents) > 0
+        return {
+            "model_name": model.name,
+            "model_version": done.version or "",
+            "id": request.id,
+            "parameters": {name: _parameter(value) for name, value in done.parameters.items()},
+            "outputs": [_output(tensor, as_bytes) for tensor in done.tensors],
+            "raw_output_contents": [bytes_of(tensor) for tensor in done.tensors] if as_bytes else [],
+        }
+
+    async def _admitted(self, context: Any) -> Caller | None:
+        """Who calls; None where nobody stands at the door. Raises as `Keeper.admit` does."""
+        if self._keeper is None:
+            return None
+        headers = {name: value for name, value in context.invocation_metadata() if isinstance(value, str)}
+        return await self._keeper.admit(headers, Scope.PREDICT)
+
+    def handler_of(self, name: str) -> grpc.RpcMethodHandler:
+        """One of the calls, from message to message."""
+        call: Callable[[Any, Any, Caller | None], Awaitable[dict[str, Any]]] = getattr(self, name)
+        response = self._messages[f"{name}Response"]
+        path = f"/{SERVICE}/{name}"
+
+        async def in_its_place(request: Any, context: Any) -> dict[str, Any]:
+            if name in OPEN:
+                return await call(request, context, None)
+            caller = await self._admitted(context)
+            self._room.enter()
+            try:
+                # of a caller that goes away the whole call is cancelled; one whose time is over is told so
+                return await within(context.time_remaining(), call(request, context, caller))
+            finally:
+                self._room.leave()
+
+        async def answer(request: Any, context: Any) -> Any:
+            metadata = context.invocation_metadata()
+            with call_received(self._handler.telemetry, path, metadata, access_log=self._access_log) as received:
+                context.set_trailing_metadata(((REQUEST_ID, received.request_id),))
+                try:
+                    told = response(**await in_its_place(request, context))
+                    received.status = 200
+                    return told
+                except Exception as error:
+                    received.status, problem = problem_of(error)
+                    if received.status not in CODES:
+                        logger.error("%s failed", name, exc_info=error)
+                    code = CODES.get(received.status, grpc.StatusCode.INTERNAL)
+                    await context.abort(code, problem["error"][:LONGEST_MESSAGE])
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer,
+            request_deserializer=self._messages[f"{name}Request"].FromString,
+            response_serializer=response.SerializeToString,
+        )
+
+
+OPEN = frozenset({"ServerLive", "ServerReady"})
+"""What anybody may ask, as over HTTP."""
+
+CALLS = ("ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer")
+
+
+def _handlers(service: InferenceService) -> grpc.GenericRpcHandler:
+    return grpc.method_handlers_generic_handler(SERVICE, {name: service.handler_of(name) for name in CALLS})
+
+
+def _tensors(request: Any) -> list[Tensor]:
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise InvalidRequest(f"raw_input_contents: there are {len(raw)} for {len(request.inputs)} inputs")
+    tensors = []
+    for at, told in enumerate(request.inputs):
+        place = f"inputs.{at}"
+        if "shared_memory_region" in told.parameters:
+            raise InvalidRequest(f"{place}.parameters.shared_memory_region: this extension is not offered")
+        if raw:
+            if told.HasField("contents"):
+                raise InvalidRequest(f"{place}.contents: give these or raw_input_contents, and not both")
+            data = memoryview(raw[at])
+            tensors.append(tensor_from_bytes(told.name, told.datatype, told.shape, data, place=place))
+            continue
+        elements = list(getattr(told.contents, CONTENTS.get(told.datatype, "bytes_contents")))
+        tensors.append(tensor_from_elements(told.name, told.datatype, told.shape, elements, place=place))
+    return tensors
+
+
+def _wanted(request: Any) -> list[str]:
+    for at, output in enumerate(request.outputs):
+        for name in ("classification", "shared_memory_region"):
+            if name in output.parameters:
+                raise InvalidRequest(f"outputs.{at}.parameters.{name}: this extension is not offered")
+    return [output.name for output in request.outputs]
+
+
+def _output(tensor: Tensor, as_bytes: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape}
+    if not as_bytes:
+        elements: Sequence[Any] = tensor.values if isinstance(tensor.values, list) else tensor.values.ravel().tolist()
+        told["contents"] = {CONTENTS[tensor.datatype]: elements}
+    return told
+
+
+def _scalar(name: str, parameter: Any) -> Scalar:
+    chosen = parameter.WhichOneof("parameter_choice")
+    if chosen is None:
+        raise InvalidRequest(f"parameters.{name}: the value is missing")
+    value: Scalar = getattr(parameter, chosen)
+    return value
+
+
+def _parameter(value: Scalar) -> dict[str, Scalar]:
+    kinds: dict[type, str] = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
+    return {kinds[type(value)]: value}

@@ -1,0 +1,66 @@
+"""One inference from its tensors to its records, whichever way it came in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from serve import wire
+from serve.access.caller import Caller
+from serve.gateway.handler import Handler
+from serve.inference_protocol.body import Scalar
+from serve.inference_protocol.outputs import parameters_of, version_of
+from serve.inference_protocol.rows import key_use, requests_of
+from serve.inference_protocol.served import ServedModel, ServedModels, check_may_ask
+from serve.inference_protocol.tensors import Tensor
+from serve.inference_protocol.versions import check_decides_all
+from serve.inputs import InvalidRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inferred:
+    """What was decided, and is on record."""
+
+    version: str | None
+    parameters: dict[str, Scalar]
+    tensors: list[Tensor]
+    replayed: bool
+    """Whether all of it had been decided before, under the same Idempotency-Key."""
+
+
+async def infer(
+    handler: Handler,
+    models: ServedModels,
+    model: ServedModel,
+    version: str,
+    tensors: Sequence[Tensor],
+    parameters: Mapping[str, Scalar],
+    wanted: Sequence[str],
+    key: str | None,
+    caller: Caller | None,
+) -> Inferred:
+    """Serve all rows or none. What is returned is on disk."""
+    check_may_ask(caller, model.name)
+    check_outputs(wanted, model)
+    if version:
+        check_decides_all(model.name, version, await models.state(model.name))
+    requests = requests_of(model.name, tensors, parameters, model.spec)
+    use = key_use(key, model.name, version, tensors, parameters)
+    committed = await handler.predict_parsed(requests, use, caller)
+    records = [one.record for one in committed]
+    told = [wire.prediction_json(record) for record in records]
+    return Inferred(
+        version=version_of(records),
+        parameters=parameters_of(records),
+        tensors=[model.outputs[name].tensor(records, told) for name in wanted],
+        replayed=all(one.replayed for one in committed),
+    )
+
+
+def check_outputs(wanted: Sequence[str], model: ServedModel) -> None:
+    """Raise `InvalidRequest` where something is asked for that there is not; nothing has been decided then."""
+    for at, name in enumerate(wanted):
+        if name not in model.outputs:
+            raise InvalidRequest(
+                f"outputs.{at}.name: {model.name!r} has no output {name!r}; it has: {', '.join(model.outputs)}"
+            )
+        if name in wanted[:at]:
+            raise InvalidRequest(f"outputs.{at}.name: {name!r} is asked for twice")
