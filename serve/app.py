@@ -10,78 +10,121 @@ from pydantic import model_validator
 from ray import serve as ray_serve
 from ray.serve import Application
 
+from calibration_store.folder import ArtifactsUnreachable
+from calibration_store.store import ArtifactStore
+from serve.config.access import check_guarded
 from serve.config.file import BadConfig, Config, load_config, with_absolute_paths
-from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost
-from serve.deployments import Audits, Console, Gateway, Host, LanguageModelHost
+from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost, target_of_host
+from serve.config.scaling import Scaled
+from serve.deployments.gateway import Gateway
+from serve.deployments.hosts import Host, LanguageModelHost, host_deployment
+from serve.deployments.pages import Audits, Console
 from serve.postgres import EmbeddedPostgres
 
-MAX_ONGOING = 10_000
-"""Bound on HTTP requests in one gateway; the batchers' own bounds are reached before it. A request that waits for an
-outcome is one of them for as long as it waits, and a connection of the proxy in front, which has 4,096 of them in all:
-`serve.gateway.outcome_watch.MOST_WAITING` leaves half of those to predictions and people."""
+PAGES_AT_A_TIME = 1000
+"""Bound on requests in one replica of the pages."""
+
+LOOK_SECONDS = 0.2
+"""How often a replica that is to stop looks whether its last request has ended."""
 
 
 class AppArgs(Config):
-    """What a builder takes: the whole configuration, or `config` with the path of a file."""
+    """What a builder takes: the whole configuration, or `config` with the path of a file that every node has.
+
+    Ray builds again only where arguments change: a `version` beside the path, any text, is there to be changed
+    together with the file.
+    """
 
     @model_validator(mode="before")
     @classmethod
     def from_file(cls, values: Any) -> Any:
-        if isinstance(values, dict) and set(values) == {"config"}:
+        if isinstance(values, dict) and "config" in values and set(values) <= {"config", "version"}:
             return load_config(Path(values["config"])).model_dump()
         return values
 
 
 def build(args: AppArgs) -> Application:
     """The gateway with a host for each model, at `/`."""
-    config = with_absolute_paths(args, Path.cwd())
+    config = _checked(args)
     dsn = _dsn(config)
     config = config.model_copy(update={"database": dsn})
     hosts = {
         name: ray_serve.deployment(
             Host if isinstance(model.host, ClassifierHost) else LanguageModelHost,
-            name=f"host-{name}",
-            num_replicas=model.host.replicas,
+            name=host_deployment(name),
+            **_copies(model.host, target_of_host(model.host)),
             ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": _gpus(model.host)},
-            max_ongoing_requests=model.host.batch.in_flight + 4,  # and room for questions about its state
-        ).bind(name, config)
+            # what all gateways may send at a time, and room for questions about its state
+            max_ongoing_requests=model.host.batch.in_flight * config.gateway.most_replicas + 4,
+            graceful_shutdown_timeout_s=config.graceful_stop_seconds,
+        ).bind(name, config, fitted=_is_fitted(config, name))
         for name, model in config.models.items()
     }
-    return ray_serve.deployment(Gateway, ray_actor_options={"num_cpus": 0.5}, max_ongoing_requests=MAX_ONGOING).bind(
-        config, dsn, hosts
-    )
+    gateway = config.gateway
+    return ray_serve.deployment(
+        Gateway,
+        **_copies(gateway, gateway.target),
+        ray_actor_options={"num_cpus": gateway.cpus},
+        max_ongoing_requests=gateway.max_ongoing,
+        graceful_shutdown_timeout_s=config.graceful_stop_seconds,
+        graceful_shutdown_wait_loop_s=LOOK_SECONDS,
+    ).bind(config, dsn, hosts)
 
 
 def build_console(args: AppArgs) -> Application:
     """The pages for people, at `/review`."""
-    config = with_absolute_paths(args, Path.cwd())
-    return ray_serve.deployment(Console, ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000).bind(
-        config, _dsn(config)
-    )
+    config = _checked(args)
+    return ray_serve.deployment(
+        Console,
+        num_replicas=config.console.replicas,
+        ray_actor_options={"num_cpus": config.console.cpus},
+        max_ongoing_requests=PAGES_AT_A_TIME,
+        graceful_shutdown_timeout_s=config.graceful_stop_seconds,
+        graceful_shutdown_wait_loop_s=LOOK_SECONDS,
+    ).bind(config, _dsn(config))
 
 
 def build_audit(args: AppArgs) -> Application:
     """Reports, comparisons and alarms, at `/audit`; it also makes the audits that are due."""
-    config = with_absolute_paths(args, Path.cwd())
+    config = _checked(args)
     dsn = _dsn(config)
-    return ray_serve.deployment(Audits, ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000).bind(
-        config.model_copy(update={"database": dsn}), dsn
-    )
+    return ray_serve.deployment(
+        Audits,
+        num_replicas=config.audit.replicas,
+        ray_actor_options={"num_cpus": config.audit.cpus},
+        max_ongoing_requests=PAGES_AT_A_TIME,
+        graceful_shutdown_timeout_s=config.graceful_stop_seconds,
+        graceful_shutdown_wait_loop_s=LOOK_SECONDS,
+    ).bind(config.model_copy(update={"database": dsn}), dsn)
 
+
+PREDICTIONS = "demur"
+"""The application that answers requests; the others are for people."""
 
 APPLICATIONS: dict[str, tuple[Callable[[AppArgs], Application], str]] = {
-    "demur": (build, "/"),
+    PREDICTIONS: (build, "/"),
     "demur-console": (build_console, "/review"),
     "demur-audit": (build_audit, "/audit"),
 }
 """What a service is made of: each application by its name in Ray Serve, with the prefix under which it answers."""
 
 
+def _checked(args: AppArgs) -> Config:
+    """The configuration; raises `Unguarded` where others can reach the service and nothing says who gets in."""
+    check_guarded(args.access, args.http.host, on_cluster=_on_cluster())
+    return with_absolute_paths(args, Path.cwd())
+
+
+def _on_cluster() -> bool:
+    """Whether a cluster builds the application, as with `serve deploy`, and not a process on one's own machine."""
+    return bool(ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
+
+
 def _dsn(config: Config) -> str:
     """The address of the database. The embedded one is started here, and stops with the process that builds."""
     if config.database != "embedded":
         return config.database
-    if ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE:
+    if _on_cluster():
         raise BadConfig(
             "`database: embedded` belongs to a process on your own machine: use `demur up` or `serve run`, or give the"
             " address of a PostgreSQL for `serve deploy`"
@@ -89,6 +132,29 @@ def _dsn(config: Config) -> str:
     embedded = EmbeddedPostgres(config.data)
     atexit.register(embedded.close)
     return embedded.dsn
+
+
+def _is_fitted(config: Config, name: str) -> bool:
+    """Whether an artifact is in force for a model, as far as that can be seen."""
+    try:
+        return ArtifactStore(config.artifacts).name_in_force(name) is not None
+    except ArtifactsUnreachable:
+        return False
+
+
+def _copies(scaled: Scaled, target: float) -> dict[str, Any]:
+    """How many replicas of a deployment Ray Serve keeps."""
+    if scaled.autoscaling is None:
+        return {"num_replicas": scaled.replicas}
+    return {
+        "autoscaling_config": {
+            "min_replicas": scaled.autoscaling.min,
+            "max_replicas": scaled.autoscaling.max,
+            "target_ongoing_requests": target,
+            "upscale_delay_s": scaled.autoscaling.up_after_seconds,
+            "downscale_delay_s": scaled.autoscaling.down_after_seconds,
+        }
+    }
 
 
 def _gpus(host: HostConfig) -> float:

@@ -1,17 +1,26 @@
 """Every error that a caller can meet, with its HTTP status, in one table."""
 
+import math
+import random
+
 from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
+from serve.access.refusals import NotAllowed, NotKnown, TooOften
+from serve.access.sessions import LoginRefused
 from serve.gateway.batching import Overloaded
+from serve.gateway.deadline import DeadlinePassed
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
+from serve.inference_protocol.versions import UnknownVersion
 from serve.inputs import InvalidRequest, TooLarge
 from serve.language.engine import EngineFailed
 from serve.pages.visitor import FromElsewhere, NoReviewer
+from serve.redaction import RedactionFailed
+from serve.telemetry.visit import tell
 from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound
@@ -21,6 +30,7 @@ STATUS: dict[type[Exception], int] = {
     InvalidRequest: 422,
     TooLarge: 413,
     UnknownModel: 404,
+    UnknownVersion: 404,
     RecordNotFound: 404,
     ReportNotFound: 404,
     CaseNotFound: 404,
@@ -29,6 +39,10 @@ STATUS: dict[type[Exception], int] = {
     KeyReused: 409,
     ClaimLost: 409,
     NoReviewer: 401,
+    NotKnown: 401,
+    NotAllowed: 403,
+    LoginRefused: 403,
+    TooOften: 429,
     NotYours: 403,
     FromElsewhere: 403,
     Unwritable: 422,
@@ -37,10 +51,9 @@ STATUS: dict[type[Exception], int] = {
     ModelNotReady: 503,
     EngineFailed: 503,
     DatabaseUnavailable: 503,
+    RedactionFailed: 503,
+    DeadlinePassed: 504,
 }
-
-RETRY_AFTER_SECONDS = 1
-"""Told to callers with every 503."""
 
 
 def status_of(error: Exception) -> int:
@@ -48,11 +61,25 @@ def status_of(error: Exception) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
+def retry_after(error: Exception) -> int | None:
+    """After how many seconds to try again; None where waiting changes nothing. With a 503 it is drawn, so that those
+    who were refused together do not come back together; a rate is its caller's own, and known."""
+    seconds: float = getattr(error, "seconds", 0.0)
+    if isinstance(error, TooOften):
+        return math.ceil(seconds) or 1
+    if status_of(error) != 503:
+        return None
+    return math.ceil(seconds + (1.0 + seconds) * random.random()) or 1  # noqa: S311  # nothing secret hangs on it
+
+
 def problem_json(error: Exception) -> dict[str, str]:
     """`Problem`. Of an error that nobody foresaw, only that it happened is told; the log has the rest."""
-    if status_of(error) == 500:
+    foreseen = status_of(error) != 500
+    tell(type(error).__name__ if foreseen else "InternalError")
+    if not foreseen:
         return {
             "kind": "InternalError",
             "message": "something went wrong that should not; the service's log says what",
         }
-    return {"kind": type(error).__name__, "message": str(error)}
+    kind = DatabaseUnavailable if isinstance(error, DatabaseUnavailable) else type(error)  # however it went away
+    return {"kind": kind.__name__, "message": str(error)}

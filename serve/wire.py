@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
@@ -10,8 +11,10 @@ from uuid import UUID
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from review.erasing import Erased
 from review.item import Case, Status
 from review.load import NOTHING_EXPECTED, Expectation
+from serve.body import check_structure
 from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
 from serve.config.settings import complaint
 from serve.config.task import TaskConfig
@@ -201,9 +204,20 @@ class PredictionView(Prediction):
 
     review: ReviewView | None = Field(description="Null if it was neither held for review nor drawn for a check.")
     at: datetime
+    erased_at: datetime | None = Field(
+        description="When somebody erased the input and the reply. Null where nobody did; they may have had their time."
+    )
     outcome: OutcomeView | None = Field(description="The outcome that counts.")
     outcomes: list[CountedOutcome] = Field(description="Every outcome, oldest first.")
     counts_by: str = Field(description="Which of several outcomes counts, in words: `outcomes.precedence`.")
+
+
+class ErasedView(BaseModel):
+    """That the input and the reply of a prediction are gone for good."""
+
+    id: UUID
+    erased_at: datetime
+    erased_by: str
 
 
 class Problem(BaseModel):
@@ -265,11 +279,15 @@ B = TypeVar("B", bound=Body)
 
 def parse(kind: type[B], body: bytes) -> B:
     """Return the checked body, or raise `MalformedBody` or `InvalidRequest` in words for the caller."""
+    check_structure(body)
+    with suppress(orjson.JSONDecodeError, ValidationError):  # several times as quick, but less is said of what is wrong
+        return kind.model_validate(orjson.loads(body))
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        if error.errors()[0]["type"] == "json_invalid":
-            detail = str(error.errors()[0]["ctx"]["error"])
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            detail = str(first["ctx"]["error"])
             raise MalformedBody(f"the body is not JSON: {detail}") from None
         raise InvalidRequest(complaint(error)) from None
 
@@ -342,6 +360,7 @@ def prediction_view_json(
     outcomes: Sequence[Outcome],
     precedence: Precedence,
     expected: Expectation = NOTHING_EXPECTED,
+    erased: Erased | None = None,
 ) -> dict[str, Any]:
     """What became of a prediction: `PredictionView`. `expected` is of its case."""
     told = [outcome_json(outcome) for outcome in outcomes]
@@ -350,10 +369,16 @@ def prediction_view_json(
         **prediction_json(record),
         "review": _review(record, case.status.value) | asdict(expected) if case else None,
         "at": record.created_at.isoformat(),
+        "erased_at": erased.at.isoformat() if erased else None,
         "outcome": None if counts is None else told[counts],
         "outcomes": [{**one, "counts": at == counts} for at, one in enumerate(told)],
         "counts_by": rule_in_words(precedence),
     }
+
+
+def erased_json(erased: Erased) -> dict[str, Any]:
+    """`ErasedView`."""
+    return {"id": str(erased.id), "erased_at": erased.at.isoformat(), "erased_by": erased.by_whom}
 
 
 def cost_json(cost: Cost | None) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from serve.inputs import InvalidRequest, ModelInput
 
 logger = logging.getLogger("demur.gateway")
 
-Read = Callable[[int, Road], Awaitable[ModelInput]]
-"""Gives the input of a row, by its position, in the form that a model takes."""
+Read = Callable[[Asked, Road], Awaitable[ModelInput]]
+"""Gives an input in the form that another model takes."""
 
 
 async def follow(
@@ -38,11 +38,16 @@ async def follow(
     return ended
 
 
+def asks_on(row: Row) -> bool:
+    """Whether another model is to be asked."""
+    return bool(row.share and not row.why_none and row.share.decided.actions[row.index] == Action.ESCALATE)
+
+
 def _escalated(rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
     """Positions of rows for which another model is to be asked, by its name and the artifact that says so."""
     onward: dict[tuple[str, str], list[int]] = {}
     for at, row in enumerate(rows):
-        if row.share and not row.why_none and row.share.decided.actions[row.index] == Action.ESCALATE:
+        if asks_on(row) and row.share:
             onward.setdefault((row.share.decided.asks_next, row.share.decided.artifact), []).append(at)
     return onward
 
@@ -65,7 +70,8 @@ async def _ask(
     ready, onward = [], []
     for at in members:
         try:
-            onward.append(Asked(await read(at, road), asked[at].group, asked[at].draw, time.perf_counter(), step))
+            value = await read(asked[at], road)
+            onward.append(replace(asked[at], input=value, at=time.perf_counter(), step=step))
             ready.append(at)
         except (InvalidRequest, ModelNotReady) as error:
             rows[at] = _held(rows[at], f"model {name} was to be asked and could not be: {error}")

@@ -1,24 +1,23 @@
-"""The road of one request, from its body to its committed answer. Knows no HTTP and no Ray."""
+"""The road of one request for a prediction, from its body to its committed answer. Knows no HTTP and no Ray."""
 
 import asyncio
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from calibration_store.store import ArtifactNotFound
 from policies.decision import Action
-from review import cases
-from review.ended import ended_among
-from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import wire
+from serve.access.caller import Caller
+from serve.access.refusals import NotAllowed
 from serve.chat import request as chat
 from serve.chat.conversation import BeingSaid, PassedThrough, Said
 from serve.chat.proxy import Proxy
@@ -27,26 +26,28 @@ from serve.config.file import Config
 from serve.config.hosts import ClassifierHost
 from serve.gateway import journal
 from serve.gateway.batching import GreedyBatcher, Overloaded
-from serve.gateway.cascade import follow
+from serve.gateway.cascade import asks_on, follow
+from serve.gateway.committer import Committer
 from serve.gateway.controls import Controls
 from serve.gateway.entries import entry_of
+from serve.gateway.inquiries import Inquiries
 from serve.gateway.journal import Committed, Writing
 from serve.gateway.new_cases import NewCases
-from serve.gateway.outcome_watch import OutcomeWatch
-from serve.gateway.queue_room import COUNTED_BEYOND, Places, QueueRoom
+from serve.gateway.queue_room import Places, QueueRoom
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input
-from traffic import log
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input, read_inputs
+from serve.redaction import Redaction
+from serve.telemetry.stages import stage
+from serve.telemetry.telemetry import Queue, Telemetry
+from serve.telemetry.visit import VISIT
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws
-from traffic.record import KeyUse, Outcome
+from traffic.record import KeyUse
 
 COMMIT_SIZE = 1024
-
-COUNTED_FOR_HEALTH = 10_000
-"""Without a limit, open cases are counted up to here."""
+MOST_COMMITS = 64 * COMMIT_SIZE
 
 Judged = tuple[UUID, wire.PredictRequest, Row, KeyUse | None]
 """What was asked under which id, and what the models said about it."""
@@ -64,13 +65,19 @@ class Handler:
         clock: Callable[[], datetime],
         new_id: Callable[[], UUID],
         draw_key: str,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config = config
+        self.telemetry = telemetry or Telemetry()
+        self.telemetry.queues = self.queues
         self._limits = InputLimits(
             text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
         )
         self._keep_inputs = timedelta(days=config.keep_inputs_days) if config.keep_inputs_days else None
-        self._roads = {name: Road(name, config.models[name], host) for name, host in hosts.items()}
+        self._roads = {
+            name: Road(name, config.models[name], host, self.telemetry, then=self._settled)
+            for name, host in hosts.items()
+        }
         self._database = database
         self._clock = clock
         self._new_id = new_id
@@ -81,26 +88,36 @@ class Handler:
         self._room = QueueRoom(config.review.most_waiting)
         self._new_cases = NewCases(draw_key, config.review)
         self._proxy = Proxy()
-        self._outcome_watch = OutcomeWatch(database.dsn)
-        self._committer = ThreadPoolExecutor(1, "commit")  # its own, so that slow reads never keep a commit waiting
+        self.inquiries = Inquiries(config, self._roads, database, self._room)
+        self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
+        self._redaction = Redaction(config.redact) if config.redact else None
+        self._committer = Committer(database)
         self._commits: GreedyBatcher[Writing, Committed | Exception] = GreedyBatcher(
-            self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=64 * COMMIT_SIZE, name="the database"
+            self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=MOST_COMMITS, name="the database"
         )
 
-    async def predict(self, body: bytes, key: str | None) -> Committed:
+    async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> Committed:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
         request = wire.parse(wire.PredictRequest, body)
+        if caller is not None:
+            caller.check_model(request.model)
+            caller.take_predictions({request.model: 1})
         use = _key_use(key, lambda: ["predict", request.as_asked()])
-        if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
+        if use and (stored := await self._replays(use)):
             return stored[0]
         result = (await self._serve([request], [use]))[0]
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def converse(self, body: bytes, key: str | None) -> Said | BeingSaid | PassedThrough:
+    async def converse(
+        self, body: bytes, key: str | None, caller: Caller | None = None
+    ) -> Said | BeingSaid | PassedThrough:
         """Serve one chat completion. What is `Said` is on disk."""
         content = chat.read_json(body)
+        if caller is not None:
+            caller.check_model(content["model"])
+            caller.take_predictions({content["model"]: 1})
         road = self._road(content["model"])
         config, host = road.config, road.config.host
         chat.check_writes(road.name, config)
@@ -114,7 +131,7 @@ class Handler:
             model=road.name, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
         )
         use = _key_use(key, lambda: ["chat", request.as_asked()])
-        if use and (stored := await asyncio.to_thread(journal.replays, self._database, use)):
+        if use and (stored := await self._replays(use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
         if asked.stream and config.chat.stream == "tentative" and not self._safeguards.holds_all(road.name):
             return await self._converse_tentatively(asked, held, request, road, use)
@@ -139,17 +156,48 @@ class Handler:
         """Learn what alarms hold; called at the start, and again and again."""
         self._safeguards.look(self._database)
 
+    def follow(self, model: str, *, replicas: int) -> None:
+        """A model is served by so many replicas from now on; called again and again, where that follows the load."""
+        self._roads[model].follow(replicas)
+
+    def look_at_database(self) -> None:
+        """Learn whether the database is there; called again and again."""
+        try:
+            with self._database.transaction() as connection:
+                connection.execute("select 1")
+        except DatabaseUnavailable:
+            self.telemetry.database_up = False
+        else:
+            self.telemetry.database_up = True
+
     async def close(self) -> None:
         """Let go of what requests have left open."""
         await asyncio.to_thread(self._controls.close, self._database)
-        self._outcome_watch.close()
+        self.inquiries.close()
         await self._proxy.close()
+        if self.telemetry.traces:
+            await asyncio.to_thread(self.telemetry.traces.close)
 
-    def talking_models(self) -> list[str]:
+    def queues(self) -> list[Queue]:
+        """What waits in the gateway now."""
+        waiting = [queue for road in self._roads.values() for queue in road.queues()]
+        return [*waiting, ("commits", "", self._commits.queued, MOST_COMMITS)]
+
+    @property
+    def roads(self) -> Mapping[str, Road]:
+        """The models that are served, by name."""
+        return self._roads
+
+    def talking_models(self, caller: Caller | None = None) -> list[str]:
         """Names of the models that `converse` takes."""
-        return [name for name, road in self._roads.items() if road.config.task.writes]
+        talking = [name for name, road in self._roads.items() if road.config.task.writes]
+        return (
+            talking if caller is None or caller.models is None else [name for name in talking if name in caller.models]
+        )
 
-    async def predict_batch(self, body: bytes, key: str | None) -> list[Committed | Exception]:
+    async def predict_batch(
+        self, body: bytes, key: str | None, caller: Caller | None = None
+    ) -> list[Committed | Exception]:
         """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
         items = wire.parse(wire.BatchRequest, body).items
         if not items:
@@ -157,16 +205,22 @@ class Handler:
         if len(items) > self._config.limits.batch:
             raise TooLarge(f"items: the batch has {len(items):,}; at most {self._config.limits.batch:,} are taken")
         use = _key_use(key, lambda: ["batch", items])
-        stored = await asyncio.to_thread(journal.replays, self._database, use) if use else {}
+        stored = await self._replays(use) if use else {}
         results: list[Committed | Exception | None] = [stored.get(position) for position in range(len(items))]
         requests, positions = [], []
         for position, item in enumerate(items):
-            if results[position] is None:
-                try:
-                    requests.append(wire.parse_item(item))
+            try:
+                if (before := stored.get(position)) is None:
+                    request = wire.parse_item(item)
+                if caller is not None:
+                    caller.check_model(before.record.model if before else request.model)
+                if before is None:
+                    requests.append(request)
                     positions.append(position)
-                except InvalidRequest as error:
-                    results[position] = error
+            except (InvalidRequest, NotAllowed) as error:
+                results[position] = error
+        if caller is not None and requests:
+            caller.take_predictions(Counter(request.model for request in requests))
         uses = [
             KeyUse(key=use.key, position=position, fingerprint=use.fingerprint) if use else None
             for position in positions
@@ -175,122 +229,117 @@ class Handler:
             results[position] = result
         return [result for result in results if result is not None]
 
-    async def prediction(self, record_id: UUID, *, wait_seconds: float = 0.0) -> dict[str, Any]:
-        """What became of a prediction: where nothing is known yet and nobody has stopped asking, as soon as that
-        changes, or what there is after `wait_seconds`."""
-        if wait_seconds <= 0:
-            return (await self._became(record_id))[0]
-        with self._outcome_watch.waiting(record_id) as news:  # before it is looked, so that nothing is missed
-            seen, ended = await self._became(record_id)
-            if ended:
-                return seen
-            await news(wait_seconds)
-        return (await self._became(record_id))[0]
-
-    async def _became(self, record_id: UUID) -> tuple[dict[str, Any], bool]:
-        """What became of a prediction, and whether there is nothing to wait for any more."""
-
-        def read() -> tuple[dict[str, Any], bool]:
-            with self._database.transaction() as connection:
-                record = log.find_one(connection, record_id)
-                case = cases.find(connection, record_id)
-                view = wire.prediction_view_json(
-                    record,
-                    case,
-                    log.outcomes_of(connection, record_id),
-                    self._config.precedence(record.model),
-                    expect(connection, case, self._config.review.order) if case else NOTHING_EXPECTED,
-                )
-                return view, bool(ended_among(connection, [record_id]))
-
-        return await asyncio.to_thread(read)
-
-    async def add_outcome(self, record_id: UUID, body: bytes) -> Outcome:
-        """Note the truth about a prediction, as somebody outside knows it."""
-        told = wire.parse(wire.OutcomeRequest, body)
-
-        def write() -> Outcome:
-            with self._database.transaction() as connection:
-                record = log.find_one(connection, record_id)
-                road = self._roads.get(record.model)
-                # a model no longer served is not argued with
-                label = wire.checked_label(told.label, record.model, road.config.task) if road else told.label
-                return log.add_outcome(connection, record_id, label=label, source=told.source, author=told.author)
-
-        return await asyncio.to_thread(write)
-
-    async def health(self) -> dict[str, Any]:
-        """How the database and every model are: `Health`."""
-
-        at_most = COUNTED_BEYOND * (self._room.most or COUNTED_FOR_HEALTH)
-
-        def ask_database() -> tuple[str, int | None]:
-            try:
-                with self._database.transaction() as connection:
-                    return "ok", open_cases(connection, at_most=at_most)
-            except DatabaseUnavailable:
-                return "unavailable", None
-
-        async def ask(road: Road) -> dict[str, Any]:
-            try:
-                state = await asyncio.wait_for(road.host.state(), 5)
-            except Exception as error:  # any failure to answer is what we want to know
-                return {
-                    "status": "not ready",
-                    "artifact": None,
-                    "shadow": None,
-                    "canary": None,
-                    "detail": str(error) or "no answer within 5 s",
-                }
-            return {
-                "status": "ok" if state.artifact else "no artifact",
-                "artifact": state.artifact,
-                "shadow": state.shadow,
-                "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,
-                "detail": state.trouble,
-            }
-
-        (database, waiting), *states = await asyncio.gather(
-            asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
-        )
-        models = dict(zip(self._roads, states, strict=True))
-        well = database == "ok" and all(state["status"] == "ok" for state in models.values())
-        review = {"open": waiting, "most_waiting": self._room.most, "full": self._room.full}
-        return {"status": "ok" if well else "not ok", "database": database, "models": models, "review": review}
+    async def predict_parsed(
+        self, requests: Sequence[wire.PredictRequest], use: KeyUse | None, caller: Caller | None = None
+    ) -> list[Committed]:
+        """Serve up to `limits.batch` requests for one model that another door has read, all or none of them: what does
+        not fit one is raised before anything is decided about the others. `use` is by the first."""
+        if len(requests) > self._config.limits.batch:
+            raise TooLarge(f"the request has {len(requests):,} rows; at most {self._config.limits.batch:,} are taken")
+        if caller is not None:
+            caller.take_predictions({requests[0].model: len(requests)})
+        stored = await self._replays(use) if use else {}
+        missing = [at for at in range(len(requests)) if at not in stored]
+        uses = [replace(use, position=at) if use else None for at in missing]
+        done = await self._serve([requests[at] for at in missing], uses, together=True)
+        results = {**stored, **dict(zip(missing, done, strict=True))}
+        for result in results.values():
+            if isinstance(result, Exception):
+                raise result
+        return [results[at] for at in range(len(requests))]  # type: ignore[misc]  # no errors are left
 
     async def _serve(
-        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None]
+        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None], *, together: bool = False
     ) -> list[Committed | Exception]:
+        """With `together`, what does not fit one of them is raised before anything is decided about the others."""
         results: list[Committed | Exception | None] = [None] * len(requests)
-        by_model: dict[str, list[int]] = {}
         inputs: list[ModelInput | None] = [None] * len(requests)
         ids = [self._new_id() for _ in requests]  # before anything is decided, because draws hang on them
+        asking: dict[str, list[int]] = {}
         for at, request in enumerate(requests):
+            asking.setdefault(request.model, []).append(at)
+        by_model: dict[str, list[int]] = {}
+        for model, members in asking.items():
             try:
-                inputs[at] = read_input(request.input, await self._road(request.model).spec(), self._limits)
-                by_model.setdefault(request.model, []).append(at)
-            except (InvalidRequest, UnknownModel, ModelNotReady) as error:
-                results[at] = error
+                spec = await self._road(model).spec()
+            except (UnknownModel, ModelNotReady) as error:
+                for at in members:
+                    results[at] = error
+                continue
+            taken = read_inputs([requests[at].input for at in members], spec, self._limits)
+            for at, value in zip(members, taken, strict=True):
+                if isinstance(value, InvalidRequest):
+                    results[at] = value
+                else:
+                    inputs[at] = value
+                    by_model.setdefault(model, []).append(at)
+        for at, refused in enumerate(results if together else ()):
+            if isinstance(refused, InvalidRequest) and len(requests) > 1:
+                raise type(refused)(f"row {at}: {refused}")
+            if isinstance(refused, Exception):
+                raise refused
 
         async def decide_and_commit(model: str, members: list[int]) -> None:
-            now = time.perf_counter()
+            now, visit = time.perf_counter(), VISIT.get()
             try:
                 asked = [
-                    Asked(inputs[at], requests[at].group, self._canary_draw(ids[at], uses[at]), now)  # type: ignore[arg-type]
+                    Asked(
+                        inputs[at],  # type: ignore[arg-type]
+                        requests[at].group,
+                        self._canary_draw(ids[at], uses[at]),
+                        now,
+                        visit=visit,
+                        what=(ids[at], requests[at], uses[at]),
+                    )
                     for at in members
                 ]
-                rows = await self._roads[model].batcher.submit(asked)
-                rows = await follow(model, self._roads, asked, rows, read=partial(self._read_again, requests, members))
-                committed = await self._write(
-                    [(ids[at], requests[at], row, uses[at]) for at, row in zip(members, rows, strict=True)]
-                )
+                settled = await self._roads[model].batcher.submit(asked)
+                if any(type(one) is Row for one in settled):
+                    settled = await self._settled_later(model, asked, settled)
+                committed = settled
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
             for at, result in zip(members, committed, strict=True):
                 results[at] = result
 
-        await asyncio.gather(*(decide_and_commit(model, members) for model, members in by_model.items()))
+        work = [decide_and_commit(model, members) for model, members in by_model.items()]
+        if len(work) == 1:  # which spares the time that it takes to make a task
+            await work[0]
+        else:
+            await asyncio.gather(*work)
         return [result for result in results if result is not None]
+
+    async def _settled(self, asked: list[Asked], rows: list[Row]) -> list[Committed | Exception | Row]:
+        """Write together what was decided together. Each is what is on disk, or why nothing is; what needs more than
+        that, and would keep its neighbours waiting, is left as it is."""
+        if self.telemetry.traces:  # a commit is a span of one request
+            return list(rows)
+        ended = [at for at, row in enumerate(rows) if not asks_on(row)]
+        written = await self._write_or_each([judged(asked[at], rows[at]) for at in ended])
+        settled: list[Committed | Exception | Row] = list(rows)
+        for at, one in zip(ended, written, strict=True):
+            settled[at] = one
+        return settled
+
+    async def _write_or_each(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+        """As `_write`. Where that fails one of them may be to blame, and the others do not pay for it: what is on disk
+        already is written again, which changes nothing."""
+        try:
+            return await self._write(rows)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            return [error] if len(rows) == 1 else [one for row in rows for one in await self._write_or_each([row])]
+
+    async def _settled_later(
+        self, model: str, asked: Sequence[Asked], settled: Sequence[Committed | Exception | Row]
+    ) -> list[Committed | Exception]:
+        """Ask on where another model is to be asked, and write what `_settled` has left."""
+        left = [(member, one) for member, one in zip(asked, settled, strict=True) if isinstance(one, Row)]
+        members = [member for member, _ in left]
+        rows = await follow(model, self._roads, members, [row for _, row in left], read=self._read_again)
+        written = iter(await self._write(list(map(judged, members, rows))))
+        return [next(written) if isinstance(one, Row) else one for one in settled]
 
     async def _converse_tentatively(
         self, asked: chat.ChatRequest, held: Held, request: wire.PredictRequest, road: Road, use: KeyUse | None
@@ -299,7 +348,7 @@ class Handler:
         record_id, at = self._new_id(), self._clock()
         value = read_input(request.input, await road.spec(), self._limits)
         draw = self._canary_draw(record_id, use)
-        items = road.stream(Asked(value, request.group, draw, time.perf_counter()))
+        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=VISIT.get()))
         first = await anext(items)
 
         async def pieces() -> AsyncGenerator[str | Committed, None]:
@@ -316,16 +365,23 @@ class Handler:
 
         return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces())
 
-    async def _read_again(
-        self, requests: Sequence[wire.PredictRequest], members: Sequence[int], at: int, road: Road
-    ) -> ModelInput:
-        """The input of one of the members, as another model takes it."""
-        return read_input(requests[members[at]].input, await road.spec(), self._limits)
+    async def _read_again(self, asked: Asked, road: Road) -> ModelInput:
+        """An input as another model takes it."""
+        _, request, _ = asked.what
+        return read_input(request.input, await road.spec(), self._limits)
+
+    async def _replays(self, use: KeyUse) -> dict[int, Committed]:
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self._database, use)
 
     async def _commit(self, writings: list[Writing]) -> list[Committed | Exception]:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._committer, journal.commit, self._database, writings
-        )
+        began = time.perf_counter()
+        try:
+            results = await self._committer.commit(writings)
+        except Exception:
+            self.telemetry.not_committed()
+            raise
+        self.telemetry.committed(writings, results, time.perf_counter() - began)
+        return results
 
     def _road(self, model: str) -> Road:
         if model not in self._roads:
@@ -339,8 +395,11 @@ class Handler:
     async def _write(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
         """Turn what was said into records and cases, and return what is on disk of them."""
         with self._room.places() as places:
-            writings = [self._writing(*row, places) for row in rows]
-            committed = await self._commits.submit(writings)
+            now = self._clock()
+            writings = [self._writing(*row, places, now) for row in rows]
+            with stage("commit"):
+                submit = self._commits.submit
+                committed = await (self._redaction.commit(writings, submit) if self._redaction else submit(writings))
             places.lost = sum(
                 writing.case is not None and (isinstance(done, Exception) or done.replayed)
                 for writing, done in zip(writings, committed, strict=True)
@@ -348,7 +407,7 @@ class Handler:
         return committed
 
     def _writing(
-        self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None, places: Places
+        self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None, places: Places, now: datetime
     ) -> Writing:
         model = self._config.models[request.model]
         entry = entry_of(
@@ -360,7 +419,7 @@ class Handler:
             control=self._controls.of(request.model),
             safeguards=self._safeguards,
             no_room=self._room.why_none,
-            now=self._clock(),
+            now=now,
             use=use,
             keep_inputs=self._keep_inputs,
         )
@@ -368,6 +427,11 @@ class Handler:
         if case:
             self._room.take(places)
         return Writing(entry, case)
+
+
+def judged(asked: Asked, row: Row) -> Judged:
+    record_id, request, use = asked.what
+    return record_id, request, row, use
 
 
 def _last_word(row: Row) -> Row:

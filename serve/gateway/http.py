@@ -3,23 +3,33 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from serve import wire
+from serve.access.caller import access_is_on, caller_of
+from serve.access.described import describe_access
+from serve.access.needs import Needs
 from serve.chat import request as chat
 from serve.chat.routes import add_chat_routes
-from serve.errors import RETRY_AFTER_SECONDS, STATUS, problem_json, status_of
+from serve.errors import STATUS, problem_json, retry_after, status_of
+from serve.gateway import door
+from serve.gateway.deadline import PATTERN
+from serve.gateway.door import Door, Reply
 from serve.gateway.handler import Handler
-from serve.gateway.journal import Committed
-from serve.inputs import InvalidRequest, TooLarge
+from serve.inference_protocol import body as inference
+from serve.inference_protocol.routes import add_inference_routes
+from serve.inputs import InvalidRequest
+from serve.pages.browser_headers import add_browser_headers
+from serve.pages.docs import add_docs
+from serve.pages.visitor import NoReviewer, visitor_of
 
 logger = logging.getLogger("demur.http")
 
@@ -40,6 +50,15 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+RequestTimeout = Annotated[
+    str | None,
+    Header(
+        alias="X-Request-Timeout",
+        description="For how many seconds you wait, such as 2.5. After that time you get a 504, and what has not been"
+        " begun is not done. By default it is as long as the model takes, which is limited by `host.timeout_seconds`.",
+        json_schema_extra={"pattern": PATTERN},
+    ),
+]
 
 Wait = Annotated[
     float,
@@ -57,17 +76,26 @@ CLIENT_CLOSED_REQUEST = 499
 """What nobody receives any more; it is seen in logs."""
 
 
-def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
-    """The gateway as an ASGI application."""
+def gateway_app(
+    handler: Handler,
+    *,
+    max_body_bytes: int,
+    beside: AbstractAsyncContextManager[object] | None = None,
+    needs: Needs | None = None,
+) -> FastAPI:
+    """The gateway as an ASGI application. `Door.before` answers predictions without it, in the same way. `beside` is
+    open for as long as it serves. `needs` says who gets in, for its document; None where everybody does."""
+    hot = Door(handler, max_body_bytes=max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with beside or nullcontext():
+            yield
         await handler.close()
 
-    app: FastAPI = FastAPIOffline(
-        title="demur", description=DESCRIPTION, version="1", docs_url="/docs", redoc_url=None, lifespan=lifespan
-    )
+    app = FastAPI(title="demur", description=DESCRIPTION, version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
+    add_browser_headers(app)
+    add_docs(app)
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
     app.add_exception_handler(RequestValidationError, _as_invalid_request)
@@ -77,47 +105,57 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
     @app.post(
         "/v1/predict",
         response_model=wire.Prediction,
-        responses=_problems(400, 404, 409, 413, 422, 503),
+        responses=_problems(400, 401, 403, 404, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.PredictRequest),
         summary="Predict, or say that a person should look",
     )
-    async def predict(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-        result = await handler.predict(await whole_body(request, max_body_bytes), idempotency_key)
-        return _json(wire.prediction_json(result.record), replayed=result.replayed)
+    async def predict(request: Request, _key: IdempotencyKey = None, _timeout: RequestTimeout = None) -> Response:
+        return _as_response(await hot.predict(request.scope, request.receive))
 
     @app.post(
         "/v1/predict/batch",
         response_model=wire.BatchResponse,
-        responses=_problems(400, 409, 413, 422, 503),
+        responses=_problems(400, 401, 403, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.BatchRequest),
         summary="Predict up to 1,024 inputs, each by itself",
     )
-    async def predict_batch(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
-        results = await handler.predict_batch(await whole_body(request, max_body_bytes), idempotency_key)
-        return _json({"results": [_batch_result(result) for result in results]})
+    async def predict_batch(request: Request, _key: IdempotencyKey = None, _timeout: RequestTimeout = None) -> Response:
+        return _as_response(await hot.predict_batch(request.scope, request.receive))
 
     @app.get(
         "/v1/predictions/{id}",
         response_model=wire.PredictionView,
-        responses=_problems(404, 422, 503),
+        responses=_problems(401, 403, 404, 422, 429, 503),
         summary="What became of a prediction",
     )
     async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
         if wait == 0:
-            return _json(await handler.prediction(id))
-        return await _unless_gone(request, handler.prediction(id, wait_seconds=wait))
+            return _json(await handler.inquiries.prediction(id, caller=caller_of(request.scope)))
+        waiting = handler.inquiries.prediction(id, wait_seconds=wait, caller=caller_of(request.scope))
+        return await _unless_gone(request, waiting)
 
     @app.post(
         "/v1/predictions/{id}/outcome",
         status_code=201,
         response_model=wire.OutcomeView,
-        responses=_problems(400, 404, 413, 422, 503),
+        responses=_problems(400, 401, 403, 404, 413, 422, 429, 503),
         openapi_extra=takes(wire.OutcomeRequest),
         summary="Tell the truth about a prediction",
     )
     async def add_outcome(id: UUID, request: Request) -> Response:
-        told = await handler.add_outcome(id, await whole_body(request, max_body_bytes))
+        told = await handler.inquiries.add_outcome(
+            id, await whole_body(request, max_body_bytes), caller_of(request.scope)
+        )
         return _json(wire.outcome_json(told), status=201)
+
+    @app.delete(
+        "/v1/predictions/{id}/payload",
+        response_model=wire.ErasedView,
+        responses=_problems(404, 422, 503),
+        summary="Erase the input and the reply of a prediction; its record stays",
+    )
+    async def erase(id: UUID, request: Request) -> Response:
+        return _json(await handler.inquiries.erase(id, by_whom=_name_of(request), caller=caller_of(request.scope)))
 
     @app.get(
         "/healthz",
@@ -125,18 +163,33 @@ def gateway_app(handler: Handler, *, max_body_bytes: int) -> FastAPI:
         responses={503: {"model": wire.Health, "description": "Something is not well; the body says what"}},
         summary="Whether predictions can be made and recorded",
     )
-    async def healthz() -> Response:
-        health = await handler.health()
-        return _json(health, status=200 if health["status"] == "ok" else 503)
+    async def healthz(request: Request) -> Response:
+        health = await handler.inquiries.health()
+        status = 200 if health["status"] == "ok" else 503
+        if access_is_on(request.scope) and caller_of(request.scope) is None:
+            health = {"status": health["status"]}
+        return _json(health, status=status)
 
-    add_chat_routes(app, handler, lambda request: whole_body(request, max_body_bytes), IdempotencyKey)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    add_chat_routes(app, handler, lambda request: whole_body(request, max_body_bytes), IdempotencyKey, RequestTimeout)
+    add_inference_routes(
+        app, handler, lambda request: whole_body(request, max_body_bytes), IdempotencyKey, RequestTimeout
+    )
+    app.openapi = lambda: _openapi(app, needs)  # type: ignore[method-assign]
     return app
+
+
+def _name_of(request: Request) -> str:
+    """Who asks; `somebody` where nobody need say."""
+    try:
+        return visitor_of(request)
+    except NoReviewer:
+        return "somebody"
 
 
 def problem_response(error: Exception) -> Response:
     status = status_of(error)
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else None
+    seconds = retry_after(error)
+    headers = None if seconds is None else {"Retry-After": str(seconds)}
     return Response(wire.dump({"error": problem_json(error)}), status, headers, "application/json")
 
 
@@ -159,25 +212,20 @@ async def _gone(request: Request) -> None:
 
 async def whole_body(request: Request, limit: int) -> bytes:
     """The whole body, read no further than the limit."""
-    size = 0
-    parts = []
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise TooLarge(f"the body has more than {limit:,} bytes, which is what is taken (limits.body_bytes)")
-        parts.append(part)
-    return b"".join(parts)
+    try:
+        return await door.whole_body(request.receive, limit)
+    except door.CallerLeft as left:
+        raise ClientDisconnect from left
 
 
-def _batch_result(result: Committed | Exception) -> dict[str, Any]:
-    if isinstance(result, Exception):
-        return {"status": status_of(result), "prediction": None, "error": problem_json(result)}
-    return {"status": 200, "prediction": wire.prediction_json(result.record), "error": None}
+def _as_response(reply: Reply) -> Response:
+    response = Response(reply.body, reply.status, media_type="application/json")
+    response.raw_headers.extend(reply.headers)
+    return response
 
 
-def _json(value: Any, *, status: int = 200, replayed: bool = False) -> Response:
-    headers = {"Idempotent-Replay": "true"} if replayed else None
-    return Response(wire.dump(value), status, headers, "application/json")
+def _json(value: Any, *, status: int = 200) -> Response:
+    return Response(wire.dump(value), status, media_type="application/json")
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:
@@ -208,8 +256,9 @@ def plain_problem(request: Request, error: HTTPException) -> Response:
         405: ("MethodNotAllowed", f"{request.method} is not possible at {request.url.path}; see /docs"),
     }
     kind, message = told.get(error.status_code, ("HttpError", str(error.detail)))
+    in_words = request.url.path.startswith("/v2/")  # where errors are texts
     return Response(
-        wire.dump({"error": {"kind": kind, "message": message}}),
+        wire.dump({"error": message if in_words else {"kind": kind, "message": message}}),
         error.status_code,
         error.headers,
         "application/json",
@@ -218,11 +267,15 @@ def plain_problem(request: Request, error: HTTPException) -> Response:
 
 MEANINGS = {
     400: "The body is not JSON",
+    401: "Nobody knows who you are; the message says how to tell",
+    403: "Your key may not do this, or is not for this model",
     404: "No such model or prediction",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",
-    503: "Not possible right now, and nothing was recorded; try again after `Retry-After` seconds",
+    429: "Your key has used up its rate; try again after `Retry-After` seconds",
+    503: "Not possible right now; try again after `Retry-After` seconds",
+    504: "The time of X-Request-Timeout is over, and nothing was answered",
 }
 
 
@@ -236,13 +289,16 @@ def takes(body: type[wire.Body], *, required: bool = True) -> dict[str, Any]:
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": reference}}}}
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def _openapi(app: FastAPI, needs: Needs | None) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
-        describe(schemas, wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
+        taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
+        describe(schemas, *taken_by_hand, inference.InferRequest)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
+        if needs is not None:
+            describe_access(document, needs)
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -1,7 +1,7 @@
 """The one write of the request path: a group of records and the queue places of some, in one transaction."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -10,13 +10,17 @@ import psycopg
 from audit.schema import AUDIT_MIGRATIONS
 from review import queue
 from review.item import NewCase
+from serve.access.schema import ACCESS_MIGRATIONS
 from traffic import log
-from traffic.database import TRAFFIC_MIGRATIONS, Connection, Database, migrate, one_line
+from traffic.database import TRAFFIC_MIGRATIONS, Connection, ConnectionLost, Database, migrate, one_line
 from traffic.record import Entry, KeyUse, Record
 
-MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS]
+MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS, *ACCESS_MIGRATIONS]
 
 logger = logging.getLogger("demur.journal")
+
+REFUSALS = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError, UnicodeEncodeError)
+"""What is wrong with a record, and not with the database."""
 
 
 class Unwritable(ValueError):
@@ -24,7 +28,7 @@ class Unwritable(ValueError):
     why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Writing:
     """What is written for one prediction, in both rooms of the memory."""
 
@@ -33,7 +37,7 @@ class Writing:
     """None where nobody is asked about it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Committed:
     """What is on disk for an entry."""
 
@@ -57,18 +61,46 @@ def commit(database: Database, writings: Sequence[Writing]) -> list[Committed | 
     """Write the entries and their cases, and return, for each, what is on disk now or why nothing is.
 
     Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
-    it.
+    it. Committing again what may be on disk already changes nothing.
     """
-    entries = [writing.entry for writing in writings]
     try:
-        with database.transaction() as connection:
-            late = log.claim_keys(connection, entries)
-            _write(connection, [writing for writing in writings if writing.entry.record.id not in late])
-    except (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError) as error:
-        if len(entries) > 1:
-            return [commit(database, [writing])[0] for writing in writings]
-        logger.exception("a record was refused")
-        return [Unwritable(f"the record could not be written: {one_line(error)}")]
+        return _commit_together(database, writings)
+    except REFUSALS:
+        return [_commit_alone(database, writing) for writing in writings]
+
+
+def _commit_together(database: Database, writings: Sequence[Writing]) -> list[Committed | Exception]:
+    try:
+        return _commit(database, writings, log.append)
+    except ConnectionLost:  # it may have been committed; then doing it again changes nothing
+        return _commit(database, writings, log.append)
+
+
+def _commit_alone(database: Database, writing: Writing) -> Committed | Exception:
+    try:
+        return _commit(database, [writing], log.append_plainly)[0]
+    except REFUSALS as error:
+        why = _without_values(error)
+        logger.error("a record was refused: %s", why)
+        return Unwritable(f"the record could not be written: {why}")
+
+
+def _without_values(error: Exception) -> str:
+    """What is wrong, without what PostgreSQL shows of the row: inputs belong into no log."""
+    told = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return " ".join(told.split()) if told else one_line(error)
+
+
+def _commit(
+    database: Database, writings: Sequence[Writing], append: Callable[[Connection, Sequence[Entry]], None]
+) -> list[Committed | Exception]:
+    entries = [writing.entry for writing in writings]
+    with database.transaction() as connection:
+        late = log.claim_keys(connection, entries)
+        kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
+        append(connection, [writing.entry for writing in kept])
+        if cases := [writing.case for writing in kept if writing.case]:
+            queue.enqueue(connection, cases)
     return [
         _earlier(database, entry) if entry.record.id in late else Committed(record=entry.record, replayed=False)
         for entry in entries
@@ -80,13 +112,6 @@ def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
     with database.transaction() as connection:
         found = log.find_by_key(connection, use.key, use.fingerprint)
     return {position: Committed(record=record, replayed=True) for position, record in found.items()}
-
-
-def _write(connection: Connection, writings: Sequence[Writing]) -> None:
-    with connection.pipeline():
-        log.append(connection, [writing.entry for writing in writings])
-        if cases := [writing.case for writing in writings if writing.case]:
-            queue.enqueue(connection, cases)
 
 
 def _earlier(database: Database, entry: Entry) -> Committed | Exception:

@@ -3,17 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from calibration_store.store import ArtifactNotFound
 from serve.config.file import ModelConfig
+from serve.config.hosts import ClassifierHost
 from serve.gateway.batching import GreedyBatcher, Overloaded
 from serve.hosts.decided import Decided, Share
 from serve.inputs import InputSpec, ModelInput
 from serve.language.engine import Asking, Message, Piece
+from serve.telemetry.logs import about
+from serve.telemetry.telemetry import Queue, Telemetry
+from serve.telemetry.visit import Visit
 from uncertainty.generation import Generation
 
 logger = logging.getLogger("demur.gateway")
@@ -83,7 +87,7 @@ class HostClient(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """An input on its way to the model, and when it set out."""
 
@@ -94,8 +98,14 @@ class Asked:
     step: Step | None = None
     """None where no other model was asked before."""
 
+    visit: Visit | None = None
+    """The HTTP request that it belongs to."""
 
-@dataclass(frozen=True, slots=True)
+    what: Any = None
+    """What whoever asks needs to know of it again, in `then` and later; a road does not look at it."""
+
+
+@dataclass(slots=True)
 class Row:
     """One of the rows that were decided together; none at all if the model failed."""
 
@@ -109,39 +119,71 @@ class Row:
     """In a cascade, what the models said that were asked before, in turn."""
 
 
+Then = Callable[[list[Asked], list[Row]], Awaitable[Sequence[Any]]]
+
+
 class Road:
     """One model as the gateway sees it."""
 
-    def __init__(self, name: str, config: ModelConfig, host: HostClient) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: ModelConfig,
+        host: HostClient,
+        telemetry: Telemetry | None = None,
+        *,
+        then: Then | None = None,
+    ) -> None:
+        """`then` says what callers of `batcher` get in the place of rows."""
         self.name = name
         self.config = config
         self.host = host
+        self._telemetry = telemetry or Telemetry()
         self._spec: InputSpec | None = None
         batch = config.host.batch
+        self._one_at_a_time = isinstance(config.host, ClassifierHost)  # an engine takes in what comes when it comes
 
-        def batcher() -> GreedyBatcher[Asked, Row]:
+        def batcher(then: Then | None) -> GreedyBatcher[Asked, Any]:
             return GreedyBatcher(
-                self._send,
+                self._send_traced if self._telemetry.traces else self._send,
+                then=then,
                 max_size=batch.max_size,
-                in_flight=batch.in_flight * config.host.replicas,
+                in_flight=batch.in_flight * config.host.fewest_replicas,
+                alone=config.host.fewest_replicas if self._one_at_a_time else None,
                 max_queued=batch.max_queued,
                 name=f"model {name}",
             )
 
-        self.batcher = batcher()
-        self.later = batcher()
+        self.batcher = batcher(then)
+        self.later: GreedyBatcher[Asked, Row] = batcher(None)
         """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
 
         self._streams: set[asyncio.Task[None]] = set()
+
+    def follow(self, replicas: int) -> None:
+        """Send as many batches at a time as so many replicas of the host can take. Any thread may say so."""
+        for one in (self.batcher, self.later):
+            one.in_flight = self.config.host.batch.in_flight * max(1, replicas)
+            one.alone = max(1, replicas) if self._one_at_a_time else one.in_flight
 
     async def spec(self) -> InputSpec:
         """What the model takes. Asked of the host once."""
         if self._spec is None:
             try:
-                self._spec = (await asyncio.wait_for(self.host.state(), self.config.host.timeout_seconds)).spec
+                async with asyncio.timeout(self.config.host.timeout_seconds):  # `wait_for` may lose a cancellation
+                    self._spec = (await self.host.state()).spec
             except TimeoutError:
                 raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
         return self._spec
+
+    def queues(self) -> list[Queue]:
+        """What waits for the model now."""
+        most = self.config.host.batch.max_queued
+        return [
+            ("model", self.name, self.batcher.queued, most),
+            ("later", self.name, self.later.queued, most),
+            ("streams", self.name, len(self._streams), most),
+        ]
 
     async def stream(self, asked: Asked) -> AsyncGenerator[str | Row, None]:
         """Yield the reply of a language model as it is written, the first piece empty, and last what was decided.
@@ -168,7 +210,8 @@ class Road:
                 listening.cancel()
 
     async def _listen(self, asked: Asked, said: "asyncio.Queue[str | Row | Exception]") -> None:
-        queued = (time.perf_counter() - asked.at) * 1000
+        left = time.perf_counter()
+        queued = (left - asked.at) * 1000
         seconds = self.config.host.timeout_seconds
         try:
             async with (
@@ -177,20 +220,29 @@ class Road:
             ):
                 async for item in items:
                     if isinstance(item, Share):
+                        self._telemetry.asked(self.name, [queued], time.perf_counter() - left, [item])
                         said.put_nowait(Row(item, 0, "", queued))
                         return
                     said.put_nowait(item)
             raise RuntimeError("the stream ended without a decision")
         except (Overloaded, ArtifactNotFound) as error:
+            self._telemetry.failed(self.name, "overloaded" if isinstance(error, Overloaded) else "no_artifact")
             said.put_nowait(error)
             return
         except TimeoutError:
+            self._telemetry.failed(self.name, "timeout")
             logger.error("model %s: a stream was not at its end in time", self.name)
             why = f"the model had not finished within {seconds:g} s"
         except Exception:
+            self._telemetry.failed(self.name, "failed")
             logger.exception("model %s failed in a stream", self.name)
             why = "the model failed on this input"
         said.put_nowait(Row(None, 0, f"{why}, and what is unknown is held", queued))
+
+    async def _send_traced(self, asked: list[Asked]) -> list[Row]:
+        assert self._telemetry.traces
+        with self._telemetry.traces.batch(self.name, asked):
+            return await self._send(asked)
 
     async def _send(self, asked: list[Asked]) -> list[Row]:
         """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
@@ -199,24 +251,31 @@ class Road:
         try:
             shares = await asyncio.wait_for(self._ask(asked), self.config.host.timeout_seconds)
         except Overloaded:
+            self._telemetry.failed(self.name, "overloaded")
             raise
         except ArtifactNotFound as error:
+            self._telemetry.failed(self.name, "no_artifact")
             steps = list(_by_step(asked))
             if steps == [None]:
                 raise
             if len(steps) > 1:  # the artifacts of the other steps are not to blame
                 return await self._send_apart(asked)
-            logger.error("model %s cannot decide what others escalate: %s", self.name, error)
+            logger.error("model %s cannot decide what others escalate: %s", self.name, error, extra=_of(asked))
             return [Row(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
         except TimeoutError:
             why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
-            logger.error("model %s: no answer within its time for a batch of %d", self.name, len(asked))
+            self._telemetry.failed(self.name, "timeout")
+            logger.error(
+                "model %s: no answer within its time for a batch of %d", self.name, len(asked), extra=_of(asked)
+            )
         except Exception:
-            logger.exception("model %s failed on a batch of %d", self.name, len(asked))
+            self._telemetry.failed(self.name, "failed")
+            logger.exception("model %s failed on a batch of %d", self.name, len(asked), extra=_of(asked))
             if len(asked) > 1:  # one of them may be to blame; the others shall not be held for it
                 return [row for rows in await asyncio.gather(*(self._send([item]) for item in asked)) for row in rows]
             why = "the model failed on this input"
         else:
+            self._telemetry.asked(self.name, queued, time.perf_counter() - left, shares)
             rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
             return [rows[at] for at in range(len(asked))]
         return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
@@ -249,6 +308,10 @@ class Road:
         if step is None:
             return await self.host.decide(inputs, groups, [item.draw for item in asked])
         return [Share(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
+
+
+def _of(asked: Sequence[Asked]) -> dict[str, list[str]]:
+    return about(item.visit for item in asked)
 
 
 def _by_step(asked: Sequence[Asked]) -> dict[Step | None, list[int]]:

@@ -21,6 +21,11 @@ class BadCheckpoint(ValueError):
     """The checkpoint cannot be served. The message says which one, and why."""
 
 
+class NoEmbedding(RuntimeError):
+    """The input of the classification head could not be found in this architecture. Leave out the scores that
+    need the embedding."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckpointFacts:
     """What a config.json says about the classifier."""

@@ -155,13 +155,13 @@ def _sets(labels: Sequence[str], output: Output, judgement: Judgement, *, exclus
 
 def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) -> list[list[str]]:
     """The labels of each row's set, in the order of the task, or the most probable first."""
-    sets = []
-    for row, inside in enumerate(members):
-        index = np.flatnonzero(inside)
-        if order is not None:
-            index = index[np.argsort(-order[row, index], kind="stable")]
-        sets.append([labels[i] for i in index.tolist()])
-    return sets
+    rows, index = np.nonzero(members)
+    if order is not None:
+        ranked = np.lexsort((index, -order[rows, index], rows))  # of equals the first one in the order of the task
+        index = index[ranked]
+    names = [labels[i] for i in index.tolist()]
+    ends = np.cumsum(members.sum(axis=1)).tolist()
+    return [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _costs(output: Output) -> list[Cost | None]:

@@ -15,6 +15,7 @@ from serve.hosts.models import Classifier
 from serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
 from serve.hosts.set_level import SetLevel
 from serve.inputs import InputSpec, ModelInput
+from serve.telemetry.stages import stage
 from uncertainty.output import Output
 
 
@@ -71,9 +72,11 @@ class ModelHost:
         """
         lineup = self._panel.lineup
         started = time.perf_counter()
-        output = self._run_for(lineup, inputs)
+        with stage("forward"):
+            output = self._run_for(lineup, inputs)
         spent = (time.perf_counter() - started) * 1000
-        return self._panel.shares(lineup, output, groups or [None] * len(inputs), draws, spent=spent)
+        with stage("scores"):
+            return self._panel.shares(lineup, output, groups or [None] * len(inputs), draws, spent=spent)
 
     def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""

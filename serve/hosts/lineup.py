@@ -10,8 +10,8 @@ from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config.file import ModelConfig
+from serve.hosts.checkpoint import NoEmbedding
 from serve.hosts.identity import identity_if_here
-from serve.hosts.models import NoEmbedding
 from traffic.draw import limit
 from uncertainty.checks import Mask
 from uncertainty.output import Need

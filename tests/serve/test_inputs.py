@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge, picture, read_input
+from serve.inputs import (
+    PNG_PREFIX,
+    InputLimits,
+    InputSpec,
+    InvalidRequest,
+    PictureBudget,
+    TooLarge,
+    picture,
+    read_input,
+    read_inputs,
+)
 
 LIMITS = InputLimits(text_characters=1000, image_pixels=10_000)
 GREY = InputSpec(kind="image", channels=1, height=2, width=3)
@@ -107,3 +117,22 @@ def test_pictures_can_be_looked_at_and_texts_cannot():
     assert picture(png([[0, 255]]))[:4] == b"\x89PNG"
     assert picture("a text") is None
     assert picture([["a"]]) is None
+
+
+def test_a_thousand_small_files_do_not_unfold_into_large_pictures():
+    limits = InputLimits(text_characters=10, image_pixels=1_000_000)
+    budget, value = PictureBudget(limits), png(np.zeros((600, 600)))
+    for _ in range(2):
+        budget.check_left(value)
+    for _ in range(2):
+        with pytest.raises(TooLarge, match="together"):
+            budget.check_left(value)
+    for harmless in ("a text", [[0.5]], None, PNG_PREFIX, PNG_PREFIX + "!"):
+        PictureBudget(limits).check_left(harmless)
+
+
+def test_the_pictures_of_a_batch_are_counted_together():
+    limits = InputLimits(text_characters=10, image_pixels=1_000_000)
+    first, second, third = read_inputs([png(np.zeros((600, 600)))] * 3, GREY, limits)
+    assert first.shape == second.shape
+    assert isinstance(third, TooLarge)

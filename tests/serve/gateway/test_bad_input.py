@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
 from calibration_store.store import ArtifactStore
+from serve.gateway.door import Door
 from serve.gateway.http import gateway_app
 from serve.hosts.host import ModelHost
 from tests.conftest import ROOT
@@ -73,6 +74,9 @@ REQUESTS = {
     "a batch that is not a list": batch("abc"),
     "a malformed idempotency key": (*predict(), {"Idempotency-Key": "two words"}),
     "an empty idempotency key": (*predict(), {"Idempotency-Key": ""}),
+    "a request timeout that is no number": (*predict(), {"X-Request-Timeout": "2 s"}),
+    "a request timeout of 0": (*predict(), {"X-Request-Timeout": "0"}),
+    "a request timeout that is over": (*predict(), {"X-Request-Timeout": "0.000001"}),
     "an idempotency key used for another input": (*predict(group="other"), {"Idempotency-Key": "used"}),
     "an unknown label in an outcome": outcome("eleven", "{known}"),
     "an outcome that claims to be a review": outcome("3", uuid7(), source="review"),
@@ -101,7 +105,8 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
         hosts["digits"] = LocalHost(ModelHost("digits", digits, bare))
     config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})
     handler = make_handler(config, hosts, database)
-    with TestClient(gateway_app(handler, max_body_bytes=config.limits.body_bytes)) as client:
+    most = config.limits.body_bytes
+    with TestClient(Door(handler, max_body_bytes=most).before(gateway_app(handler, max_body_bytes=most))) as client:
         if request.node.callspec.id == "a database that is gone":
 
             def gone():

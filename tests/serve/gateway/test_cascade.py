@@ -189,7 +189,7 @@ class Particular:
     async def decide_next(self, inputs, groups, step):
         if step.artifact == "another":
             raise ArtifactNotFound("artifact another was fitted for another checkpoint")
-        return step.artifact
+        return SimpleNamespace(artifact=step.artifact, model_milliseconds=1.0)
 
 
 def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
@@ -199,7 +199,7 @@ def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
         return [row for (row,) in await asyncio.gather(*(road.later.submit([one]) for one in asked))]
 
     rows = asyncio.run(together())
-    assert [row.share and row.share.decided for row in rows] == ["good", None, "good", "better"]
+    assert [row.share and row.share.decided.artifact for row in rows] == ["good", None, "good", "better"]
     assert rows[1].why_none == "it cannot decide: artifact another was fitted for another checkpoint"
 
 
@@ -207,7 +207,7 @@ def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("error", [ArtifactNotFound("why"), ArtifactRefused("why"), ArtifactsUnreachable("why")])
 def test_an_artifact_that_cannot_be_had_is_told_and_not_taken_for_a_failure_on_some_input(error):
-    from serve.deployments import Host, NoArtifact
+    from serve.deployments.hosts import Host, NoArtifact
 
     def decide_next(inputs, groups, step):
         raise error

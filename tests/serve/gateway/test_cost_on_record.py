@@ -188,7 +188,7 @@ def test_a_text_is_right_when_people_say_so(fitted, database):
     async def use(handler):
         done = [(await handler.predict(body(f"sure {at}", "alone"), None)).record for at in range(4)]
         for record, label in zip(done, ("right", "right", "wrong"), strict=False):
-            await handler.add_outcome(record.id, json.dumps({"label": label}).encode())
+            await handler.inquiries.add_outcome(record.id, json.dumps({"label": label}).encode())
 
     served(fitted, database, use)
     ledger = read_ledger(database, "alone", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
@@ -204,7 +204,7 @@ def test_outcomes_of_logged_texts_are_about_those_texts(fitted, database, engine
             sure = at % 3 > 0
             done = await handler.predict(body(f"{'sure' if sure else 'doubt'} {at}", "alone"), None)
             told = "right" if sure or at % 5 == 0 else "wrong"
-            await handler.add_outcome(done.record.id, json.dumps({"label": told}).encode())
+            await handler.inquiries.add_outcome(done.record.id, json.dumps({"label": told}).encode())
 
     served(fitted, database, use)
 

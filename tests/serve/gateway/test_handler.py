@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import logging
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -230,7 +232,7 @@ def test_without_an_artifact_nothing_is_answered_until_one_is_promoted(quickstar
     (refused,) = serve(handler, body(clear_digit))
     assert isinstance(refused, ArtifactNotFound)
     assert "demur fit digits" in str(refused)
-    assert asyncio.run(handler.health())["models"]["digits"]["status"] == "no artifact"
+    assert asyncio.run(handler.inquiries.health())["models"]["digits"]["status"] == "no artifact"
     assert count(database, "records") == 0
 
     shutil.copytree(f"{quickstart.artifacts}/digits/artifacts", tmp_path / "digits/artifacts")
@@ -265,8 +267,8 @@ def test_the_shadow_is_on_record_and_the_caller_sees_nothing_of_it(two, database
         assert shadow.prediction == d.record.prediction
         assert "the rival's limit" in shadow.reason
         assert d.record.timings["shadow"] > 0
-        assert second not in json.dumps(asyncio.run(handler.prediction(d.record.id)))
-    assert asyncio.run(handler.health())["models"]["digits"]["shadow"] == second
+        assert second not in json.dumps(asyncio.run(handler.inquiries.prediction(d.record.id)))
+    assert asyncio.run(handler.inquiries.health())["models"]["digits"]["shadow"] == second
 
 
 def test_a_canary_gets_its_share_and_every_record_names_who_decided(two, database, clear_digit):
@@ -287,7 +289,7 @@ def test_a_canary_gets_its_share_and_every_record_names_who_decided(two, databas
         assert set(d.record.scores) == (
             {"softmax_response"} if theirs else {"softmax_response", "entropy", "mahalanobis"}
         )
-    assert asyncio.run(handler.health())["models"]["digits"]["canary"] == {"artifact": second, "share": 0.3}
+    assert asyncio.run(handler.inquiries.health())["models"]["digits"]["canary"] == {"artifact": second, "share": 0.3}
 
 
 def test_retries_under_a_key_meet_the_same_artifact(two, database, clear_digit):
@@ -331,7 +333,7 @@ def test_a_share_of_the_answers_is_checked_by_people(checking, database, clear_d
         assert (wire.prediction_json(d.record)["review"] is None) == (not held)
     assert 20 < list(kinds.values()).count("spot_check") < 65
     drawn_one = next(record_id for record_id, kind in kinds.items() if kind == "spot_check")
-    assert asyncio.run(checking.prediction(drawn_one))["review"]["status"] == "waiting"
+    assert asyncio.run(checking.inquiries.prediction(drawn_one))["review"]["status"] == "waiting"
 
 
 def test_what_is_held_without_a_person_is_checked_as_well(quickstart, digits_host, database):
@@ -391,7 +393,7 @@ def test_without_a_database_nothing_is_acknowledged(handler, database, clear_dig
     monkeypatch.setattr(database, "transaction", gone)
     (refused,) = serve(handler, body(clear_digit))
     assert isinstance(refused, DatabaseUnavailable)
-    assert asyncio.run(handler.health())["database"] == "unavailable"
+    assert asyncio.run(handler.inquiries.health())["database"] == "unavailable"
 
 
 def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, database, clear_digit):
@@ -416,12 +418,42 @@ def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
     assert written.record == fine.record
 
 
+def test_a_failure_over_one_prediction_takes_no_neighbour_with_it(handler, database, clear_digit, monkeypatch):
+    of = handler._new_cases.of
+
+    def fails_for_one(record, model, wishes):
+        if record.group == "odd":
+            raise ZeroDivisionError
+        return of(record, model, wishes)
+
+    monkeypatch.setattr(handler._new_cases, "of", fails_for_one)
+
+    async def main():
+        bodies = [body(clear_digit, group=group) for group in ("a", "odd", "b")]
+        return await asyncio.gather(*(handler.predict(one, None) for one in bodies), return_exceptions=True)
+
+    first, odd, second = asyncio.run(main())
+    assert [first.record.group, type(odd), second.record.group] == ["a", ZeroDivisionError, "b"]
+    assert count(database, "records") == 2
+
+
+def test_what_a_refused_record_holds_is_in_no_log(database, caplog):
+    secret = "they said it in confidence"
+    odd = replace(entry(input=secret), record=replace(entry().record, reason=secret, prediction=secret, model=None))
+    caplog.set_level("INFO", logger="demur.journal")
+    logging.getLogger("demur").propagate = True
+    (refused,) = journal.commit(database, [journal.Writing(odd)])
+    assert "violates not-null constraint" in str(refused)
+    assert "violates not-null constraint" in caplog.text
+    assert secret not in caplog.text + str(refused)
+
+
 def test_what_became_of_it(handler, database, doubtful_digit):
     (done,) = serve(handler, body(doubtful_digit))
     record_id = done.record.id
 
     async def look():
-        return await handler.prediction(record_id)
+        return await handler.inquiries.prediction(record_id)
 
     assert asyncio.run(look())["review"]["status"] == "waiting"
     with database.transaction() as connection:
@@ -429,7 +461,7 @@ def test_what_became_of_it(handler, database, doubtful_digit):
     seen = asyncio.run(look())
     assert seen["review"]["status"] == "resolved"
     assert (seen["outcome"]["label"], seen["outcome"]["author"]) == ("8", "ada")
-    asyncio.run(handler.add_outcome(record_id, b'{"label": "3", "source": "the archive"}'))
+    asyncio.run(handler.inquiries.add_outcome(record_id, b'{"label": "3", "source": "the archive"}'))
     seen = asyncio.run(look())
     assert seen["outcome"]["label"] == "3"
     assert [(told["source"], told["counts"]) for told in seen["outcomes"]] == [("review", False), ("the archive", True)]
@@ -451,8 +483,8 @@ def test_the_configured_outcome_counts(quickstart, local_host, database, doubtfu
 
     async def tell_and_look():
         for label, source in [("1", "lab"), ("2", "crm"), ("3", "lab"), ("4", "api")]:
-            await handler.add_outcome(done.record.id, json.dumps({"label": label, "source": source}).encode())
-        return await handler.prediction(done.record.id)
+            await handler.inquiries.add_outcome(done.record.id, json.dumps({"label": label, "source": source}).encode())
+        return await handler.inquiries.prediction(done.record.id)
 
     seen = asyncio.run(tell_and_look())
     assert seen["outcome"]["label"] == "3"

@@ -46,9 +46,9 @@ def waiter(quickstart, database):
 
     def made(look_seconds=NEVER):
         handler = make_handler(quickstart, {}, database)
-        handler._outcome_watch = OutcomeWatch(database.dsn, look_seconds=look_seconds)
-        watches.append(handler._outcome_watch)
-        return handler, handler._outcome_watch
+        handler.inquiries._outcome_watch = OutcomeWatch(database.dsn, look_seconds=look_seconds)
+        watches.append(handler.inquiries._outcome_watch)
+        return handler, handler.inquiries._outcome_watch
 
     yield made
     for watch in watches:
@@ -91,7 +91,8 @@ def test_whoever_waits_is_told_of_this_record_alone(waiter, database, held):
 
     async def main():
         first, twin, other = (
-            asyncio.create_task(handler.prediction(one, wait_seconds=NEVER)) for one in (held[0], held[0], held[1])
+            asyncio.create_task(handler.inquiries.prediction(one, wait_seconds=NEVER))
+            for one in (held[0], held[0], held[1])
         )
         await listening(database)
         tell(database, held[2])
@@ -106,11 +107,26 @@ def test_whoever_waits_is_told_of_this_record_alone(waiter, database, held):
     asyncio.run(main())
 
 
+def test_news_while_it_is_looked_are_in_the_answer(waiter, database, held, monkeypatch):
+    handler, _ = waiter()
+    look, told = log.outcomes_of, []
+
+    def look_just_before_it_is_told(connection, record_id):
+        seen = look(connection, record_id)
+        if not told:
+            told.append(tell(database, record_id, "3"))
+        return seen
+
+    monkeypatch.setattr(log, "outcomes_of", look_just_before_it_is_told)
+    seen = asyncio.run(asyncio.wait_for(handler.inquiries.prediction(held[0], wait_seconds=NEVER), PATIENCE))
+    assert seen["outcome"]["label"] == "3"
+
+
 def test_an_outcome_of_a_transaction_that_is_not_committed_is_no_news(waiter, database, held):
     handler, _ = waiter()
 
     async def main():
-        waits = asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER))
+        waits = asyncio.create_task(handler.inquiries.prediction(held[0], wait_seconds=NEVER))
         await listening(database)
         with database.transaction() as connection:
             log.add_outcome(connection, held[0], label="1", source="lab", author=None)
@@ -146,12 +162,14 @@ def test_a_review_that_ends_is_news_as_well(waiter, database, held, end, status,
     handler, _ = waiter()
 
     async def main():
-        waits = asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER))
+        waits = asyncio.create_task(handler.inquiries.prediction(held[0], wait_seconds=NEVER))
         await listening(database)
         end(database, held[0])
         seen = await asyncio.wait_for(waits, PATIENCE)
         assert (seen["review"]["status"], seen["outcome"] and seen["outcome"]["label"]) == (status, label)
-        assert await asyncio.wait_for(handler.prediction(held[0], wait_seconds=NEVER), PATIENCE) == seen  # at once
+        assert (
+            await asyncio.wait_for(handler.inquiries.prediction(held[0], wait_seconds=NEVER), PATIENCE) == seen
+        )  # at once
 
     asyncio.run(main())
 
@@ -164,9 +182,9 @@ def test_what_is_known_already_is_told_at_once(waiter, database, held):
 
     async def main():
         for one in held[:2]:
-            assert (await asyncio.wait_for(handler.prediction(one, wait_seconds=NEVER), PATIENCE))["outcome"]
+            assert (await asyncio.wait_for(handler.inquiries.prediction(one, wait_seconds=NEVER), PATIENCE))["outcome"]
         with pytest.raises(RecordNotFound):
-            await handler.prediction(uuid7(), wait_seconds=NEVER)
+            await handler.inquiries.prediction(uuid7(), wait_seconds=NEVER)
         assert (len(watch), watch._listener) == (0, None)  # nobody had to listen
 
     asyncio.run(main())
@@ -174,7 +192,7 @@ def test_what_is_known_already_is_told_at_once(waiter, database, held):
 
 def test_after_the_wait_what_is_there_is_told(waiter, held):
     handler, watch = waiter()
-    seen = asyncio.run(handler.prediction(held[0], wait_seconds=0.05))
+    seen = asyncio.run(handler.inquiries.prediction(held[0], wait_seconds=0.05))
     assert (seen["outcome"], seen["review"]["status"], len(watch)) == (None, "waiting", 0)
 
 
@@ -182,7 +200,7 @@ def test_a_lost_notice_costs_a_look_and_not_the_answer(waiter, database, held):
     handler, _ = waiter(look_seconds=0.2)
 
     async def main():
-        waits = asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER))
+        waits = asyncio.create_task(handler.inquiries.prediction(held[0], wait_seconds=NEVER))
         await listening(database)
         with database.transaction() as connection:  # nobody is told
             connection.execute(
@@ -197,7 +215,7 @@ def test_a_listener_whose_connection_is_killed_comes_back_and_has_missed_nothing
     handler, watch = waiter()
 
     async def main():
-        waits = [asyncio.create_task(handler.prediction(one, wait_seconds=NEVER)) for one in held]
+        waits = [asyncio.create_task(handler.inquiries.prediction(one, wait_seconds=NEVER)) for one in held]
         await listening(database)
         for number, one in enumerate(held):
             [pid] = listeners(database)
@@ -218,7 +236,7 @@ def test_a_thread_and_a_connection_are_there_only_while_somebody_waits(waiter, d
 
     async def main():
         for _ in range(2):
-            waits = asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER))
+            waits = asyncio.create_task(handler.inquiries.prediction(held[0], wait_seconds=NEVER))
             await listening(database)
             waits.cancel()
             await eventually(lambda: len(watch) == 0 and watch._listener is None)
@@ -252,14 +270,14 @@ def test_thousands_wait_on_one_connection_and_one_thread(waiter, database, held)
 
 def test_too_many_are_told_to_come_back_without_waiting(quickstart, database, held):
     handler = make_handler(quickstart, {}, database)
-    handler._outcome_watch = watch = OutcomeWatch(database.dsn, most=2)
+    handler.inquiries._outcome_watch = watch = OutcomeWatch(database.dsn, most=2)
 
     async def main():
-        waits = [asyncio.create_task(handler.prediction(held[0], wait_seconds=NEVER)) for _ in range(2)]
+        waits = [asyncio.create_task(handler.inquiries.prediction(held[0], wait_seconds=NEVER)) for _ in range(2)]
         await eventually(lambda: len(watch) == 2)
         with pytest.raises(Overloaded, match="2 requests wait at this gateway already"):
-            await handler.prediction(held[0], wait_seconds=1)
-        assert (await handler.prediction(held[0]))["outcome"] is None
+            await handler.inquiries.prediction(held[0], wait_seconds=1)
+        assert (await handler.inquiries.prediction(held[0]))["outcome"] is None
         await handler.close()  # lets go of everybody
         assert [one["outcome"] for one in await asyncio.wait_for(asyncio.gather(*waits), PATIENCE)] == [None, None]
 

@@ -237,12 +237,12 @@ def test_a_failure_on_the_way_frees_no_place_before_the_next_count(database):
 
 def test_health_says_so(limited, database, doubtful_digit):
     handler = limited(2)
-    assert asyncio.run(handler.health())["review"] == {"open": 0, "most_waiting": 2, "full": False}
+    assert asyncio.run(handler.inquiries.health())["review"] == {"open": 0, "most_waiting": 2, "full": False}
     predict(handler, doubtful_digit, 3)
-    health = asyncio.run(handler.health())
+    health = asyncio.run(handler.inquiries.health())
     assert health["review"] == {"open": 2, "most_waiting": 2, "full": True}
     assert health["status"] == "ok"
-    assert asyncio.run(limited(None).health())["review"] == {"open": 2, "most_waiting": None, "full": False}
+    assert asyncio.run(limited(None).inquiries.health())["review"] == {"open": 2, "most_waiting": None, "full": False}
 
 
 @pytest.mark.parametrize("stream", ["hold", "tentative"])

@@ -1,0 +1,125 @@
+"""Ray Serve's shell of the gateway."""
+
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+
+from ray import serve as ray_serve
+from ray.serve.handle import DeploymentHandle
+from ray.serve.schema import ReplicaState
+from starlette.types import ASGIApp
+from uuid_utils.compat import uuid7
+
+from serve.access import needs
+from serve.config.file import Config
+from serve.deployments.every import every
+from serve.deployments.guarded import guarded, keeper_of, received
+from serve.deployments.host_client import RayHostClient
+from serve.deployments.hosts import host_deployment
+from serve.deployments.shortcut import open_shortcut
+from serve.deployments.traced import traces_of
+from serve.garbage import look_rarely
+from serve.gateway.entrance import Entrance, Room
+from serve.gateway.handler import Handler
+from serve.gateway.journal import open_database
+from serve.telemetry.logs import log_to_stderr
+from serve.telemetry.ray_metrics import RayMetrics
+from serve.telemetry.telemetry import Telemetry
+from traffic.log import draw_key
+
+ALARM_SECONDS = 1.0
+"""How often a gateway looks at what alarms hold."""
+
+COUNT_SECONDS = 1.0
+"""How often a gateway counts the open cases, where their number is limited."""
+
+CONTROL_SECONDS = 1.0
+"""How often a gateway writes, or learns, where the values stand that steer decisions."""
+
+REPLICAS_SECONDS = 2.0
+"""How often a gateway looks how many replicas a model has, where that follows the load."""
+
+TELL_SECONDS = 1.0
+"""How often a gateway brings its counts to Ray, and looks whether the database is there."""
+
+TRAFFIC_SECONDS = 60.0
+"""How often a gateway looks at what recent traffic was like."""
+
+
+@ray_serve.ingress()
+class Gateway:
+    """One replica of the HTTP gateway."""
+
+    def __init__(self, config: Config, dsn: str, hosts: dict[str, DeploymentHandle]) -> None:
+        log_to_stderr(config.telemetry.logs)
+        look_rarely()
+        self._config = config
+        self._database = open_database(dsn)
+        with self._database.transaction() as connection:
+            key = draw_key(connection)
+        self._handler = Handler(
+            config,
+            {name: RayHostClient(handle) for name, handle in hosts.items()},
+            self._database,
+            clock=lambda: datetime.now(UTC),
+            new_id=uuid7,
+            draw_key=key,
+            telemetry=Telemetry(traces_of(config, part="gateway")),
+        )
+        self._handler.look_at_alarms()
+        every(ALARM_SECONDS, self._handler.look_at_alarms, name="alarms")
+        self._handler.count_cases()
+        every(COUNT_SECONDS, self._handler.count_cases, name="counting")
+        self._handler.keep_controls()
+        every(CONTROL_SECONDS, self._handler.keep_controls, name="control")
+        self._handler.look_at_traffic()
+        every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
+        if any(model.host.autoscaling for model in config.models.values()):
+            every(REPLICAS_SECONDS, self._follow_replicas, name="replicas")
+        every(TELL_SECONDS, RayMetrics(self._handler.telemetry).flush, name="metrics")
+        every(TELL_SECONDS, self._handler.look_at_database, name="database")
+        self._keeper = keeper_of(config, self._database)
+        self._room = Room(most=config.limits.open_requests)
+
+    def _follow_replicas(self) -> None:
+        """Send each model as much at a time as the replicas can take that it has now."""
+        application = ray_serve.get_replica_context().app_name
+        deployments = ray_serve.status().applications[application].deployments
+        for name, model in self._config.models.items():
+            if model.host.autoscaling:
+                states = deployments[host_deployment(name)].replica_states
+                self._handler.follow(name, replicas=states.get(ReplicaState.RUNNING, 0))
+
+    async def close_entrance(self, seconds: float) -> int:
+        """As `Room.close`: before the service stops, as long as hosts are there to end what has begun."""
+        return await self._room.close(seconds)
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        from serve.gateway.door import Door
+        from serve.gateway.http import gateway_app
+
+        limits = self._config.limits
+        needed = None if self._keeper is None else needs.GATEWAY
+        app = gateway_app(self._handler, max_body_bytes=limits.body_bytes, beside=self._over_grpc(), needs=needed)
+        door = Door(self._handler, max_body_bytes=limits.body_bytes).before(app)
+        behind = guarded(Entrance(door, self._room), self._keeper, needs.GATEWAY)
+        if not self._config.gateway.autoscaling:  # else Serve has to count what a gateway has to do
+            open_shortcut(received(behind, self._config, self._handler.telemetry, echo=True))
+        return received(behind, self._config, self._handler.telemetry)
+
+    def _over_grpc(self) -> AbstractAsyncContextManager[int] | None:
+        """The door for gRPC, which opens and closes with that for HTTP; None where no port is configured."""
+        http = self._config.http
+        if http.grpc_port is None:
+            return None
+        from serve.inference_protocol.grpc_server import listening  # brings gRPC
+
+        return listening(
+            self._handler,
+            host=http.host,
+            port=http.grpc_port,
+            max_body_bytes=self._config.limits.body_bytes,
+            keeper=self._keeper,
+            room=self._room,
+            access_log=self._config.telemetry.access_log,
+            stop_seconds=self._config.graceful_stop_seconds,
+        )

@@ -1,0 +1,140 @@
+"""Questions about what was predicted, and about how things stand: everything about a prediction but making it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from review import cases, erasing
+from review.ended import ended_among
+from review.load import NOTHING_EXPECTED, expect, open_cases
+from serve import wire
+from serve.access.caller import Caller
+from serve.config.file import Config
+from serve.gateway.outcome_watch import OutcomeWatch
+from serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
+from serve.gateway.road import Road
+from traffic import log
+from traffic.database import Database, DatabaseUnavailable
+from traffic.record import Outcome
+
+COUNTED_FOR_HEALTH = 10_000
+"""Without a limit, open cases are counted up to here."""
+
+
+class Inquiries:
+    """What became of a prediction, what somebody knows about it, what is to be forgotten of it; and how well all is."""
+
+    def __init__(self, config: Config, roads: Mapping[str, Road], database: Database, room: QueueRoom) -> None:
+        self._config = config
+        self._roads = roads
+        self._database = database
+        self._room = room
+        self._outcome_watch = OutcomeWatch(database.dsn)
+
+    def close(self) -> None:
+        """Wake everybody who waits."""
+        self._outcome_watch.close()
+
+    async def prediction(
+        self, record_id: UUID, *, wait_seconds: float = 0.0, caller: Caller | None = None
+    ) -> dict[str, Any]:
+        """What became of a prediction: where nothing is known yet and nobody has stopped asking, as soon as that
+        changes, or what there is after `wait_seconds`."""
+        if wait_seconds <= 0:
+            return (await self._became(record_id, caller))[0]
+        with self._outcome_watch.waiting(record_id) as news:  # before it is looked, so that nothing is missed
+            seen, ended = await self._became(record_id, caller)
+            if ended:
+                return seen
+            await news(wait_seconds)
+        return (await self._became(record_id, caller))[0]
+
+    async def _became(self, record_id: UUID, caller: Caller | None) -> tuple[dict[str, Any], bool]:
+        """What became of a prediction, and whether there is nothing to wait for any more."""
+
+        def read() -> tuple[dict[str, Any], bool]:
+            with self._database.transaction() as connection:
+                record = log.find_one(connection, record_id)
+                if caller is not None:
+                    caller.check_model(record.model)
+                ended = bool(ended_among(connection, [record_id]))  # first: what ended it is in what is read then
+                case = cases.find(connection, record_id)
+                view = wire.prediction_view_json(
+                    record,
+                    case,
+                    log.outcomes_of(connection, record_id),
+                    self._config.precedence(record.model),
+                    expect(connection, case, self._config.review.order) if case else NOTHING_EXPECTED,
+                    erasing.erased(connection, record_id),
+                )
+                return view, ended
+
+        return await asyncio.to_thread(read)
+
+    async def add_outcome(self, record_id: UUID, body: bytes, caller: Caller | None = None) -> Outcome:
+        """Note the truth about a prediction, as somebody outside knows it."""
+        told = wire.parse(wire.OutcomeRequest, body)
+
+        def write() -> Outcome:
+            with self._database.transaction() as connection:
+                record = log.find_one(connection, record_id)
+                if caller is not None:
+                    caller.check_model(record.model)
+                road = self._roads.get(record.model)
+                # a model no longer served is not argued with
+                label = wire.checked_label(told.label, record.model, road.config.task) if road else told.label
+                return log.add_outcome(connection, record_id, label=label, source=told.source, author=told.author)
+
+        return await asyncio.to_thread(write)
+
+    async def erase(self, record_id: UUID, *, by_whom: str, caller: Caller | None = None) -> dict[str, Any]:
+        """Delete the input and the reply of a prediction: `ErasedView`. Doing it again changes nothing."""
+
+        def write() -> dict[str, Any]:
+            with self._database.transaction() as connection:
+                if caller is not None:
+                    caller.check_model(log.find_one(connection, record_id).model)
+                return wire.erased_json(erasing.erase(connection, record_id, by_whom))
+
+        return await asyncio.to_thread(write)
+
+    async def health(self) -> dict[str, Any]:
+        """How the database and every model are: `Health`."""
+
+        at_most = COUNTED_BEYOND * (self._room.most or COUNTED_FOR_HEALTH)
+
+        def ask_database() -> tuple[str, int | None]:
+            try:
+                with self._database.transaction() as connection:
+                    return "ok", open_cases(connection, at_most=at_most)
+            except DatabaseUnavailable:
+                return "unavailable", None
+
+        async def ask(road: Road) -> dict[str, Any]:
+            try:
+                state = await asyncio.wait_for(road.host.state(), 5)
+            except Exception as error:  # any failure to answer is what we want to know
+                return {
+                    "status": "not ready",
+                    "artifact": None,
+                    "shadow": None,
+                    "canary": None,
+                    "detail": str(error) or "no answer within 5 s",
+                }
+            return {
+                # what is only passed through needs none
+                "status": "ok" if state.artifact or road.config.chat.proxy else "no artifact",
+                "artifact": state.artifact,
+                "shadow": state.shadow,
+                "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,
+                "detail": state.trouble,
+            }
+
+        (database, waiting), *states = await asyncio.gather(
+            asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
+        )
+        models = dict(zip(self._roads, states, strict=True))
+        well = database == "ok" and all(state["status"] == "ok" for state in models.values())
+        review = {"open": waiting, "most_waiting": self._room.most, "full": self._room.full}
+        return {"status": "ok" if well else "not ok", "database": database, "models": models, "review": review}
