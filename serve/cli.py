@@ -12,10 +12,13 @@ import typer
 from rich.table import Table
 
 from calibration_store.store import ArtifactStore
+from serve.commands.access_log import access_log
 from serve.commands.alarm_commands import alarms
 from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
+from serve.commands.backup import backup, restore
 from serve.commands.export import export
+from serve.commands.key_commands import keys
 from serve.commands.review_commands import review
 from serve.commands.terminal import (
     ConfigOption,
@@ -28,9 +31,11 @@ from serve.commands.terminal import (
     put_in_force,
     write_json,
 )
+from serve.config.access import check_access_secrets, check_guarded, reach_in_words
 from serve.config.file import BadConfig, load_config
 from serve.config.task import TaskConfig
 from serve.config.webhooks import check_secrets
+from serve.printable import printable
 from serve.rank.command import rank
 
 app = typer.Typer(
@@ -43,8 +48,12 @@ app.add_typer(artifacts, name="artifacts")
 app.add_typer(review, name="review")
 app.command()(audit)
 app.add_typer(alarms, name="alarms")
+app.add_typer(keys, name="keys")
 app.command()(rank)
 app.command()(export)
+app.command()(backup)
+app.command()(restore)
+app.command("access-log")(access_log)
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 
@@ -57,6 +66,7 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
     path = config_path(config)
     settings = load_config(path)
     check_secrets(settings.review.webhooks)
+    check_access_secrets(settings.access)
     serve_until_stopped(settings, path, out.print)
 
 
@@ -70,12 +80,17 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
     path = config_path(config)
     settings = load_config(path)
     check_secrets(settings.review.webhooks)
+    check_access_secrets(settings.access)
+    check_guarded(settings.access, settings.http.host)
     store = ArtifactStore(settings.artifacts)
     out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
+    out.print(f"  {reach_in_words(settings.access, settings.http.host)}")
     for name, model in settings.models.items():
         check_model(model)
         in_force = store.name_in_force(name) or "none yet"
         out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
+        if model.host.most_replicas > 1:
+            out.print(f"    {model.host.replicas_in_words}")
         for score, cost in costs(model).items():
             out.print(f"    {score}: {cost.words}")
         if model.control:
@@ -84,6 +99,8 @@ def check(config: Annotated[Path | None, typer.Argument(help="Configuration file
             out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
         if model.watched:
             out.print(f"    {model.watched.words}")
+    if settings.gateway.most_replicas > 1:
+        out.print(f"  gateway: {settings.gateway.replicas_in_words}")
     out.print(f"  {settings.audit.words}")
     for webhook in settings.review.webhooks:
         which = ", ".join(webhook.models or ("all models",))
@@ -226,6 +243,9 @@ def demo(
     outcomes: Annotated[
         bool, typer.Option(help="Also tell the service the true labels, so that an audit can follow.")
     ] = True,
+    key: Annotated[
+        str | None, typer.Option(envvar="DEMUR_KEY", help="A key with the scope `predict`, where one is asked for.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Replay rows that were held back through the running service, images also corrupted, and count what holding the
@@ -247,6 +267,7 @@ def demo(
                 task=settings.model(name).task,
                 outcomes=outcomes,
                 advance=lambda: bar.advance(task),
+                key=key,
             )
         )
     shown = Table()
@@ -300,7 +321,9 @@ def main() -> None:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ROOMS:
             raise
-        sys.exit(f"demur: {error}")  # an error that we named says in its message what is wrong and what to do
+        sys.exit(
+            f"demur: {printable(str(error))}"
+        )  # an error that we named says in its message what is wrong and what to do
 
 
 if __name__ == "__main__":

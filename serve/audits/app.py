@@ -6,29 +6,35 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi_offline import FastAPIOffline
 from prometheus_client.registry import Collector
 
 from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from review.queue import NotYours
+from serve.access.described import describe_access
+from serve.access.needs import AUDIT
 from serve.audits.control.gauges import ControlCollector
 from serve.audits.control.pages import add_control_routes
 from serve.audits.monitors.gauges import MonitorCollector
-from serve.audits.monitors.pages import add_monitor_routes
+from serve.audits.monitors.pages import UndoRequest, add_monitor_routes
 from serve.audits.reports.gauges import AuditCollector
 from serve.audits.reports.pages import add_report_api, add_report_pages
 from serve.audits.reports.wire import AuditRequest
 from serve.audits.site import FILES, Site, site_of
+from serve.config.access import AccessConfig
 from serve.config.file import Config
 from serve.errors import status_of
 from serve.gateway.http import describe
 from serve.inputs import InvalidRequest
+from serve.pages.body_limits import add_body_limits
+from serve.pages.browser_headers import add_browser_headers
+from serve.pages.docs import add_docs
 from serve.pages.hello import add_hello
 from serve.pages.look import add_files
 from serve.pages.metrics import add_metrics_route
 from serve.pages.problems import add_problems
-from serve.pages.visitor import HEADER, only_from_here, only_storable
+from serve.pages.storable import only_storable
+from serve.pages.visitor import HEADER, only_from_here
 from traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.audits")
@@ -45,14 +51,17 @@ COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollecto
 def audits_app(config: Config, database: Database) -> FastAPI:
     """The application as ASGI, under whatever prefix it is mounted."""
     site = site_of(config, database)
-    app: FastAPI = FastAPIOffline(
+    app = FastAPI(
         title="demur audit",
         description=DESCRIPTION,
         version="1",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
+    add_body_limits(app, config.limits.body_bytes)
+    add_browser_headers(app)
+    add_docs(app)
     pages = APIRouter(include_in_schema=False)
     add_files(pages, FILES)
     add_hello(app, pages, site.page, back_to="/")
@@ -65,7 +74,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     add_monitor_routes(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
     add_problems(app, log)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]
     return app
 
 
@@ -77,13 +86,15 @@ def _add_trouble(app: FastAPI, site: Site) -> None:
         app.add_exception_handler(kind, tell)
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
     """The document of the API; pages are for people."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
-        describe(document["components"]["schemas"], AuditRequest)
+        describe(document["components"]["schemas"], AuditRequest, UndoRequest)
+        if access is not None and access.mode == "keys":
+            describe_access(document, AUDIT, cookie=access.cookie)
         app.openapi_schema = document
     return app.openapi_schema

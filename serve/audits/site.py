@@ -54,7 +54,7 @@ class Site:
             alarms=alarms_on(self.database),
             **values,
         )
-        return page_response(html, status)
+        return page_response(html, status, pictures=True)
 
     def lead_of(self, request: Request) -> str:
         """The name of whoever asks, where they may act; else raise `NoReviewer` or `NotYours`."""

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, WithJsonSchema, field_validator
 from pydantic_core import from_json
 
 from serve import wire
+from serve.body import check_structure
 from serve.config.file import ModelConfig
 from serve.config.hosts import ClassifierHost
 from serve.config.settings import complaint
@@ -142,6 +143,7 @@ class PlainRequest(ChatRequest):
 
 def read_json(body: bytes) -> dict[str, Any]:
     """Return the body as an object that names a model."""
+    check_structure(body)
     try:
         content = from_json(body)  # unlike json.loads it refuses half a surrogate pair, which nobody could write
     except ValueError as error:

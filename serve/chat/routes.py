@@ -11,11 +11,13 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from serve import wire
+from serve.access.caller import caller_of
 from serve.chat import reply as chat_reply
 from serve.chat.conversation import BeingSaid, PassedThrough, Said
 from serve.chat.errors import problem_of
 from serve.chat.events import decided_events, tentative_events
-from serve.errors import RETRY_AFTER_SECONDS, status_of
+from serve.errors import retry_after, status_of
+from serve.gateway.deadline import seconds_of, within
 from serve.gateway.handler import Handler
 from serve.gateway.road import UnknownModel
 
@@ -26,10 +28,14 @@ SAME_ORIGIN_EVENTS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 MEANINGS = {
     400: "Something in the request does not fit, or would change the configured reply; the message says what",
+    401: "Nobody knows who you are; the message says how to tell",
+    403: "Your key may not do this, or is not for this model",
     404: "No such model",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
-    503: "Not possible right now, and nothing was recorded; try again after `Retry-After` seconds",
+    429: "Your key has used up its rate; try again after `Retry-After` seconds",
+    503: "Not possible right now; try again after `Retry-After` seconds",
+    504: "The time of X-Request-Timeout is over, and nothing was answered",
 }
 
 DECISION_HEADERS: dict[str, Any] = {
@@ -43,7 +49,11 @@ DECISION_HEADERS: dict[str, Any] = {
 
 
 def add_chat_routes(
-    app: FastAPI, handler: Handler, read_body: Callable[[Request], Awaitable[bytes]], idempotency_key: Any
+    app: FastAPI,
+    handler: Handler,
+    read_body: Callable[[Request], Awaitable[bytes]],
+    idempotency_key: Any,
+    request_timeout: Any,
 ) -> None:
     """`read_body` returns the whole body, read no further than what is taken."""
     problems: dict[int | str, dict[str, Any]] = {
@@ -66,15 +76,18 @@ def add_chat_routes(
         openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}},
         summary="Chat as with OpenAI; the decision rides along",
     )
-    async def converse(request: Request, key: idempotency_key = None) -> Response:
+    async def converse(request: Request, key: idempotency_key = None, timeout: request_timeout = None) -> Response:
+        async def work() -> Said | BeingSaid | PassedThrough:
+            return await handler.converse(await read_body(request), key, caller_of(request.scope))
+
         try:
-            return _response(await handler.converse(await read_body(request), key))
+            return _response(await within(seconds_of(timeout), work()))
         except Exception as error:
             return chat_problem_response(request, error)
 
     @app.get("/v1/models", response_model=chat_reply.ModelList, summary="Models that can be talked to")
-    async def models() -> Response:
-        return _json(chat_reply.models_json(handler.talking_models()))
+    async def models(request: Request) -> Response:
+        return _json(chat_reply.models_json(handler.talking_models(caller_of(request.scope))))
 
     @app.get(
         "/v1/models/{model}",
@@ -83,7 +96,7 @@ def add_chat_routes(
         summary="Whether a model can be talked to",
     )
     async def model(request: Request, model: str) -> Response:
-        if model not in handler.talking_models():
+        if model not in handler.talking_models(caller_of(request.scope)):
             return chat_problem_response(request, UnknownModel(f"model: there is no model {model!r} to talk to"))
         return _json(chat_reply.model_json(model))
 
@@ -92,7 +105,8 @@ def chat_problem_response(request: Request, error: Exception) -> Response:
     if status_of(error) == 500:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     status, problem = problem_of(error)
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else None
+    seconds = retry_after(error)
+    headers = None if seconds is None else {"Retry-After": str(seconds)}
     return Response(wire.dump(problem), status, headers, "application/json")
 
 

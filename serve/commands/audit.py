@@ -16,7 +16,7 @@ from rich.console import Console
 from uuid_utils.compat import uuid7
 
 from serve.commands.audit_output import progress_of, write_report
-from serve.commands.terminal import ConfigOption, config_path, moment, now, opened_database, out
+from serve.commands.terminal import ConfigOption, Terminal, config_path, moment, now, opened_database, out
 from serve.config.audits import Hours
 from serve.config.file import BadConfig, Config, load_config
 
@@ -126,7 +126,7 @@ def audit(
         ray=ray,
     )
     _wished(asked)  # so that a wrong time is told before anything starts
-    say = Console(stderr=True, soft_wrap=True, highlight=False) if json_to == "-" else out
+    say = Terminal(stderr=True) if json_to == "-" else out
     with ExitStack() as opened:
         database = None if parquet is not None else opened_database(settings, opened)
         if ray:

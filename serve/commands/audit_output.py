@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from serve.audits.reports.making import Made
@@ -49,7 +49,7 @@ def write_report(made: "Made", folder: Path, json_to: str | None, say: Console) 
 @contextmanager
 def progress_of(say: Console, model: str) -> "Iterator[Step]":
     """A bar that says what is being done and how far it has come, gone when it is over."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=say, transient=True) as bar:
         task = bar.add_task(f"auditing {model}", total=None)
 
@@ -63,10 +63,10 @@ def table_of(made: "Made") -> Table:
     from serve.pages.quantities import figure_in_words, interval_in_words
 
     summary = made.summary
-    colour = COLOURS.get(summary.verdict)
-    verdict = f"[{colour}]{summary.verdict}[/{colour}]" if colour else summary.verdict
     extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"
-    table = Table(title=f"{escape(made.extent.model)}, {extent}: {verdict}", caption=escape(summary.why), min_width=60)
+    verdict = (summary.verdict, COLOURS.get(summary.verdict, ""))
+    title = Text.assemble(f"{made.extent.model}, {extent}: ", verdict, style="table.title", justify="center")
+    table = Table(title=title, caption=summary.why, min_width=60)
     for column in ("", "value", "95% interval"):
         table.add_column(column, justify="right" if column else "left")
     for figure in summary.figures[:HEADLINES_SHOWN]:

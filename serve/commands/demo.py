@@ -107,11 +107,19 @@ CORRUPTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 
 
 async def replay(
-    url: str, model: str, todo: Sequence[Sample], *, task: TaskConfig, outcomes: bool, advance: Callable[[], None]
+    url: str,
+    model: str,
+    todo: Sequence[Sample],
+    *,
+    task: TaskConfig,
+    outcomes: bool,
+    advance: Callable[[], None],
+    key: str | None = None,
 ) -> list[dict[str, Any]]:
     """Send every sample, and afterwards the truth about it if `outcomes`; return the predictions in order."""
     gate = asyncio.Semaphore(AT_A_TIME)
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
 
         async def one(sample: Sample) -> dict[str, Any]:
             async with gate:

@@ -1,5 +1,6 @@
 """`demur review`: what waits for people, and cases on their way to other tools and back."""
 
+import getpass
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,7 +63,7 @@ def export_cases(
     config: ConfigOption = None,
 ) -> None:
     """Write the cases of a model to a file, oldest first."""
-    from review import cases, exchange
+    from review import access, cases, exchange
     from review.cases import Filter
     from serve.console.case_files import FORMATS, write_cases
 
@@ -75,6 +76,8 @@ def export_cases(
         database = opened_database(settings, opened)
         connection = opened.enter_context(database.transaction())
         ids = cases.ids(connection, Filter(statuses=tuple(status) if status else None, model=model))
+        with database.transaction() as noting:
+            access.note(noting, ids, f"{getpass.getuser()} (command)", through="export", shown=["everything"])
         bar = opened.enter_context(progress_bar())
         dossiers = bar.track(exchange.dossiers(connection, ids), total=len(ids), description=f"writing {to.name}")
         to.parent.mkdir(parents=True, exist_ok=True)

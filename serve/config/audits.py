@@ -48,6 +48,12 @@ class AuditConfig(Section):
     max_minutes: float = Field(default=60, gt=0, le=24 * 60)
     """An audit that takes longer is ended, and has failed."""
 
+    replicas: int = Field(default=1, ge=1)
+    """Of the process behind the auditors' pages, which makes the audits. Several never make the same one."""
+
+    cpus: float = Field(default=0.1, ge=0)
+    """That Ray sets aside for each; one that makes an audit uses a whole core."""
+
     every_outcome_known: tuple[str, ...] = ()
     """Models of which the outcome of every record comes, whatever was decided about it: each known one then stands for
     itself."""

@@ -1,5 +1,6 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,15 +9,20 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from policies.selector_recipe import SelectorRecipe
+from serve.config.access import AccessConfig
 from serve.config.audits import AuditConfig
 from serve.config.control import ControlConfig, check_control
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
 from serve.config.monitor import MonitorConfig, Monitored, read_monitor
 from serve.config.recipe import check_follows, recipe_of
+from serve.config.redact import RedactConfig
 from serve.config.review import ReviewConfig
+from serve.config.scaling import ConsoleConfig, GatewayConfig
+from serve.config.secret import told_elsewhere
 from serve.config.settings import Section, complaint
 from serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from serve.config.task import TaskConfig
+from serve.config.telemetry import TelemetryConfig
 from serve.config.webhooks import check_webhooks
 from serve.language.forms import check_prompts
 from serve.language.prompts import BadPrompt
@@ -183,9 +189,23 @@ class ModelConfig(Section):
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
 
 
+PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*"
+HOST = r"(?:\[[^\s\]]*\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*)(?::\d*)?"
+DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(,{HOST})*(/{PART})?(\?\S*)?")
+"""The address of a PostgreSQL."""
+
+
 class HttpConfig(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
+    grpc_port: int | None = Field(default=None, ge=1, le=65535)
+    """Where the Open Inference Protocol is spoken over gRPC; by default it is not."""
+
+    @model_validator(mode="after")
+    def ports_differ(self) -> "HttpConfig":
+        if self.grpc_port == self.port:
+            raise ValueError("grpc_port: this is `port` as well; choose another one")
+        return self
 
 
 class LimitsConfig(Section):
@@ -195,6 +215,9 @@ class LimitsConfig(Section):
     text_characters: int = Field(default=100_000, ge=1)
     image_pixels: int = Field(default=4096 * 4096, ge=1)
     batch: int = Field(default=1024, ge=1, le=1024)
+    open_requests: int = Field(default=1500, ge=1)
+    """Requests that may be open at one gateway at the same time; above it callers get a 503 with Retry-After at once.
+    Those that wait for an outcome are counted apart: there may be 2,000."""
 
 
 ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
@@ -206,8 +229,8 @@ class Config(Section):
     data: Path = Path("var")
     """Folder of everything that demur itself keeps on this machine."""
 
-    database: str = Field(default="embedded", pattern=r"^(embedded|postgres(ql)?://.*)$")
-    """`embedded`, or the address of a PostgreSQL."""
+    database: str = Field(default="embedded", repr=False)
+    """`embedded`, or the address of a PostgreSQL; or where that stands: `env:NAME` or `file:/path`."""
 
     artifacts: str = "var/artifacts"
     """A folder, or any URL that fsspec understands."""
@@ -219,11 +242,40 @@ class Config(Section):
     """After how long whole records are deleted, with their outcomes and ended cases. By default they are kept, and so
     is in any case what an open case or a kept report is about."""
 
+    graceful_stop_seconds: float = Field(default=20.0, gt=0, le=3600)
+    """For how long requests that have begun may go on when a process is to stop; then it is killed."""
+
     models: dict[ModelName, ModelConfig] = Field(min_length=1)
     http: HttpConfig = HttpConfig()
+    gateway: GatewayConfig = GatewayConfig()
+    console: ConsoleConfig = ConsoleConfig()
+    access: AccessConfig | None = None
+    """Who gets in. While nothing is said, everybody does, and only this machine can reach the service."""
+
     review: ReviewConfig = ReviewConfig()
     audit: AuditConfig = AuditConfig()
+    redact: RedactConfig | None = None
+    """What is taken out of inputs and replies before anything is stored."""
+
     limits: LimitsConfig = LimitsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+
+    @field_validator("database", mode="before")
+    @classmethod
+    def database_may_stand_elsewhere(cls, value: Any) -> Any:
+        return told_elsewhere(value)
+
+    @field_validator("database")
+    @classmethod
+    def database_is_an_address(cls, value: str) -> str:
+        """Of an address that is written wrongly, PostgreSQL's library repeats the part that it does not understand, and
+        takes a password with a slash in it for a host: it gets none."""
+        if value != "embedded" and not DSN.fullmatch(value):
+            raise ValueError(
+                "write `embedded`, or an address such as postgresql://user:password@host:5432/name, in which user and"
+                " password hold letters, digits and -._~ alone, and anything else as %40 for @, %2F for /"
+            )
+        return value
 
     @model_validator(mode="after")
     def cascades_end(self) -> "Config":

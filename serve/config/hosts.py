@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from serve.config.scaling import Scaled
 from serve.config.settings import Section
 
 Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")]
@@ -21,17 +22,31 @@ class BatchConfig(Section):
     """Predictions that may wait at a gateway; above it callers get a 503 with Retry-After."""
 
 
-class AnyHost(Section):
+class AnyHost(Scaled):
     """What every host has."""
 
     batch: BatchConfig = BatchConfig()
     timeout_seconds: float = Field(default=10.0, gt=0)
     """How long a batch may take; what takes longer is held for a person."""
 
-    replicas: int = Field(default=1, ge=1)
     cpus: float = Field(default=1.0, ge=0)
     gpus: float | None = Field(default=None, ge=0)
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+    @model_validator(mode="after")
+    def can_grow(self) -> "AnyHost":
+        told, most = self.autoscaling and self.autoscaling.target, self.batch.in_flight
+        if told and told >= most:
+            raise ValueError(
+                f"autoscaling.target: a gateway has at most {most} batches on their way to a replica (batch.in_flight),"
+                f" so {told:g} would never be exceeded; write less than {most}"
+            )
+        return self
+
+
+def target_of_host(host: AnyHost) -> float:
+    """Batches that one replica has to do at a time, where their number follows the load."""
+    return (host.autoscaling and host.autoscaling.target) or host.batch.in_flight / 2
 
 
 class ClassifierHost(AnyHost):

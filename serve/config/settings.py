@@ -6,6 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+MOST_TOLD = 20
+"""Mistakes that are put into words."""
+
+LONGEST_STEP = 200
+"""Characters of a key that are told; keys come from outside as well."""
+
 
 class Section(BaseModel):
     """A part of the configuration: frozen, and without keys that are not known."""
@@ -14,11 +20,14 @@ class Section(BaseModel):
 
 
 def complaint(error: ValidationError) -> str:
-    """What pydantic found, as one sentence for each mistake."""
-    return "; ".join(
-        ": ".join(filter(None, (".".join(str(step) for step in mistake["loc"]), _in_words(mistake))))
-        for mistake in error.errors()
-    )
+    """What pydantic found, as one sentence for each mistake; of very many the first ones."""
+    mistakes = error.errors(include_url=False, include_input=False)  # what was sent may be large, and is never told
+    told = [
+        ": ".join(filter(None, (".".join(str(step)[:LONGEST_STEP] for step in mistake["loc"]), _in_words(mistake))))
+        for mistake in mistakes[:MOST_TOLD]
+    ]
+    more = len(mistakes) - len(told)
+    return "; ".join([*told, f"and {more:,} more"] if more > 0 else told)
 
 
 def _in_words(mistake: Mapping[str, Any]) -> str:

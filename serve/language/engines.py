@@ -1,19 +1,22 @@
 """The engine that a host is configured with."""
 
 from serve.config.hosts import AnyLanguageHost, OpenAIHost, TransformersHost
+from serve.garbage import without_collection
 from serve.language.engine import Engine
 
 
 async def started(host: AnyLanguageHost) -> Engine:
     """Start it, in the running loop. What an engine needs to be installed is imported here and nowhere else."""
     if isinstance(host, TransformersHost):
-        from serve.language.transformers_engine import TransformersEngine
+        with without_collection():
+            from serve.language.transformers_engine import TransformersEngine
 
         return await TransformersEngine.started(host)
     if isinstance(host, OpenAIHost):
         from serve.language.openai_engine import OpenAIEngine
 
         return await OpenAIEngine.started(host)
-    from serve.language.vllm_engine import VllmEngine
+    with without_collection():
+        from serve.language.vllm_engine import VllmEngine
 
     return await VllmEngine.started(host)

@@ -189,15 +189,22 @@ class OpenAIEngine:
         except (openai.APITimeoutError, TimeoutError):
             raise EngineFailed(f"{where} gave no reply within {self._host.timeout_seconds:g} s") from None
         except openai.APIConnectionError as error:
-            raise EngineFailed(f"{where} cannot be reached: {first_line(error.__cause__ or error)}") from None
+            raise EngineFailed(
+                f"{where} cannot be reached: {self._told(first_line(error.__cause__ or error))}"
+            ) from None
         except (openai.AuthenticationError, openai.PermissionDeniedError):
             raise EngineFailed(f"{where} refused the key in {self._host.api_key_env}") from None
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            raise _Refused(f"{where} refused the request: {_said(error)}") from None
+            raise _Refused(f"{where} refused the request: {self._told(_said(error))}") from None
         except openai.APIStatusError as error:
-            raise EngineFailed(f"{where} answered {error.status_code}: {_said(error)}") from None
+            raise EngineFailed(f"{where} answered {error.status_code}: {self._told(_said(error))}") from None
         except (openai.APIError, ValueError) as error:  # an error in a stream; what is no JSON
-            raise EngineFailed(f"{where} gave a reply that cannot be read: {first_line(error)}") from None
+            raise EngineFailed(f"{where} gave a reply that cannot be read: {self._told(first_line(error))}") from None
+
+    def _told(self, said: str) -> str:
+        """What an endpoint said, without our key, which some repeat."""
+        key = os.environ.get(self._host.api_key_env)
+        return said.replace(key, "(the key)") if key else said
 
     def _read(self, completion: Any, asking: Asking) -> list[Generation]:
         choices = getattr(completion, "choices", None)

@@ -405,6 +405,7 @@ def test_help_names_every_command(demur):
         (["replay", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["audit", "--since", "yesterday"], "demur: 'yesterday' is neither an age like 7d"),
         (["audit"], "demur: there are no records of 'digits' in this range"),
+        (["keys", "make", "ada"], "demur: say what it may do: --scope with one of: predict, review, audit, admin"),
         (["demo", "--data", "nowhere.jsonl"], "demur: nowhere.jsonl: there is no such file"),
     ],
 )
@@ -434,6 +435,15 @@ def test_a_label_list_that_does_not_fit_the_checkpoint(folder, demur):
 def test_a_checkpoint_that_is_not_there(folder, demur):
     change(folder, lambda content: content["models"]["digits"]["host"].update(checkpoint="./nowhere"))
     assert "'./nowhere' is neither a folder nor a model that a hub hands out" in demur("up")
+
+
+def test_a_service_that_others_reach_does_not_start_before_it_is_said_who_gets_in(folder, demur):
+    change(folder, lambda content: content.update(http={"host": "0.0.0.0"}))
+    for command in ("up", "check"):
+        said = demur(command)
+        assert said.startswith("demur: access: nothing says who gets in, at http.host 0.0.0.0, which others reach")
+    change(folder, lambda content: content.update(access={"mode": "keys"}))
+    assert "others reach it at 0.0.0.0, and whoever asks shows a key or has logged in" in demur("check")
 
 
 def test_a_taken_port(folder, demur):

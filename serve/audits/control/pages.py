@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from fastapi import FastAPI, Request, Response
 
-from serve.audits.control.plots import control_plot
 from serve.audits.control.view import ControlsView, controls_of, shown, view_of
 from serve.config.file import Config
 from serve.console.api import problems
@@ -32,6 +31,8 @@ def add_control_routes(app: FastAPI, config: Config, database: Database, page: C
 
     @app.get("/control", include_in_schema=False)
     def show_controls(request: Request) -> Response:
+        from serve.audits.control.plots import control_plot  # brings Matplotlib, for which no start should wait
+
         with database.transaction() as connection:
             found = shown(connection, config, datetime.now(UTC))
         plots = [control_plot(f"control-{place}", one) for place, one in enumerate(found)]

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Form, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from audit.monitors import feeding
 from audit.monitors.alarms import Alarm, OnAlarm
@@ -14,10 +14,12 @@ from serve.audits.monitors.alarm_wire import AlarmView, alarm_json
 from serve.audits.monitors.plots import change_picture, interval_picture, wealth_picture
 from serve.audits.monitors.view import MonitorsView, Sight, monitors_json, sight
 from serve.audits.site import Site, name_of
+from serve.gateway.http import takes, whole_body
 from serve.inputs import InvalidRequest
 from serve.pages.look import root_of
+from serve.pages.storable import FormText
 from serve.pages.visitor import as_name, visitor_of
-from serve.wire import Word
+from serve.wire import Body, Word, parse
 
 LONGEST_REASON = 1000
 
@@ -29,7 +31,7 @@ KINDS = {
 }
 
 
-class UndoRequest(BaseModel):
+class UndoRequest(Body):
     why: Word = Field(description="Why it is safe to go on as before; kept in the history.")
 
 
@@ -58,9 +60,17 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
     def tell() -> Response:
         return JSONResponse(monitors_json(look()))
 
-    @app.post("/v1/alarms/{id}/undo", response_model=AlarmView, summary="Undo an alarm: what it does ends")
-    def undo_as_told(request: Request, id: int, told: UndoRequest) -> Response:
-        return JSONResponse(alarm_json(undo(id, visitor_of(request), told.why)))
+    async def read_body(request: Request) -> bytes:
+        return await whole_body(request, config.limits.body_bytes)
+
+    @app.post(
+        "/v1/alarms/{id}/undo",
+        response_model=AlarmView,
+        openapi_extra=takes(UndoRequest),
+        summary="Undo an alarm: what it does ends",
+    )
+    def undo_as_told(request: Request, id: int, content: Annotated[bytes, Depends(read_body)]) -> Response:
+        return JSONResponse(alarm_json(undo(id, visitor_of(request), parse(UndoRequest, content).why)))
 
     @app.get("/monitors", include_in_schema=False)
     def show(request: Request) -> Response:
@@ -77,9 +87,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
         )
 
     @app.post("/monitors/alarms/{id}/undo", include_in_schema=False)
-    def undo_and_show(
-        request: Request, id: int, why: Annotated[str, Form()] = "", name: Annotated[str, Form()] = ""
-    ) -> Response:
+    def undo_and_show(request: Request, id: int, why: FormText = "", name: FormText = "") -> Response:
         by = name_of(request) or as_name(name)
         if by is None:
             raise InvalidRequest("name: say who you are")

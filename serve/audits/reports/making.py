@@ -203,6 +203,7 @@ def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str 
             artifact: [one for one in manifest.get("promises", []) if one["model"] == wish.model]
             for artifact, manifest in manifests.items()
         },
+        unread=[name for name in artifacts if name not in manifests],
         max_risk=wish.max_risk,
         precedence=config.precedence(wish.model),
         command=command,
@@ -236,7 +237,7 @@ def _manifests(store: ArtifactStore, model: str, artifacts: Sequence[str]) -> di
     """Of every artifact that decided any of the records, as far as they are still there."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in artifacts:
-        with suppress(ArtifactNotFound, ArtifactRefused):  # an audit needs no artifact; it tells what was promised
+        with suppress(ArtifactNotFound, ArtifactRefused):  # what it promised is then not known, and the audit says so
             found[name] = store.load(model, name).manifest
     return found
 

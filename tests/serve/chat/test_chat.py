@@ -612,6 +612,16 @@ def test_past_demur_an_endpoint_answers_byte_for_byte(database, monkeypatch):
     assert on_record(database) == []
 
 
+def test_what_is_passed_through_is_well_without_an_artifact(database):
+    far = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "far"}
+    config = configured(remote={"host": far, "chat": {"proxy": True}})
+    handler = make_handler(config, {"talker": ScriptedHost(), "remote": ScriptedHost(artifact=None)}, database)
+    assert asyncio.run(handler.inquiries.health())["status"] == "ok"
+    handler = make_handler(config, dict.fromkeys(config.models, ScriptedHost(artifact=None)), database)
+    health = asyncio.run(handler.inquiries.health())
+    assert {name: one["status"] for name, one in health["models"].items()} == {"talker": "no artifact", "remote": "ok"}
+
+
 def test_what_streams_tentatively_cannot_go_on_to_another_model():
     with pytest.raises(ValueError, match=r"chat\.stream: .* write `hold`"):
         configured(first={**TENTATIVE, "escalate_to": "talker"})

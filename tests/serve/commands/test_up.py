@@ -1,6 +1,10 @@
 """What `demur up` says and checks before Ray starts. The whole of it is tested in tests/system."""
 
+import io
+import json
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -8,6 +12,7 @@ import yaml
 
 from serve.commands import up
 from serve.config.file import Config
+from serve.telemetry.logs import JsonStream
 
 
 @pytest.fixture
@@ -38,6 +43,24 @@ def test_a_first_fit_that_labels_cannot_carry_says_so_and_nothing_starts(quickst
     assert "label at least 3,575 rows" in capfd.readouterr().err
 
 
+def test_what_a_first_fit_says_is_json_as_well_where_logs_are(quickstart, tmp_path, monkeypatch):
+    class Told(subprocess.Popen):
+        def __init__(self, command, **options):
+            super().__init__([sys.executable, "-c", "print('1 of 2'); print('2 of 2')"], **options)
+
+    written = io.StringIO()
+    monkeypatch.setattr(subprocess, "Popen", Told)
+    monkeypatch.setattr(sys, "stdout", JsonStream(written, "demur.up"))
+    logs = {"artifacts": str(tmp_path), "telemetry": quickstart.telemetry.model_copy(update={"logs": "json"})}
+    up._artifact(
+        quickstart.model_copy(update=logs), tmp_path / "demur.yaml", "digits", lambda _: None, threading.Event()
+    )
+    for thread in threading.enumerate():
+        if thread.name == "fit":
+            thread.join()
+    assert [json.loads(line)["message"] for line in written.getvalue().splitlines()] == ["1 of 2", "2 of 2"]
+
+
 def test_with_an_artifact_it_says_nothing(quickstart, tmp_path):
     said = []
     up._artifact(quickstart, tmp_path / "demur.yaml", "digits", said.append, threading.Event())
@@ -63,7 +86,7 @@ def test_a_lock_that_was_left_behind_is_said_and_taken_over(tmp_path):
 
 def test_a_ray_that_is_joined_is_left_as_it_is(monkeypatch):
     monkeypatch.setattr(os, "environ", {"RAY_ADDRESS": "auto"})
-    up._set_environment()
+    up.set_environment()
     assert dict(os.environ) == {"RAY_ADDRESS": "auto"}
 
 
@@ -74,7 +97,7 @@ def test_what_is_set_in_the_environment_stays(monkeypatch):
     monkeypatch.setenv("RAY_SERVE_ENABLE_HA_PROXY", "0")
     monkeypatch.setenv("RAY_SERVE_HAPROXY_METRICS_PORT", "1")
     monkeypatch.setenv("RAY_SERVE_HAPROXY_STATS_PORT", "2")
-    up._set_environment()
+    up.set_environment()
     assert {os.environ[name] for name in up.ENVIRONMENT} == {"mine"}
     assert os.environ["RAY_SERVE_ENABLE_HA_PROXY"] == "0"
 

@@ -88,7 +88,7 @@ def rule(**told):
         (digits(outcomes={"order": []}), "outcomes.order: this key is not known"),
         (lambda c: c.update(databse="embedded"), "databse: this key is not known"),
         (digits(confidnce={}), "models.digits.confidnce: this key is not known"),
-        (lambda c: c.update(database="mysql://x"), "database: string should match"),
+        (lambda c: c.update(database="mysql://x"), "database: write `embedded`, or an address"),
         (lambda c: c.pop("models"), "models: field required"),
         (
             lambda c: c.update(keep_inputs_days=30, keep_records_days=7),

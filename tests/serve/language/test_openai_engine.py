@@ -309,6 +309,16 @@ def test_what_keeps_failing_is_told(endpoint, status, message):
         ask(endpoint, retries=1)
 
 
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_key_that_an_endpoint_repeats_is_told_to_nobody(endpoint, monkeypatch, status):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-marked")
+    endpoint.replies = [refusal(status, "nobody knows the key sk-marked here")]
+    with pytest.raises(EngineFailed, match=r"nobody knows the key \(the key\) here$") as told:
+        ask(endpoint, retries=0)
+    assert endpoint.keys == ["Bearer sk-marked"]
+    assert "sk-marked" not in str(told.value)
+
+
 def test_a_slow_endpoint_is_not_waited_for(endpoint):
     endpoint.delay = 30
     with pytest.raises(EngineFailed, match=r"gave no reply within 0\.2 s"):
