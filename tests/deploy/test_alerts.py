@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from serve.audits.app import COLLECTORS
 from serve.console.gauges import QueueCollector
+from serve.telemetry.metrics import METRICS
 from tests.conftest import ROOT
 
 RULES = ROOT / "deploy/prometheus/demur-alerts.yml"
@@ -22,9 +23,9 @@ def rules():
 def test_every_gauge_in_them_is_exported(quickstart_config):
     told: list[Metric] = [metric for make in COLLECTORS for metric in make(quickstart_config, None).describe()]
     told += QueueCollector(None, ["digits"]).describe()
-    named = {name for rule in rules() for name in re.findall(r"demur_[a-z_]+", rule["expr"])}
+    named = {name for rule in rules() for name in re.findall(r"(?:ray_)?demur_[a-z_]+", rule["expr"])}
     assert named
-    assert named <= {metric.name for metric in told}
+    assert named <= {metric.name for metric in told} | {name for metric in METRICS for name in metric.series}
 
 
 def test_each_says_what_is_the_matter_and_where_to_look():

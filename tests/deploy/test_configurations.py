@@ -1,0 +1,69 @@
+"""The files under deploy/ that say what is served: demur takes them, and Ray takes those that are for Ray."""
+
+import subprocess
+import sys
+import warnings
+
+import pytest
+import yaml
+
+from serve.commands.up import ENVIRONMENT
+from serve.config.file import load_config
+from tests.conftest import ROOT
+
+DEPLOY = ROOT / "deploy"
+
+
+def as_here(name, tmp_path):
+    """One of the configurations, with the folders of this machine."""
+    text = (DEPLOY / name).read_text().replace("/opt/demur", str(ROOT)).replace("/var/lib/demur", str(tmp_path))
+    (tmp_path / "demur.yaml").write_text(text)
+    return tmp_path / "demur.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "gateways", "digits"), [("single-node.yaml", 2, "2 replicas"), ("cluster.yaml", 3, "2 to 8 replicas")]
+)
+def test_demur_takes_it(name, gateways, digits, tmp_path):
+    config = load_config(as_here(name, tmp_path))
+    assert config.gateway.replicas == gateways
+    assert config.models["digits"].host.replicas_in_words == digits
+    assert config.database == "postgresql://"  # no password in a file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["single-node.yaml", "cluster.yaml"])
+def test_demur_check(name, tmp_path):
+    path = as_here(name, tmp_path)
+    path.write_text(path.read_text().replace("s3://demur-artifacts", str(tmp_path)))
+    done = subprocess.run([sys.executable, "-m", "serve.cli", "check", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "demur.yaml is valid" in " ".join(done.stdout.split())
+    assert "replicas" in done.stdout
+
+
+@pytest.mark.slow
+def test_ray_takes_what_serve_deploy_is_given():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.serve.schema import ServeDeploySchema
+
+        from serve import app
+    told = ServeDeploySchema.model_validate(yaml.safe_load((DEPLOY / "cluster.serve.yaml").read_text()))
+    assert str(told.proxy_location.value) == "EveryNode"
+    served = {one.name: (one.import_path, one.route_prefix) for one in told.applications}
+    assert served == {
+        name: (f"serve.app:{builder.__name__}", prefix) for name, (builder, prefix) in app.APPLICATIONS.items()
+    }
+    assert all(one.args == {"config": "/etc/demur/demur.yaml", "version": "1"} for one in told.applications)
+
+
+def test_a_cluster_has_the_environment_that_demur_up_sets():
+    lines = (line for line in (DEPLOY / "ray.env").read_text().splitlines() if not line.startswith("#"))
+    told = dict(line.split("=", 1) for line in lines)
+    here_only = {"RAY_AUTH_MODE", "RAY_DEDUP_LOGS", "RAY_worker_niceness"} | {
+        f"RAY_SERVE_{name}" for name in ("DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", "PROXY_READY_CHECK_TIMEOUT_S")
+    }
+    assert told == {name: ENVIRONMENT[name] for name in ENVIRONMENT.keys() - here_only} | {
+        "RAY_SERVE_ENABLE_HA_PROXY": "1"
+    }
