@@ -4,10 +4,11 @@ VENV := .venv
 VLLM := .venv-vllm
 BIN := $(VENV)/bin
 CONFIG ?= deploy/quickstart.yaml
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check format test test-vllm setup-vllm bench bench-llm bench-audit bench-load bench-review model model-sums clean
+.PHONY: help run setup setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,22 +22,48 @@ setup: $(VENV)/run ## install what `make run` needs
 
 setup-dev: $(VENV)/dev ## install what the checks and tests need as well
 
-check: $(VENV)/dev ## format, lint, types, quick tests
+check: lint ## format, lint, types, quick tests
+	@$(BIN)/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal --hypothesis-profile quick
+
+lint: $(VENV)/dev ## format, lint, types, what is known against the packages: `make check` without the tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal --hypothesis-profile quick
+	@$(BIN)/python -m locks.vulnerabilities
+
+lock: $(VENV)/dev ## resolve again what pyproject.toml and constraints.txt ask for, and write locks/
+	@PATH=$(BIN):$$PATH $(BIN)/python -m locks.lockfiles
+
+vulnerabilities: $(VENV)/dev ## look up what is known against the locked packages; fails where nobody can be asked
+	@$(BIN)/python -m locks.vulnerabilities --required
+
+test-fuzz: $(VENV)/dev ## throw 50,000 drawn and hostile requests at every door (half an hour)
+	@DEMUR_FUZZ_INPUTS=50000 $(BIN)/python -m pytest -s tests/fuzz
 
 format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
+	@$(MAKE) --no-print-directory test-without-service test-service
+
+test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m "slow and not service and not faults and not vllm" --numprocesses 2 --dist loadfile
+
+test-service: $(VENV)/dev
+	@$(BIN)/python -m pytest tests/system -m service
+
+test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log
+	@$(BIN)/python -m pytest tests/faults -m faults
+
+bench-faults: $(VENV)/dev ## the same with more callers and for longer; its table is var/faults.jsonl (half an hour)
+	@mkdir -p var && rm -f var/faults.jsonl
+	@FAULTS_LARGE=1 FAULTS_TABLE=$(CURDIR)/var/faults.jsonl $(BIN)/python -m pytest tests/faults -m faults; \
+		passed=$$?; $(BIN)/python -m tests.faults.table var/faults.jsonl; exit $$passed
 
 test-vllm: $(VLLM)/ready ## the tests that run vLLM for real, on a CPU, in an environment of their own (4 GB)
-	@$(VLLM)/bin/python -m pytest -m vllm
+	@$(VLLM)/bin/python -m pytest tests/vllm -m vllm
 
 setup-vllm: $(VLLM)/ready ## install what `make test-vllm` needs
 
@@ -56,6 +83,14 @@ bench-review: $(VENV)/bench ## 40 reviewers at once over HTTP, and the queue bes
 bench-audit: $(VENV)/run ## audit a million records from PostgreSQL and ten million from Parquet (ten minutes)
 	@$(BIN)/python -m benchmarks.audit_size
 
+bench-serving: $(VENV)/run ## demur beside the usual way of serving a model on Ray Serve, in turns (fifteen minutes)
+	@$(BIN)/python -m benchmarks.serving
+	@$(BIN)/python -m benchmarks.serving --ray-defaults --models digits
+
+bench-soak: $(VENV)/dev ## a steady 1,000 predictions a second for ten minutes, and everything at once for thirty
+	@$(BIN)/python -m benchmarks.serving.sustained
+	@$(BIN)/python -m benchmarks.serving.soak
+
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py
 
@@ -74,18 +109,24 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "this Python has no venv module; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 
-$(VENV)/run: $(BIN)/python pyproject.toml constraints.txt
+# What is installed is what the lock files name, and nothing else: no version is chosen here, and no file is taken whose
+# hash is not known. A build of PyTorch for CPUs is taken where pip finds the one that is locked; else that of the main
+# index, which brings CUDA on Linux.
+$(VENV)/run: $(BIN)/python locks/run.txt locks/torch.txt locks/torch-cpu.txt pyproject.toml
 	@echo "installing demur and what it needs into $(VENV) (some minutes the first time)"
-	@$(PIP) --editable . && touch $@
+	@$(LOCKED) --requirement locks/run.txt
+	@$(LOCKED) --requirement locks/torch-cpu.txt 2>$(VENV)/torch-cpu.log || \
+		{ tail -n 1 $(VENV)/torch-cpu.log; echo "so PyTorch comes from the main index"; \
+		$(LOCKED) --requirement locks/torch.txt; }
+	@$(PIP) --no-deps --no-build-isolation --editable . && touch $@
 
-$(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
-	@echo "installing demur, its tests and tools into $(VENV) (some minutes the first time)"
-	@$(PIP) --editable '.[dev]' && touch $@ $(VENV)/run
+$(VENV)/dev: $(VENV)/run locks/features.txt locks/dev.txt
+	@echo "installing what tests and checks need into $(VENV)"
+	@$(LOCKED) --requirement locks/features.txt --requirement locks/dev.txt && touch $@
 
-# lm-polygraph without what it depends on: of its metrics, which are plain numpy, nothing else is imported
-$(VENV)/bench: $(VENV)/run
+$(VENV)/bench: $(VENV)/run locks/bench.txt
 	@echo "installing the libraries to compare with into $(VENV)"
-	@$(PIP) --editable '.[bench]' && $(PIP) --no-deps lm-polygraph && touch $@
+	@$(LOCKED) --requirement locks/dev.txt --requirement locks/bench.txt && touch $@
 
 # vLLM wants packages of its own choice, so the constraints are left out. What it brings for sound, pictures and films are
 # wheels for CUDA, with which transformers cannot be imported on a CPU, and nothing here needs them.

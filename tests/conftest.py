@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from psycopg import Error, connect, sql
 from uuid_utils.compat import uuid7
 
@@ -27,11 +27,32 @@ from serve.postgres import EmbeddedPostgres
 from traffic.database import Connection, Database
 from traffic.record import Answer, Entry, Record
 
-settings.register_profile("quick", max_examples=20, deadline=None)  # `make check`
-settings.register_profile("whole", deadline=None)  # `make test` tries the usual hundred; a busy machine is no failure
+NO_FAILURE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # a busy machine; a database for all examples
+settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=NO_FAILURE)  # `make check`
+settings.register_profile("whole", deadline=None, suppress_health_check=NO_FAILURE)  # `make test`: the usual hundred
 settings.load_profile("whole")
 
 ROOT = Path(__file__).parent.parent
+
+WITHOUT_SERVICE = ("test_audit_browser", "test_audit_on_ray", "test_browser")
+"""In tests/system, and yet no test of a running service, unless it asks for one."""
+
+SHARING = ("test_browser", "test_inference_protocol", "test_service", "test_release_road", "test_release")
+"""Tests of one running service, `service` in tests/system/conftest.py."""
+
+
+def _needs_service(item: pytest.Item) -> bool:
+    return item.path.stem not in WITHOUT_SERVICE or "service" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs a service is marked as such, so that nothing else runs beside it. The tests that share one come last,
+    in an order in which none is in the way of the next."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests/system") and _needs_service(item):
+            item.add_marker("service")
+    items.sort(key=lambda item: SHARING.index(item.path.stem) if item.path.stem in SHARING else -1)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The real thing: `demur up` as a process of its own, with Ray Serve, PostgreSQL and the digits."""
 
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -18,10 +20,24 @@ import yaml
 
 from tests.conftest import ROOT
 
-START_SECONDS = 120
+START_SECONDS = 400
+"""Of patience: on a busy machine everything takes several times as long."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+Files = dict[Path, bytes]
+
+FITTED: dict[str, Files] = {}
+"""What services of this session have fitted, by what for: one like another before it need not fit again."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 class Service:
@@ -29,9 +45,7 @@ class Service:
 
     def __init__(self, digits: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="demur-"))  # short, because of sockets
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
         content["http"] = {"host": "127.0.0.1", "port": self.port}
@@ -45,8 +59,14 @@ class Service:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "serve.cli", *words]
 
-    def start(self, *, patience: float = START_SECONDS) -> None:
-        """Start, and wait so many seconds until it says that it is ready."""
+    def start(self, *, patience: float = START_SECONDS, fits: bool = False) -> None:
+        """Start, and wait so many seconds until it says that it is ready. `fits`: its models itself, although another
+        service of this session has fitted the same."""
+        artifacts, models = self.folder / "var/artifacts", self._what_is_fitted()
+        if not fits and not artifacts.exists():
+            for path, content in FITTED.get(models, {}).items():
+                (artifacts / path).parent.mkdir(parents=True, exist_ok=True)
+                (artifacts / path).write_bytes(content)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command("up"), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -56,6 +76,19 @@ class Service:
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.2)
+        if models not in FITTED:
+            files = (path for path in artifacts.rglob("*") if path.is_file())
+            FITTED[models] = {path.relative_to(artifacts): path.read_bytes() for path in files}
+
+    def _what_is_fitted(self) -> str:
+        """The models as they are configured, but for what no fit looks at."""
+        models = yaml.safe_load((self.folder / "demur.yaml").read_text())["models"]
+        for model in models.values():
+            for beside in ("spot_check", "monitor"):
+                model.pop(beside, None)
+            for beside in ("replicas", "cpus"):
+                model["host"].pop(beside, None)
+        return json.dumps(models, sort_keys=True)
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
@@ -71,7 +104,9 @@ class Service:
 
     def processes(self) -> list[psutil.Process]:
         """The service and everything that it started, the database included."""
-        roots = [psutil.Process(self.process.pid), psutil.Process(self.database_pid())]
+        roots = [psutil.Process(self.process.pid)]
+        if (self.folder / "var/postgres").exists():  # else it uses somebody else's
+            roots.append(psutil.Process(self.database_pid()))
         return [process for root in roots for process in (root, *root.children(recursive=True))]
 
     def interrupt(self) -> list[psutil.Process]:
@@ -85,7 +120,8 @@ class Service:
         """SIGKILL, to all at once."""
         doomed = self.processes()
         for process in doomed:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # one that went by itself, as those of Ray come and go
+                process.kill()
         self.process.wait()
         psutil.wait_procs(doomed, timeout=20)
 
@@ -95,12 +131,16 @@ class Service:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(digits: Path) -> Iterator[Service]:
-    """A running service, for the tests of one file."""
+    """A running service, which the files named in `tests.conftest.SHARING` share, in that order. It speaks gRPC too."""
     running = Service(digits)
+    file = running.folder / "demur.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["http"]["grpc_port"] = free_port()
+    file.write_text(yaml.safe_dump(content))
     try:
-        running.start()
+        running.start(fits=True)
         yield running
     finally:
         running.remove()

@@ -4,14 +4,15 @@ the stream stopped the replica."""
 import asyncio
 import logging
 
-from serve.commands.up import _set_environment
+from serve.commands.up import set_environment
 
-_set_environment()  # before Ray is imported
+set_environment()  # before Ray is imported
 
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
 
-from serve.deployments import LanguageModelHost, RayHostClient  # noqa: E402
+from serve.deployments.host_client import RayHostClient  # noqa: E402
+from serve.deployments.hosts import LanguageModelHost  # noqa: E402
 from serve.hosts.decided import Share  # noqa: E402
 
 PATIENCE = 5000

@@ -1,4 +1,4 @@
-"""The official OpenAI client against the real thing: Ray Serve, the sums model, PostgreSQL."""
+"""The sums model in the real thing: Ray Serve, PostgreSQL, the official OpenAI client, the demo and an audit."""
 
 import json
 import subprocess
@@ -37,15 +37,28 @@ SUMS = {
 
 
 @pytest.fixture(scope="module")
-def sums(tmp_path_factory) -> list[dict[str, Any]]:
-    """Sums that the model has not seen, with their results."""
-    folder = tmp_path_factory.mktemp("sums")
+def exercises(tmp_path_factory) -> Path:
+    """The folder of what the model has not seen, with the results."""
+    folder: Path = tmp_path_factory.mktemp("sums")
     subprocess.run([sys.executable, "-m", "deploy.models.sums.parts", folder], check=True, cwd=ROOT)
-    return [json.loads(line) for line in (folder / "total/calibration.jsonl").read_text().splitlines()]
+    return folder
 
 
 @pytest.fixture(scope="module")
-def talking(digits: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
+def sums(exercises: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (exercises / "total/calibration.jsonl").read_text().splitlines()]
+
+
+def of_the_quickstart(exercises: Path) -> dict[str, Any]:
+    """The model as `make run` serves it."""
+    model: dict[str, Any] = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())["models"]["sums"]
+    model["host"] |= {"checkpoint": str(ROOT / "deploy/models/sums"), "cpus": 0.1}
+    model["calibration"]["data"] = str(exercises / "total/calibration.jsonl")
+    return model
+
+
+@pytest.fixture(scope="module")
+def talking(digits: Path, exercises: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
     service = Service(digits)
     data = service.folder / "sums.jsonl"
     data.write_text("\n".join(map(json.dumps, sums[:ROWS])))
@@ -53,6 +66,7 @@ def talking(digits: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
     content = {
         "http": {"host": "127.0.0.1", "port": service.port},
         "models": {
+            "adding": of_the_quickstart(exercises),
             "sums": fitted,
             "hasty": {**fitted, "chat": {"stream": "tentative"}},
             "plain": {**SUMS, "chat": {"proxy": True}},
@@ -60,7 +74,7 @@ def talking(digits: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
     }
     (service.folder / "demur.yaml").write_text(yaml.safe_dump(content))
     try:
-        service.start(patience=400)  # it fits two models first
+        service.start(patience=900)  # it fits three models first
         yield service
     finally:
         service.remove()
@@ -120,7 +134,19 @@ def test_past_demur(client, sums):
 
 
 def test_models_are_listed(client):
-    assert [model.id for model in client.models.list()] == ["hasty", "plain", "sums"]  # as in the file
+    assert [model.id for model in client.models.list()] == ["adding", "hasty", "plain", "sums"]  # as in the file
+
+
+def test_what_the_quickstart_answers_is_right_more_often_than_what_it_says(talking):
+    printed = talking.run("demo", "--model", "adding")
+    every = next(line for line in printed.splitlines() if line.startswith("│ all")).split("│")
+    rows, of_all, of_answered = (float(every[at].strip().rstrip("%")) for at in (2, 5, 6))
+    assert of_answered > of_all, printed
+    talking.run("audit", "--model", "adding", "--every-outcome-known", "--out", "report")
+    numbers = json.loads((talking.folder / "report/adding.json").read_text())
+    (risk,) = [line for line in numbers["estimates"] if line["name"] == "risk"]
+    assert 1 - risk["value"] == pytest.approx(of_all / 100, abs=0.001)
+    assert risk["labelled"] == rows
 
 
 def test_a_replica_stops_when_nobody_listens_any_more():

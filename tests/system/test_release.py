@@ -5,6 +5,7 @@ import json
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
 import aiohttp
 import numpy as np
@@ -165,7 +166,8 @@ def assert_on_record(service, answers, began, shadow, shadowed):
                 for record in log.find(connection, ids[start : start + 1000]).values():
                     assert json.loads(wire.dump(wire.prediction_json(record))) == by_id[str(record.id)]
             rows = connection.execute(
-                "select record_id::text, artifact, confidence, action from shadow_decisions"
+                "select record_id::text, artifact, confidence, action from shadow_decisions where record_id = any(%s)",
+                ([UUID(one) for one in ids],),
             ).fetchall()
         database.close()
     assert {artifact for _, artifact, *_ in rows} == {shadow.name}

@@ -65,6 +65,8 @@ def strict(service, road):
 
 def test_a_new_artifact_on_its_road(road, strict, service):
     in_force = road.health()["artifact"]
+    store = ArtifactStore(str(service.folder / "var/artifacts"))
+    before = len(store.history("digits"))
 
     bounds = ("--share", "0.5", "--held-between", "0.0", "0.2")
     assert "50% of traffic, 0% to 20% held" in road.artifacts("canary", "digits", strict, *bounds, "--why", "a try")
@@ -79,7 +81,6 @@ def test_a_new_artifact_on_its_road(road, strict, service):
         assert road.ask(row, key) == asked[key][1]
         time.sleep(0.1)
     assert {answer["artifact"] for _, answer in asked.values()} == {in_force, strict}
-    store = ArtifactStore(str(service.folder / "var/artifacts"))
     last = store.history("digits")[-1]
     assert (last.action, last.by, last.standing.in_force) == ("stop_canary", "demur", in_force)
     assert "and was to hold 0.0% to 20.0%" in last.why
@@ -116,5 +117,5 @@ def test_a_new_artifact_on_its_road(road, strict, service):
     road.wait_until("artifact", in_force)
     assert road.deciders() == {in_force}
     assert road.health()["detail"] == ""
-    actions = [change.action for change in store.history("digits")]
-    assert actions == ["promote", "canary", "stop_canary", "shadow", "promote", "rollback"]
+    actions = [change.action for change in store.history("digits")[before:]]
+    assert actions == ["canary", "stop_canary", "shadow", "promote", "rollback"]

@@ -1,0 +1,132 @@
+"""All three applications over a real database and hosts that answer at once, with cases and reports to ask about."""
+
+from dataclasses import dataclass
+from itertools import cycle
+from uuid import UUID
+
+from starlette.applications import Starlette
+
+from review import queue
+from serve.audits.app import audits_app
+from serve.config.file import Config
+from serve.console.app import console_app
+from serve.gateway.http import gateway_app
+from serve.gateway.road import HostState
+from serve.hosts.decided import Decided, Share
+from serve.inputs import InputSpec
+from tests.conftest import entry, new_case
+from tests.serve.audits.stored import keep, new_report
+from tests.serve.conftest import make_handler
+from traffic import log
+from traffic.database import Database
+
+SCORED = {
+    "host": {"kind": "classifier", "checkpoint": "not/loaded/here"},
+    "scores": ["softmax_response"],
+    "confidence": {"score": "softmax_response"},
+    "policy": {"kind": "threshold", "limit": 0.3},
+}
+WRITES = {
+    **SCORED,
+    "host": {"kind": "transformers", "checkpoint": "not/loaded/here", "max_tokens": 64},
+    "scores": ["improbability"],
+    "confidence": {"score": "improbability"},
+}
+MODELS = {
+    "words": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
+    "pixels": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
+    "letters": {**WRITES, "task": {"kind": "choice"}},
+    "writer": {**WRITES, "task": {"kind": "generate"}},
+    "streamer": {**WRITES, "task": {"kind": "generate"}, "chat": {"stream": "tentative"}},
+}
+SPECS = {
+    "words": InputSpec(kind="text"),
+    "pixels": InputSpec(kind="image", channels=1, height=2, width=2),
+    "letters": InputSpec(kind="choice", options=4),
+    "writer": InputSpec(kind="chat"),
+    "streamer": InputSpec(kind="chat"),
+}
+MOST_BYTES = 300_000
+
+
+class ReadyHost:
+    """Answers, and holds, in turns."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._actions = cycle(("answer", "review", "abstain"))
+
+    async def state(self):
+        return HostState(spec=SPECS[self.name], artifact="a-1", trouble="")
+
+    async def decide(self, inputs, groups, draws):
+        n, writes = len(inputs), self.name in ("writer", "streamer")
+        said = "right" if writes else "A" if self.name == "letters" else "7"
+        decided = Decided(
+            artifact="a-1",
+            predictions=[said] * n,
+            top_labels=[[said, "1"]] * n,
+            top_probabilities=[[0.75, 0.25]] * n,
+            label_confidences=[None] * n,
+            prediction_sets=[[said]] * n,
+            scores={"softmax_response": [0.25] * n},
+            confidence=[0.75] * n,
+            actions=[next(self._actions) for _ in range(n)],
+            reasons=["because"] * n,
+            model_milliseconds=0.1,
+            costs=[None] * n,
+            replies=[{"text": "a reply", "finish_reason": "stop"} if writes else None] * n,
+        )
+        return [Share(rows=list(range(n)), decided=decided)]
+
+    async def stream(self, value, group, draw):
+        yield ""
+        yield "a reply"
+        (share,) = await self.decide([value], [group], [draw])
+        yield share
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to be asked about."""
+
+    records: list[UUID]
+    reports: list[UUID]
+
+
+def config() -> Config:
+    return Config.model_validate(
+        {
+            "models": MODELS,
+            "limits": {"body_bytes": MOST_BYTES, "text_characters": 1000, "image_pixels": 10_000},
+            "review": {"undo_seconds": 60},
+        }
+    )
+
+
+def served(database: Database) -> tuple[dict[str, object], Known]:
+    """The applications by where they are mounted, and what they know."""
+    told = config()
+    entries = [
+        entry(model=name, input="a text", reply={"text": "a reply", "finish_reason": "stop"})
+        for name in ("words", "letters", "writer")
+        for _ in range(3)
+    ]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [new_case(one) for one in entries])
+    reports = keep(database, new_report(model="words"), new_report(model="words"))
+    handler = make_handler(told, {name: ReadyHost(name) for name in MODELS}, database)
+    apps = {
+        "/review": console_app(told, database),
+        "/audit": audits_app(told, database),
+        "": gateway_app(handler, max_body_bytes=MOST_BYTES),
+    }
+    return apps, Known(records=[one.record.id for one in entries], reports=reports)
+
+
+def mounted(apps: dict[str, object]) -> Starlette:
+    whole = Starlette()
+    for root, app in apps.items():
+        whole.mount(root, app)
+    return whole
