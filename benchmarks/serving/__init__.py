@@ -1,0 +1,1 @@
+"""demur beside the usual way of serving a model: `python -m benchmarks.serving`."""
