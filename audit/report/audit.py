@@ -51,6 +51,9 @@ class Asked:
     promises: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Of each artifact, by name: those of its manifest that are about this model."""
 
+    unread: Sequence[str] = ()
+    """Artifacts that decided some of the records and whose manifest cannot be read: what they promise is not known."""
+
     max_risk: float | None = None
     """Which share of the answers may be wrong, in the place of what the artifacts promise of it."""
 
@@ -135,7 +138,7 @@ def concluded(
     resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
     evidence = Evidence.of(by, sums, resamples)
     estimates = list(whole(evidence))
-    judgements = judge(evidence, asked.promises, asked.max_risk)
+    judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread)
     plain = plain_findings(sums.plain, by)
     document = {
         "format": FORMAT,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import nan
 from typing import Any
 
 from audit.metrics.evidence import Status
@@ -21,9 +22,10 @@ class Verdict(StrEnum):
 
 ANSWERS_WRONG = "of the answers are wrong"
 GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
+SETS_MISS = "of the labels that hold are missing from the set"
 
-
-JUDGED = (ANSWERS_WRONG, SETS_LACK, GROUP_SETS_LACK)
+OF_SETS = (SETS_LACK, GROUP_SETS_LACK, SETS_MISS)
+NOT_KNOWN = "promised, and nobody knows what"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +52,16 @@ class Judgement:
 
 
 def judge(
-    evidence: Evidence, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
+    evidence: Evidence,
+    promises: Mapping[str, Sequence[Mapping[str, Any]]],
+    max_risk: float | None,
+    unread: Sequence[str] = (),
 ) -> list[Judgement]:
-    """Return a judgement of each promise that the labels can speak to, the one about wrong answers first.
+    """Return a judgement of each promise, the one about wrong answers first.
 
     `promises` are those of each artifact's manifest. Artifacts that promise the same are judged together; `max_risk`
-    takes the place of what they promise about wrong answers.
+    takes the place of what they promise about wrong answers. A promise that is not known, because the artifact that
+    made it is `unread`, or of a kind that no audit measures, is undecided: what nobody has judged was not kept.
     """
     places = _places(evidence)
     answers, sets = risks(evidence, answered=True), missed(evidence)
@@ -76,10 +82,19 @@ def judge(
         if share == GROUP_SETS_LACK:
             asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
         for cell, artifacts, part in asked:
+            if share != ANSWERS_WRONG and share not in OF_SETS:
+                why = "promises of this kind are not measured by an audit"
+                nothing = replace(answers[cell], name="", value=None, lower=None, upper=None, method=None, naive=None)
+                found.append(_undecided(nothing, share, target, statement, artifacts, part, why))
+                continue
             about = answers[cell] if share == ANSWERS_WRONG else sets[cell]
-            if share in JUDGED:
-                one = _judged(evidence, about, share, target, statement, artifacts, part)
-                found.append(_of_each(evidence, one) if share == GROUP_SETS_LACK else one)
+            one = _judged(evidence, about, share, target, statement, artifacts, part)
+            found.append(_of_each(evidence, one) if share == GROUP_SETS_LACK else one)
+    for name in unread if max_risk is None else ():
+        statement = f"what {name} promised is not known"
+        why = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
+        about = answers[places.get(("artifact", name), 0)]
+        found.append(_undecided(about, NOT_KNOWN, nan, statement, (name,), name if n_artifacts > 1 else "", why))
     return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
 
 
@@ -111,6 +126,22 @@ def _places(evidence: Evidence) -> dict[tuple[str, str], int]:
                 places[dimension.name, cell] = at
             at += 1
     return {key: cell for key, cell in places.items() if key[0] in ("group", "artifact")}
+
+
+def _undecided(
+    about: Estimate, share: str, target: float, statement: str, artifacts: tuple[str, ...], part: str, why: str
+) -> Judgement:
+    """Of a promise that no number is held against; the estimate is of the rows that it is about."""
+    return Judgement(
+        share=share,
+        target=target,
+        statement=statement,
+        artifacts=artifacts,
+        part=part,
+        verdict=Verdict.UNDECIDED,
+        estimate=about,
+        why=why,
+    )
 
 
 def _judged(

@@ -264,6 +264,22 @@ def test_promises_of_artifacts_are_judged_on_what_they_decided(traffic: Ledger) 
     assert only["estimate"]["n"] == int(traffic.answered.sum())
 
 
+def test_what_nobody_judges_is_not_kept(traffic: Ledger) -> None:
+    kept = {"share": "of the answers are wrong", "target": 0.5, "statement": "at most half", "feasible": True}
+    other = {"share": "of the labels that hold are not predicted", "target": 0.1, "statement": "few", "feasible": True}
+    lost = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"]))
+    headline = lost.document["headline"]
+    assert headline["verdict"] == "not enough evidence"
+    assert [one["verdict"] for one in headline["judgements"]] == ["kept", "not enough evidence"]
+    assert headline["judgements"][1]["statement"] == "what m-2 promised is not known"
+    assert "put it back, or say with --max-risk" in lost.as_html()
+    unmeasured = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept, other], "m-2": [kept]}))
+    assert unmeasured.document["headline"]["verdict"] == "not enough evidence"
+    assert "promises of this kind are not measured by an audit" in unmeasured.as_html()
+    named = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"], max_risk=0.5))
+    assert named.document["headline"]["verdict"] == "kept"
+
+
 def test_buckets_of_labels_need_the_counts_of_the_fit(traffic: Ledger) -> None:
     fitted = FittedLabels(counts={str(digit): 1 + 40 * digit for digit in range(10)}, n=2_000)
     document = audit(traffic, Asked(settings=FEW, fitted=fitted)).document
