@@ -55,6 +55,18 @@ class Folder:
                 return []
         return sorted(str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
 
+    def files(self) -> list[str]:
+        """Paths of all files in it, however deep, sorted; none if it is not there."""
+        self._files.invalidate_cache()
+        with self._reached():
+            try:
+                found: list[Any] = self._files.find(self._root)
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+                return []
+        return sorted(str(path).removeprefix(self._root).lstrip("/") for path in found)
+
     def exists(self, path: str) -> bool:
         self._files.invalidate_cache()
         with self._reached():

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from uncertainty.checks import Array, InvalidInput, finite, one_of, same_length, unit_interval
 
@@ -62,6 +61,8 @@ def fit_isotonic(
     scores of a model with very many labels. `evidence` may be unbounded. On the fitted rows the mean of the map
     equals the (weighted) mean of the targets.
     """
+    from scipy.optimize import isotonic_regression  # half a second to load, which only who fits should wait for
+
     x, y = finite("evidence", evidence), unit_interval("targets", targets)
     w = np.ones(len(x)) if weights is None else finite("weights", weights)
     same_length(evidence=x, targets=y, weights=w)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from uncertainty.checks import Array
@@ -17,6 +16,8 @@ def fit_logistic(features: Array, targets: Array, weights: Array | None = None) 
     be separated there is no optimum, and what comes back is very steep. scikit-learn takes 0/1 targets only, and
     stops some digits short of what is asked for here.
     """
+    from scipy.optimize import minimize  # half a second to load, which only who fits should wait for
+
     share = np.full(len(features), 1 / len(features)) if weights is None else weights / weights.sum()
     low = features.min(axis=0)
     width = features.max(axis=0) - low

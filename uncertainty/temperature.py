@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, relative_weights, same_length
@@ -99,6 +98,8 @@ def _best(lead: Array, slope: Callable[[float], float], t_min: float, t_max: flo
         return TemperatureMap(temperature=float(t_max))
     if slope(1 / t_min) <= 0:
         return TemperatureMap(temperature=float(t_min))
+    from scipy.optimize import brentq  # half a second to load, which only who fits should wait for
+
     return TemperatureMap(
         temperature=1 / float(brentq(slope, 1 / t_max, 1 / t_min, xtol=1e-14, rtol=1e-13, maxiter=500))
     )
