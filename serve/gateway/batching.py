@@ -163,7 +163,7 @@ class GreedyBatcher(Generic[Item, Result]):
 
     def _lose_patience(self) -> None:
         self._patience = None
-        self._pump()
+        self._pump(at_once=True)
 
     async def _deliver(self, batch: list[tuple[list[Item], "asyncio.Future[list[Result]]"]]) -> None:
         try:
