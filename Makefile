@@ -83,9 +83,8 @@ bench-review: $(VENV)/bench ## 40 reviewers at once over HTTP, and the queue bes
 bench-audit: $(VENV)/run ## audit a million records from PostgreSQL and ten million from Parquet (ten minutes)
 	@$(BIN)/python -m benchmarks.audit_size
 
-bench-serving: $(VENV)/run ## demur beside the usual way of serving a model on Ray Serve, in turns (fifteen minutes)
+bench-serving: $(VENV)/run ## demur beside the usual way of serving a model on Ray Serve, in turns (twenty minutes)
 	@$(BIN)/python -m benchmarks.serving
-	@$(BIN)/python -m benchmarks.serving --ray-defaults --models digits
 
 bench-soak: $(VENV)/dev ## a steady 1,000 predictions a second for ten minutes, and everything at once for thirty
 	@$(BIN)/python -m benchmarks.serving.sustained

@@ -1,11 +1,13 @@
 """demur beside the usual way of serving a model with Ray Serve, on this machine, in turns.
 
-usual   a FastAPI ingress that calls a deployment with `@serve.batch` around the model; no scores, no record
+usual   a FastAPI ingress that calls a deployment with `@serve.batch` around the model, in a Ray as it comes; no scores,
+        no record
+tuned   the same with every flag of Ray that `demur up` sets
 demur   scores, calibrator, policy, a durable record of every prediction
 bare    demur's own gathering of requests and its model, everything else off
 
-All three run at once in one Ray with the flags that `demur up` sets, and are asked in turns; what else the machine does
-falls on all alike. `--ray-defaults` asks the usual way once more in a Ray without these flags.
+All run at once, the usual way in a Ray of its own, and are asked in turns; what else the machine does falls on all
+alike.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from rich.table import Table
 from benchmarks.serving.site import WAYS, Line, Run, Site
 
 BATCH = 64
+OTHERS = ("usual", "tuned", "bare")
 
 
 def main() -> None:
@@ -33,15 +36,14 @@ def main() -> None:
     parser.add_argument("--no-batches", action="store_true", help="leave out batches of 64")
     parser.add_argument("--rounds", type=int, default=3, help="how often the ways take turns")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each way in each round")
-    parser.add_argument("--ray-defaults", action="store_true", help="the usual way alone, without demur's flags of Ray")
     parser.add_argument("--json", type=Path, help="write every figure there")
     options = parser.parse_args()
-    ways = ["usual"] if options.ray_defaults else options.ways
+    ways = options.ways
     lines = [Line(model, n) for model in options.models for n in options.concurrency]
     if not options.no_batches:
         lines += [Line(model, n, BATCH) for model in options.models for n in (1, 4)]
     with ExitStack() as opened:
-        site = opened.enter_context(Site(options.models, flags=not options.ray_defaults))
+        site = opened.enter_context(Site(options.models))
         site.start(ways)
         runs = measured(site, lines, ways, options.rounds, options.seconds)
     tell(runs, ways)
@@ -71,12 +73,12 @@ def tell(runs: dict[tuple[Line, str], list[Run]], ways: list[str]) -> None:
     for column in ("model", "batch", "concurrency", "way", "requests/s", "predictions/s", "p50 ms", "p95 ms", "p99 ms"):
         table.add_column(column, justify="left" if column in ("model", "way") else "right")
     table.add_column("CPU ms/request", justify="right")
-    table.add_column("of usual", justify="right")
-    table.add_column("of bare", justify="right")
+    for other in OTHERS:
+        table.add_column(f"of {other}", justify="right")
     for (line, way), found in runs.items():
         rate = median(run.predictions_per_second for run in found)
         percentiles = [f"{median(run.seen.milliseconds(q) for run in found):.1f}" for q in (50, 95, 99)]
-        of = [_ratio(runs, line, way, other) if other in ways else "" for other in ("usual", "bare")]
+        of = [_ratio(runs, line, way, other) if other in ways else "" for other in OTHERS]
         rates = f"{rate / line.batch:,.0f}", f"{rate:,.0f}"
         spent = f"{median(run.cpu_milliseconds for run in found):.2f}"
         table.add_row(line.model, str(line.batch), str(line.concurrency), way, *rates, *percentiles, spent, *of)

@@ -18,11 +18,12 @@ import yaml
 
 from benchmarks.serving.client import Load, Seen, ask, json_bodies, settle
 from benchmarks.serving.models import LABELS, ROOT, encoder, labelled, texts
+from benchmarks.serving.plain_ray import QUIET, READY
 from calibration_store.store import ArtifactStore
 from serve.config.file import Config, load_config
 from serve.telemetry.metrics import COMMIT_SECONDS
 
-WAYS = ("usual", "demur", "bare")
+WAYS = ("usual", "tuned", "demur", "bare")
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ class Run:
 
 
 class Site:
-    """A Ray with the applications that are asked, and a database of their own."""
+    """The applications that are asked, in a Ray of their own but for the usual way, and a database."""
 
-    def __init__(self, models: list[str], *, flags: bool) -> None:
-        self._models, self._flags = models, flags
+    def __init__(self, models: list[str]) -> None:
+        self._models = models
 
     def __enter__(self) -> "Site":
         self.folder = Path(tempfile.mkdtemp(prefix="demur-bench-"))
@@ -111,9 +112,10 @@ class Site:
         from serve.commands.up import set_environment
         from serve.postgres import EmbeddedPostgres
 
-        if self._flags:
-            set_environment()
         config = load_config(self.config_file)
+        if "usual" in ways:
+            self._start_usual()
+        set_environment()
         self.postgres = self._stack.enter_context(EmbeddedPostgres(config.data))
         for name in self._models:
             told = ["--config", str(self.config_file), "--data", str(config.models[name].calibration.data)]
@@ -121,8 +123,22 @@ class Site:
             subprocess.run(fit, check=True, stdout=subprocess.DEVNULL)
         config = self.config = config.model_copy(update={"database": self.postgres.dsn})
         self.port = config.http.port
-        self._run(config, ways)
+        if set(ways) - {"usual"}:
+            self._run(config, ways)
         self._processes = Service(self.postgres)
+
+    def _start_usual(self) -> None:
+        self._usual_port = _free_port()
+        command = [sys.executable, "-m", "benchmarks.serving.plain_ray", self.config_file, str(self._usual_port)]
+        child = subprocess.Popen(
+            [*command, *self._models], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._stack.callback(child.wait)
+        assert child.stdin
+        assert child.stdout
+        self._stack.callback(child.stdin.close)
+        if not any(READY in line for line in child.stdout):
+            raise SystemExit("the Ray of the usual way does not start")
 
     def _run(self, config: Config, ways: list[str]) -> None:
         import ray
@@ -137,23 +153,27 @@ class Site:
             address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
             _temp_dir=os.path.join(tempfile.gettempdir(), "demur-bench"), logging_level="warning",
         )  # fmt: skip
-        quiet = {"enable_access_log": False, "log_level": "WARNING"}
-        ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=quiet)  # type: ignore[arg-type]
-        makers: dict[str, Callable[[Any], Any]] = {"usual": usual, "bare": bare}
+        ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=QUIET)  # type: ignore[arg-type]
+        makers: dict[str, Callable[[Any], Any]] = {"tuned": usual, "bare": bare}
         targets = [
             RunTarget(
                 makers[way](config.models[name]),
                 name=f"{way}-{name}",
                 route_prefix=f"/{way}-{name}",
-                logging_config=quiet,  # type: ignore[arg-type]
+                logging_config=QUIET,  # type: ignore[arg-type]
             )
             for name in self._models
             for way in ways
-            if way != "demur"
+            if way in makers
         ]
         if "demur" in ways:
             targets.append(
-                RunTarget(build(AppArgs.model_validate(config.model_dump())), name="demur", route_prefix="/")
+                RunTarget(
+                    build(AppArgs.model_validate(config.model_dump())),
+                    name="demur",
+                    route_prefix="/",
+                    logging_config=QUIET,  # type: ignore[arg-type]
+                )
             )
         ray_serve.run_many(targets)
 
@@ -168,19 +188,21 @@ class Site:
         return Run(seen, spent, line.batch)
 
     def url(self, line: Line, way: str) -> str:
-        path = {"usual": f"/usual-{line.model}/predict", "bare": f"/bare-{line.model}/predict", "demur": "/v1/predict"}
-        return f"http://127.0.0.1:{self.port}{path[way]}{'/batch' if line.batch > 1 else ''}"
+        path = "/v1/predict" if way == "demur" else f"/{way}-{line.model}/predict"
+        port = self._usual_port if way == "usual" else self.port
+        return f"http://127.0.0.1:{port}{path}{'/batch' if line.batch > 1 else ''}"
 
     def bodies(self, line: Line, way: str) -> list[bytes]:
         if line.model == "digits":
             inputs = [json.loads(row)["input"] for row in (self.folder / "digits/test.jsonl").read_text().splitlines()]
         else:
             inputs = list(texts(256, 2))
-        items = [{"input": value} if way == "usual" else {"model": line.model, "input": value} for value in inputs]
+        plain = way in ("usual", "tuned")
+        items = [{"input": value} if plain else {"model": line.model, "input": value} for value in inputs]
         if line.batch == 1:
             return json_bodies(items)
         groups = [(items * 2)[at : at + line.batch] for at in range(0, len(items), line.batch)]
-        return json_bodies([group if way == "usual" else {"items": group} for group in groups])
+        return json_bodies([group if plain else {"items": group} for group in groups])
 
     def second_artifact(self) -> None:
         """Fit another artifact for the digits, beside the one in force; `promote` chooses between them."""
@@ -267,7 +289,7 @@ def _name(process: psutil.Process) -> str:
         return told.split(":")[-1].split(".")[0]
     if told.startswith("postgres") or told.endswith("/postgres"):
         return "postgres"
-    names = ("haproxy", "raylet", "gcs_server", "ServeController", "HAProxyManager")
+    names = ("haproxy", "raylet", "gcs_server", "ServeController", "ProxyActor", "HAProxyManager")
     return next((name for name in names if name in told), "")
 
 

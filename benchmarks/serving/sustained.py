@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--reload-every", type=float, default=60.0, help="seconds between promotions")
     options = parser.parse_args()
     line = Line("digits", options.concurrency, options.batch)
-    with Site(["digits"], flags=True) as site:
+    with Site(["digits"]) as site:
         site.start(["demur"])
         site.ask(line, "demur", 3.0)  # warms up
         before = size(site)
