@@ -236,6 +236,8 @@ def set_environment() -> None:
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Four threads, as Serve has it, are more than a small machine has cores.
             "RAY_SERVE_HAPROXY_NBTHREAD": str(min(4, max(1, (os.cpu_count() or 1) // 2))),
+            # Its counts of requests cost a datagram and a line to take apart for each; ours (docs/telemetry.md) do not.
+            "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics_port),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(stats_port),
             # Where no gateway is left, the proxy asks Serve's own one, which listens on the same port in every Ray: of

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uuid_utils import uuid4  # a twelfth of what the standard library takes
 
 from serve.telemetry.telemetry import Telemetry
 from serve.telemetry.visit import VISIT, Visit
