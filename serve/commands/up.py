@@ -212,6 +212,7 @@ ENVIRONMENT = {
     # replicas, logs to buffered files. Our own log and tracebacks still come here.
     "RAY_SERVE_FREEZE_GC_ON_STARTUP": "1",
     shortcut.VARIABLE: shortcut.FUNCTION,
+    "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # a line of HAProxy's log for each request; docs/telemetry.md has our own
     "RAY_SERVE_LOG_TO_STDERR": "0",
     "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1000",
     "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
@@ -236,8 +237,6 @@ def set_environment() -> None:
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Four threads, as Serve has it, are more than a small machine has cores.
             "RAY_SERVE_HAPROXY_NBTHREAD": str(min(4, max(1, (os.cpu_count() or 1) // 2))),
-            # Its counts of requests cost a datagram and a line to take apart for each; ours (docs/telemetry.md) do not.
-            "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics_port),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(stats_port),
             # Where no gateway is left, the proxy asks Serve's own one, which listens on the same port in every Ray: of
