@@ -30,11 +30,12 @@ FIRED = "demurFired"
 
 def evil(field: str) -> str:
     """Markup that says which field it came through, in whatever place of a page it ends."""
-    return f"{field}\"'><img src=x onerror=\"{FIRED}='{field}'\"><script>{FIRED}='{field}'</script>{{{{7*191}}}}"
+    return f"{field}\"'><img src=x onerror=\"{FIRED}='{field}'\"><script>{FIRED}='{field}'</script>{{{{99991*99989}}}}"
 
 
-RAW = ("<img src=x", f"<script>{FIRED}", "1337")
-"""What is seen in a page that did not escape, or took data for a template."""
+RAW = ("<img src=x", f"<script>{FIRED}", "9998000099")
+"""What is seen in a page that did not escape, or took data for a template. The product is so long that no picture has
+it among its coordinates."""
 
 CLASSIFIER = {
     "host": {"kind": "classifier", "checkpoint": "not/loaded/by/pages"},

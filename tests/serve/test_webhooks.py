@@ -33,6 +33,11 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo="
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # with the usual five, of several senders one is turned away now and then
+    daemon_threads = True
+
+
 class Receiver:
     """A local HTTP server, and what it was sent. `answer` says what it does: from the number of the request on, a
     status, or a function of the handler."""
@@ -71,8 +76,7 @@ class Receiver:
             def log_message(self, *_args):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
