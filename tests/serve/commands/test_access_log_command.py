@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 import typer
@@ -14,7 +14,7 @@ from serve.commands.access_log import access_log
 from serve.config.file import BadConfig
 from tests.conftest import ROOT
 
-FIRST, SECOND = uuid4(), uuid4()
+FIRST, SECOND = UUID(int=1), UUID(int=2)  # chance would spell a name now and then
 
 
 @pytest.fixture
