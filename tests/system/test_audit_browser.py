@@ -119,6 +119,25 @@ def test_somebody_asks_for_an_audit_and_sees_it_come(page, site):
     page.get_by_role("heading", name="Was the promise kept?").wait_for()
 
 
+def test_what_begins_before_the_page_looks_is_seen(page, site):
+    """Between the making of a page and its first look at the service, an audit may begin."""
+    url, database = site
+    with database.transaction() as connection:
+        runs.ask(connection, "digits", since=MONDAY - DAY, until=MONDAY, asked_by="Ada")
+
+    def begin_first(route):
+        if waiting:
+            with database.transaction() as connection:
+                waiting.remove(runs.take(connection, lease_seconds=600).model)
+        route.continue_()
+
+    waiting = ["digits"]
+    page.route("**/v1/audits", begin_first)
+    page.goto(f"{url}/")
+    page.get_by_text("Being made:").wait_for()
+    assert not waiting
+
+
 def test_a_stored_report_can_do_nothing(browser, site):
     """Whatever got into it: no script of it runs, and nothing is loaded."""
     url, database = site

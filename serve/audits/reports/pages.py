@@ -95,6 +95,7 @@ def add_report_pages(pages: APIRouter, site: Site) -> None:
             schedule=config.audit.words,
             next=config.audit.every and next_boundary(site.clock(), config.audit.every),
             busy=any(run.status in (RunStatus.WAITING, RunStatus.RUNNING) for run in open_runs),
+            known=" ".join(sorted(f"{run.id}:{run.status.value}{run.attempts}" for run in open_runs)),
         )
 
     @pages.post("/audits")
