@@ -107,9 +107,12 @@ class Prometheus:
 
     def get(self, path: str):
         try:
-            answer = httpx.get(self.url + path, timeout=10).json()
+            told = httpx.get(self.url + path, timeout=10)
         except httpx.TransportError:
             return None  # it is starting
+        if told.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return None  # it listens before it is ready
+        answer = told.json()
         assert answer["status"] == "success", (path, answer)
         return answer["data"]
 
