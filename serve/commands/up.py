@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 180
 
+PAGES = "/review", "/audit"
+
 PORTS = 100
 """That gateways and pages of one service may listen on, behind the proxy."""
 
@@ -138,7 +140,7 @@ def _start_ray(config: Config, stopping: threading.Event, say: Say) -> str:
             if starting.done():
                 starting.result()  # raises where it failed
             _run([PREDICTIONS], arguments, quiet)
-            with suppress(TimeoutError):  # it gives proxies a minute; whether they answer is asked again below
+            with suppress(TimeoutError):  # of the same minute
                 starting.result()
         if not stopping.is_set():
             say("predictions are answered; starting the pages")
@@ -155,12 +157,14 @@ def _run(names: Sequence[str], arguments: "AppArgs", quiet: dict[str, Any]) -> N
     from serve.app import APPLICATIONS
 
     chosen = {name: APPLICATIONS[name] for name in names}
-    ray_serve.run_many(
-        [
-            ray_serve.RunTarget(builder(arguments), name=name, route_prefix=prefix, logging_config=quiet)
-            for name, (builder, prefix) in chosen.items()
-        ]
-    )
+    targets = [
+        ray_serve.RunTarget(builder(arguments), name=name, route_prefix=prefix, logging_config=quiet)
+        for name, (builder, prefix) in chosen.items()
+    ]
+    # Applications may take as long as they like; to the proxies it then gives a minute, in which one that hangs is not
+    # even noticed and started again. Whether they answer is asked with more patience when all of it runs.
+    with suppress(TimeoutError):
+        ray_serve.run_many(targets)
 
 
 def _stop_ray(seconds: float, say: Say) -> None:
@@ -202,6 +206,9 @@ def _close_gateways(seconds: float, say: Say) -> None:
 
 
 ENVIRONMENT = {
+    # Serve's proxy forks for each new HAProxy. What gRPC does around a fork, for children that would use gRPC, now and
+    # then hangs the process or kills the child; no child of ours would.
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
     "OMP_NUM_THREADS": "1",  # one core for each replica; more hosts, not more threads
     "RAY_AUTH_MODE": "token",  # nobody else on this machine or its network talks to our Ray
     "RAY_DEDUP_LOGS": "0",
@@ -349,11 +356,20 @@ def _wait_until_healthy(url: str, stopping: threading.Event, headers: dict[str, 
             if health.get("database") == "ok" and all(
                 model["status"] != "not ready" for model in health["models"].values()
             ):
-                return
+                if _pages_answer(url, headers):
+                    return
+                answer += ", but the pages do not answer"
         except (httpx.TransportError, ValueError):
             pass
         if time.monotonic() > deadline:
             raise CannotStart(f"the service does not become healthy within {START_SECONDS} s; /healthz says: {answer}")
+
+
+def _pages_answer(url: str, headers: dict[str, str]) -> bool:
+    """Whether the proxy sends what asks for pages to them: until it does, it is a 404 of the gateway or its own 500."""
+    return not any(
+        httpx.get(f"{url}{pages}/", headers=headers, timeout=5).status_code in (404, 500, 503) for pages in PAGES
+    )
 
 
 def _check_port(host: str, port: int, setting: str = "http.port") -> None:

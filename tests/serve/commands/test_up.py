@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import httpx
 import pytest
 import yaml
 
@@ -105,3 +106,28 @@ def test_what_is_set_in_the_environment_stays(monkeypatch):
 def test_proxy_ports_lie_where_the_kernel_does_not_give_them_away():
     first, second = up._quiet_ports(2)
     assert 20_000 <= first < second < 32_000
+
+
+@pytest.mark.parametrize("before", [404, 500])
+def test_it_is_ready_when_the_pages_answer_too(monkeypatch, before):
+    asked = []
+
+    def get(url: str, **_) -> httpx.Response:
+        asked.append(url.removeprefix("http://here"))
+        if asked[-1] == "/healthz":
+            return httpx.Response(200, json={"database": "ok", "models": {"digits": {"status": "ok"}}})
+        return httpx.Response(before if asked.count(asked[-1]) == 1 else 303)
+
+    monkeypatch.setattr(up.httpx, "get", get)
+    up._wait_until_healthy("http://here", threading.Event(), {})
+    assert {path: asked.count(path) for path in asked} == {"/healthz": 3, "/review/": 3, "/audit/": 2}
+
+
+def test_pages_that_never_answer_are_told(monkeypatch):
+    healthy = {"database": "ok", "models": {}}
+    monkeypatch.setattr(
+        up.httpx, "get", lambda url, **_: httpx.Response(200 if "healthz" in url else 404, json=healthy)
+    )
+    monkeypatch.setattr(up, "START_SECONDS", 0)
+    with pytest.raises(up.CannotStart, match="the pages do not answer"):
+        up._wait_until_healthy("http://here", threading.Event(), {})
