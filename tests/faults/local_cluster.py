@@ -184,8 +184,12 @@ class LocalCluster:
     def wait_until_whole(self) -> None:
         """Come back when there are as many gateways and hosts as the configuration wants at least."""
         wanted = {"Gateway": self.content["gateway"]["replicas"]}
-        wanted["host-digits"] = self.content["models"]["digits"]["host"]["autoscaling"]["min"]
+        wanted["host-digits"] = self.fewest_hosts
         self.wait_until(lambda: all(len(self.replicas(name)) >= n for name, n in wanted.items()))
+
+    @property
+    def fewest_hosts(self) -> int:
+        return self.content["models"]["digits"]["host"]["autoscaling"]["min"]
 
     def replicas(self, deployment: str) -> list[psutil.Process]:
         return [process for node in self.nodes for process in node.replicas(deployment)]

@@ -9,7 +9,7 @@ HEAD = ("fault", "load", "acknowledged", "lost", "doubled", "errors that callers
 
 
 def row(told: dict) -> list[str]:
-    troubles = ", ".join(f"{n:,} times {what}" for what, n in sorted(told["troubles"].items())) or "none"
+    troubles = ", ".join(f"{_times(n)} {what}" for what, n in sorted(told["troubles"].items())) or "none"
     return [
         told["fault"],
         f"{told['callers']} callers, {told['seconds']:.0f} s",
@@ -20,6 +20,10 @@ def row(told: dict) -> list[str]:
         f"{told['silence']:.1f} s",
         f"{told['recovery']:.1f} s" if math.isfinite(told["recovery"]) else "not while it was watched",
     ]
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"
 
 
 def main() -> None:

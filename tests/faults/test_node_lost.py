@@ -53,7 +53,8 @@ def test_a_node_is_lost(cluster: LocalCluster, trial: Trial) -> None:
 @pytest.mark.skipif(not LARGE, reason="takes minutes: make bench-faults")
 def test_hosts_come_and_go_with_the_load(cluster: LocalCluster, trial: Trial) -> None:
     cluster.add_node()  # in the place of the one that was lost
-    fewest = len(cluster.replicas("host-digits"))
+    fewest = cluster.fewest_hosts
+    cluster.wait_until(lambda: len(cluster.replicas("host-digits")) == fewest)  # after what was asked of it before
     many = Load(cluster.url, cluster.inputs, callers=48, headers=cluster.headers)
 
     def fault(load):
