@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 START_SECONDS = 180
 
 PAGES = "/review", "/audit"
+"""Under which `serve.app.APPLICATIONS` answers with pages; what is there is not imported before Ray is wanted."""
 
 PORTS = 100
 """That gateways and pages of one service may listen on, behind the proxy."""
@@ -140,10 +141,10 @@ def _start_ray(config: Config, stopping: threading.Event, say: Say) -> str:
             if starting.done():
                 starting.result()  # raises where it failed
             _run([PREDICTIONS], arguments, quiet)
-            with suppress(TimeoutError):  # of the same minute
+            with suppress(TimeoutError):  # Serve's patience with proxies, as in `_run`
                 starting.result()
         if not stopping.is_set():
-            say("predictions are answered; starting the pages")
+            say("models and gateways are there; starting the pages")
             _run([name for name in APPLICATIONS if name != PREDICTIONS], arguments, quiet)
     except (RayError, RuntimeError, ConnectionError, TimeoutError) as error:
         raise CannotStart(f"Ray Serve does not come up: {' '.join(str(error).split())[-500:]}") from error
@@ -161,8 +162,8 @@ def _run(names: Sequence[str], arguments: "AppArgs", quiet: dict[str, Any]) -> N
         ray_serve.RunTarget(builder(arguments), name=name, route_prefix=prefix, logging_config=quiet)
         for name, (builder, prefix) in chosen.items()
     ]
-    # Applications may take as long as they like; to the proxies it then gives a minute, in which one that hangs is not
-    # even noticed and started again. Whether they answer is asked with more patience when all of it runs.
+    # Serve gives applications all the time they like, and then proxies a minute, in which it does not even notice one
+    # that hangs. Whether proxies answer is asked with more patience when all of it runs.
     with suppress(TimeoutError):
         ray_serve.run_many(targets)
 
@@ -225,9 +226,9 @@ ENVIRONMENT = {
     "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
-    # A proxy that is not there within these seconds is killed and started again. The usual five are too few for a
-    # machine that is busy with loading models.
-    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+    # A proxy that is not there within three times so many seconds is killed and started again. The usual five are too
+    # few for a machine that is busy with loading models.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "20",
     # On one machine there is no load balancer to wait for before a replica may go.
     "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1",
 }
