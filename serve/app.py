@@ -1,7 +1,7 @@
 """The Ray Serve applications, built from the configuration: `serve.app:build` and the others of `APPLICATIONS`."""
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,12 @@ class AppArgs(Config):
 
 def build(args: AppArgs) -> Application:
     """The gateway with a host for each model, at `/`."""
+    return predictions(args, {}, {})
+
+
+def predictions(args: AppArgs, left_out: Mapping[str, str], notes: Mapping[str, str]) -> Application:
+    """As `build`, but for models that are left out, with the reason why each cannot be served. `notes` has, for models
+    without an artifact, what callers are told besides."""
     config = _checked(args)
     dsn = _dsn(config)
     config = config.model_copy(update={"database": dsn})
@@ -59,6 +65,7 @@ def build(args: AppArgs) -> Application:
             graceful_shutdown_timeout_s=config.graceful_stop_seconds,
         ).bind(name, config, fitted=_is_fitted(config, name))
         for name, model in config.models.items()
+        if name not in left_out
     }
     gateway = config.gateway
     return ray_serve.deployment(
@@ -68,7 +75,7 @@ def build(args: AppArgs) -> Application:
         max_ongoing_requests=gateway.max_ongoing,
         graceful_shutdown_timeout_s=config.graceful_stop_seconds,
         graceful_shutdown_wait_loop_s=LOOK_SECONDS,
-    ).bind(config, dsn, hosts)
+    ).bind(config, dsn, hosts, left_out=dict(left_out), notes=dict(notes))
 
 
 def build_console(args: AppArgs) -> Application:

@@ -59,7 +59,16 @@ ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "a
 
 
 @app.command()
-def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
+def up(
+    config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None,
+    with_older_artifact: Annotated[
+        bool,
+        typer.Option(
+            "--with-older-artifact",
+            help="Serve although an artifact in force was fitted with other settings than are configured now.",
+        ),
+    ] = False,
+) -> None:
     """Serve. Starts Ray and the database if they are not there; Ctrl-C stops what was started."""
     from serve.commands.up import up as serve_until_stopped
 
@@ -67,7 +76,7 @@ def up(config: Annotated[Path | None, typer.Argument(help="Configuration file.")
     settings = load_config(path)
     check_secrets(settings.review.webhooks)
     check_access_secrets(settings.access)
-    serve_until_stopped(settings, path, out.print)
+    serve_until_stopped(settings, path, out.print, with_older_artifact=with_older_artifact)
 
 
 @app.command()
@@ -316,6 +325,8 @@ def main() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         app()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ModuleNotFoundError as error:
         sys.exit(f"demur: the package {error.name!r} is missing; run `make setup`")
     except Exception as error:

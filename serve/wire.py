@@ -249,10 +249,16 @@ class CanaryHealth(BaseModel):
 
 
 class ModelHealth(BaseModel):
-    status: Literal["ok", "not ready", "no artifact"]
+    status: Literal["ok", "not ready", "no artifact", "failed"] = Field(
+        description="`not ready`: it is still starting, or does not answer. `no artifact`: nothing was fitted that may"
+        " decide. `failed`: it cannot be served unless somebody changes something."
+    )
     artifact: str | None = Field(description="The one in force.")
     shadow: str | None = Field(description="Decides as well, for the record alone.")
     canary: CanaryHealth | None = Field(description="Decides about a share of the traffic.")
+    differs: list[str] = Field(
+        description="What is configured otherwise than the artifact in force was fitted: it is not in force."
+    )
     detail: str = Field(description="What is wrong, if something is.")
 
 
@@ -268,8 +274,11 @@ class ReviewHealth(BaseModel):
 
 
 class Health(BaseModel):
-    status: Literal["ok", "not ok"]
+    status: Literal["ok", "degraded", "not ok"] = Field(
+        description="`degraded`: at least one model serves, and `not_serving` names those that do not."
+    )
     database: Literal["ok", "unavailable"]
+    not_serving: list[str] = Field(description="Models that give no predictions now.")
     models: dict[str, ModelHealth]
     review: ReviewHealth
 

@@ -20,6 +20,7 @@ DOCUMENTS: Needs = {
 GATEWAY: Needs = {
     **DOCUMENTS,
     "GET /healthz": OPEN,  # strangers are told whether all is well, and nothing else
+    "GET /healthz/{model}": OPEN,
     "POST /v1/predict": Scope.PREDICT,
     "POST /v1/predict/batch": Scope.PREDICT,
     "GET /v1/predictions/{id}": Scope.PREDICT,

@@ -26,12 +26,3 @@ class ClockWatch:
         ahead = self._wall() - self._monotonic()
         back, self._ahead = self._ahead - ahead, ahead
         return back if back > SET_BACK_SECONDS else 0.0
-
-
-def renew_controller() -> None:
-    """Let Ray start Serve's controller anew. It takes what it has written down, and all replicas as they are."""
-    import ray
-    from ray.serve.context import _get_global_client
-
-    if client := _get_global_client(raise_if_no_controller_running=False):
-        ray.kill(client._controller, no_restart=False)

@@ -22,24 +22,13 @@ from serve.commands.labelled_traffic import read_labelled_traffic
 from serve.commands.manifest import Sources, facts_of, versions
 from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
 from serve.config.file import Config, ModelConfig
+from serve.config.fitted_settings import fitted_settings
 from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
 from traffic.database import Database
 from traffic.dataset import read_labelled_file
 from traffic.record import Answer
 from uncertainty.output import LabelledOutput, Output
-
-CONFIGURED = {
-    "scores",
-    "confidence",
-    "policy",
-    "prediction_set",
-    "label_confidence",
-    "task",
-    "escalate_to",
-    "prompt",
-    "samples",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +146,7 @@ def _fit(
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)
+    further = {step: fitted_settings(its_config) for step, its_config in cascade.items() if step != name}
     files = pack(
         fit.selector,
         model=name,
@@ -164,7 +154,8 @@ def _fit(
         further={step: (fit.selectors[step], models[step].identity) for step in cascade if step != name},
         facts={
             "created_at": clock().isoformat(),
-            "configured": model.model_dump(mode="json", include=CONFIGURED),
+            "configured": fitted_settings(model),
+            **({"configured_further": further} if further else {}),
             **facts_of(fit, model.task, sources),
             "stored_anyway": [one.why for one in against],
             "versions": versions(),

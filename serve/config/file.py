@@ -242,6 +242,14 @@ class Config(Section):
     """After how long whole records are deleted, with their outcomes and ended cases. By default they are kept, and so
     is in any case what an open case or a kept report is about."""
 
+    on_difference: Literal["refuse", "warn"] = "refuse"
+    """What `demur up` does where a model is configured otherwise than the artifact in force was fitted: the artifact
+    decides, so what was changed would not be in force. `warn`: it says so and serves."""
+
+    start_seconds: float = Field(default=300.0, gt=0, le=24 * 3600)
+    """For how long `demur up` waits until a gateway answers, models are loaded and the pages are there. A model that is
+    not loaded then is served later, if another one is there already; else `demur up` gives up."""
+
     graceful_stop_seconds: float = Field(default=20.0, gt=0, le=3600)
     """For how long requests that have begun may go on when a process is to stop; then it is killed."""
 

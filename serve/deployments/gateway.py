@@ -1,7 +1,9 @@
 """Ray Serve's shell of the gateway."""
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from functools import partial
 
 from ray import serve as ray_serve
 from ray.serve.handle import DeploymentHandle
@@ -13,7 +15,8 @@ from serve.access import needs
 from serve.config.file import Config
 from serve.deployments.every import every
 from serve.deployments.guarded import guarded, keeper_of, received
-from serve.deployments.host_client import RayHostClient
+from serve.deployments.host_client import LeftOut, RayHostClient
+from serve.deployments.host_trouble import HostTrouble
 from serve.deployments.hosts import host_deployment
 from serve.deployments.shortcut import open_shortcut
 from serve.deployments.traced import traces_of
@@ -21,6 +24,7 @@ from serve.garbage import look_rarely
 from serve.gateway.entrance import Entrance, Room
 from serve.gateway.handler import Handler
 from serve.gateway.journal import open_database
+from serve.gateway.road import HostClient
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.ray_metrics import RayMetrics
 from serve.telemetry.telemetry import Telemetry
@@ -49,7 +53,16 @@ TRAFFIC_SECONDS = 60.0
 class Gateway:
     """One replica of the HTTP gateway."""
 
-    def __init__(self, config: Config, dsn: str, hosts: dict[str, DeploymentHandle]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        dsn: str,
+        hosts: dict[str, DeploymentHandle],
+        *,
+        left_out: dict[str, str] | None = None,
+        notes: dict[str, str] | None = None,
+    ) -> None:
+        """`left_out` says why models have no host, `notes` what is added where a model has no artifact."""
         log_to_stderr(config.telemetry.logs)
         look_rarely()
         self._config = config
@@ -58,7 +71,7 @@ class Gateway:
             key = draw_key(connection)
         self._handler = Handler(
             config,
-            {name: RayHostClient(handle) for name, handle in hosts.items()},
+            self._host_clients(hosts, left_out or {}, notes or {}),
             self._database,
             clock=lambda: datetime.now(UTC),
             new_id=uuid7,
@@ -79,6 +92,20 @@ class Gateway:
         every(TELL_SECONDS, self._handler.look_at_database, name="database")
         self._keeper = keeper_of(config, self._database)
         self._room = Room(most=config.limits.open_requests)
+
+    def _host_clients(
+        self, hosts: Mapping[str, DeploymentHandle], left_out: Mapping[str, str], notes: Mapping[str, str]
+    ) -> dict[str, HostClient]:
+        """The way to each configured model, in the order of the configuration."""
+        application = ray_serve.get_replica_context().app_name
+        models = self._config.models
+        trouble = HostTrouble(application, {host_deployment(name): models[name].host for name in hosts})
+        return {
+            name: LeftOut(left_out.get(name, "it has no host"))
+            if name not in hosts
+            else RayHostClient(hosts[name], partial(trouble.check, host_deployment(name)), note=notes.get(name, ""))
+            for name in models
+        }
 
     def _follow_replicas(self) -> None:
         """Send each model as much at a time as the replicas can take that it has now."""

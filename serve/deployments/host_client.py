@@ -1,8 +1,10 @@
 """The way from the gateway to a model's host, over a handle of Ray Serve."""
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 from ray.exceptions import RayError
@@ -12,7 +14,7 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 from calibration_store.store import ArtifactNotFound
 from serve.deployments.hosts import Failed, NoArtifact
 from serve.gateway.batching import Overloaded
-from serve.gateway.road import HostState, ModelNotReady, Step
+from serve.gateway.road import HostState, ModelFailed, ModelNotReady, Step
 from serve.hosts.decided import Decided, Share
 from serve.inputs import ModelInput
 from serve.language.engine import Asking, EngineFailed, Message, Piece
@@ -23,16 +25,28 @@ from uncertainty.generation import Generation
 class RayHostClient:
     """A model host behind a Ray Serve handle."""
 
-    def __init__(self, handle: DeploymentHandle) -> None:
+    def __init__(self, handle: DeploymentHandle, check: Callable[[], None], *, note: str = "") -> None:
+        """`check` raises `ModelNotReady` where it is known why no replica runs. `note` is added where the model has no
+        artifact."""
         self._handle = handle
         self._streams = handle.options(stream=True)
+        self._check = check
+        self._note = note
+        self._answers = False
 
     async def state(self) -> HostState:
+        if not self._answers:
+            await asyncio.to_thread(self._check)
+        self._answers = False  # until it does: whoever waits may give up meanwhile
         try:
             state: HostState = await self._handle.state.remote()
         except RayError as error:
             raise ModelNotReady(f"the model's host does not answer: {type(error).__name__}") from error
-        return state
+        self._answers = True
+        return state if state.artifact else replace(state, trouble=self._noted(state.trouble))
+
+    def _noted(self, trouble: str) -> str:
+        return f"{trouble}; {self._note}" if self._note else trouble
 
     async def decide(
         self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
@@ -43,7 +57,7 @@ class RayHostClient:
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
         if isinstance(shares, NoArtifact):
-            raise ArtifactNotFound(shares.why)
+            raise ArtifactNotFound(self._noted(shares.why))
         return shares
 
     async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
@@ -53,14 +67,14 @@ class RayHostClient:
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
         if isinstance(decided, NoArtifact):
-            raise ArtifactNotFound(decided.why)
+            raise ArtifactNotFound(self._noted(decided.why))
         return decided
 
     async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
         async with aclosing(_until_left(self._streams.stream.remote(value, group, draw))) as items:
             async for item in items:
                 if isinstance(item, NoArtifact):
-                    raise ArtifactNotFound(item.why)
+                    raise ArtifactNotFound(self._noted(item.why))
                 yield item
 
     async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
@@ -78,6 +92,22 @@ class RayHostClient:
                 if isinstance(piece, Failed):
                     raise EngineFailed(piece.why)
                 yield piece
+
+
+class LeftOut:
+    """The way to a model that is configured and has no host. Whatever it is asked raises `ModelFailed`."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def state(self, *_: object, **__: object) -> NoReturn:
+        raise ModelFailed(self._why)
+
+    def stream(self, *_: object, **__: object) -> NoReturn:
+        raise ModelFailed(self._why)
+
+    decide = decide_next = complete = state
+    pieces = stream
 
 
 def _packed(inputs: Sequence[ModelInput]) -> Sequence[ModelInput]:

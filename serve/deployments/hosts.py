@@ -190,8 +190,9 @@ class LanguageModelHost:
 
 def _check_started(state: HostState, *, fitted: bool) -> None:
     """Raise `ArtifactNotFound` where a replica finds no artifact although there was one when the service was built.
-    Ray Serve then starts it again and again, and the replicas that have theirs serve alone meanwhile."""
-    if fitted and state.artifact is None:
+    Ray Serve then starts it again and again, and the replicas that have theirs serve alone meanwhile. An artifact that
+    was refused would be refused again: the replica then says so to whoever asks."""
+    if fitted and state.artifact is None and not state.refused:
         raise ArtifactNotFound(state.trouble)
 
 

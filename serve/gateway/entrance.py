@@ -57,7 +57,7 @@ class Entrance:
         self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in ALWAYS_OPEN or _waits(scope):
+        if scope["type"] != "http" or _is_always_open(scope["path"]) or _waits(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -69,6 +69,10 @@ class Entrance:
             await self._app(scope, receive, send)
         finally:
             self._room.leave()
+
+
+def _is_always_open(path: str) -> bool:
+    return path in ALWAYS_OPEN or path.startswith("/healthz/")
 
 
 def _waits(scope: Scope) -> bool:

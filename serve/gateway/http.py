@@ -24,6 +24,7 @@ from serve.gateway import door
 from serve.gateway.deadline import PATTERN
 from serve.gateway.door import Door, Reply
 from serve.gateway.handler import Handler
+from serve.gateway.road import UnknownModel
 from serve.inference_protocol import body as inference
 from serve.inference_protocol.routes import add_inference_routes
 from serve.inputs import InvalidRequest
@@ -69,6 +70,13 @@ Wait = Annotated[
         description="For how many seconds to wait for an outcome, or for the review to end without one. The response"
         " comes as soon as there is one, at once where there is one already, and after that time with what is known"
         " then. Let the time limit of your HTTP client be longer.",
+    ),
+]
+
+Strict = Annotated[
+    str | None,
+    Query(
+        description="Say 503 also where only some of the models serve. Its value does not matter: `?strict` will do."
     ),
 ]
 
@@ -160,15 +168,32 @@ def gateway_app(
     @app.get(
         "/healthz",
         response_model=wire.Health,
-        responses={503: {"model": wire.Health, "description": "Something is not well; the body says what"}},
+        responses={503: {"model": wire.Health, "description": "No model serves, or the database is away"}},
         summary="Whether predictions can be made and recorded",
     )
-    async def healthz(request: Request) -> Response:
+    async def healthz(request: Request, strict: Strict = None) -> Response:
         health = await handler.inquiries.health()
-        status = 200 if health["status"] == "ok" else 503
+        well = health["status"] == "ok" if strict is not None else health["status"] != "not ok"
         if access_is_on(request.scope) and caller_of(request.scope) is None:
             health = {"status": health["status"]}
-        return _json(health, status=status)
+        return _json(health, status=200 if well else 503)
+
+    @app.get(
+        "/healthz/{model}",
+        response_model=wire.ModelHealth,
+        responses={**_problems(404), 503: {"model": wire.ModelHealth, "description": "It gives no predictions now"}},
+        summary="Whether one model serves",
+    )
+    async def model_healthz(model: str, request: Request) -> Response:
+        stranger = access_is_on(request.scope) and caller_of(request.scope) is None
+        try:
+            health = await handler.inquiries.model_health(model)
+        except UnknownModel:
+            if stranger:  # who is not told which there are
+                raise UnknownModel("there is no such model") from None
+            raise
+        shown = {"status": health["status"]} if stranger else health
+        return _json(shown, status=200 if health["status"] == "ok" else 503)
 
     add_chat_routes(app, handler, lambda request: whole_body(request, max_body_bytes), IdempotencyKey, RequestTimeout)
     add_inference_routes(

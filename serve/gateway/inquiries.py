@@ -13,10 +13,13 @@ from serve.access.caller import Caller
 from serve.config.file import Config
 from serve.gateway.outcome_watch import OutcomeWatch
 from serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
-from serve.gateway.road import Road
+from serve.gateway.road import ModelFailed, Road, UnknownModel
 from traffic import log
 from traffic.database import Database, DatabaseUnavailable
 from traffic.record import Outcome
+
+HOST_SECONDS = 5
+"""So long a host has to say how it is."""
 
 COUNTED_FOR_HEALTH = 10_000
 """Without a limit, open cases are counted up to here."""
@@ -111,30 +114,46 @@ class Inquiries:
             except DatabaseUnavailable:
                 return "unavailable", None
 
-        async def ask(road: Road) -> dict[str, Any]:
-            try:
-                state = await asyncio.wait_for(road.host.state(), 5)
-            except Exception as error:  # any failure to answer is what we want to know
-                return {
-                    "status": "not ready",
-                    "artifact": None,
-                    "shadow": None,
-                    "canary": None,
-                    "detail": str(error) or "no answer within 5 s",
-                }
-            return {
-                # what is only passed through needs none
-                "status": "ok" if state.artifact or road.config.chat.proxy else "no artifact",
-                "artifact": state.artifact,
-                "shadow": state.shadow,
-                "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,
-                "detail": state.trouble,
-            }
-
         (database, waiting), *states = await asyncio.gather(
-            asyncio.to_thread(ask_database), *(ask(road) for road in self._roads.values())
+            asyncio.to_thread(ask_database), *(_health_of(road) for road in self._roads.values())
         )
         models = dict(zip(self._roads, states, strict=True))
-        well = database == "ok" and all(state["status"] == "ok" for state in models.values())
-        review = {"open": waiting, "most_waiting": self._room.most, "full": self._room.full}
-        return {"status": "ok" if well else "not ok", "database": database, "models": models, "review": review}
+        missing = [name for name, state in models.items() if state["status"] != "ok"]
+        serves = database == "ok" and len(missing) < len(models)
+        return {
+            "status": "not ok" if not serves else "degraded" if missing else "ok",
+            "database": database,
+            "not_serving": missing,
+            "models": models,
+            "review": {"open": waiting, "most_waiting": self._room.most, "full": self._room.full},
+        }
+
+    async def model_health(self, model: str) -> dict[str, Any]:
+        """How one model is: `ModelHealth`. Raises `UnknownModel`."""
+        if model not in self._roads:
+            raise UnknownModel(f"there is no model {model!r}; there are: {', '.join(self._roads)}")
+        return await _health_of(self._roads[model])
+
+
+async def _health_of(road: Road) -> dict[str, Any]:
+    """`ModelHealth`."""
+    try:
+        state = await asyncio.wait_for(road.host.state(), HOST_SECONDS)
+    except Exception as error:  # any failure to answer is what we want to know
+        return {
+            "status": "failed" if isinstance(error, ModelFailed) else "not ready",
+            "artifact": None,
+            "shadow": None,
+            "canary": None,
+            "differs": [],
+            "detail": str(error) or f"no answer within {HOST_SECONDS} s",
+        }
+    return {
+        # what is only passed through needs none
+        "status": "ok" if state.artifact or road.config.chat.proxy else "no artifact",
+        "artifact": state.artifact,
+        "shadow": state.shadow,
+        "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,
+        "differs": list(state.differs),
+        "detail": state.trouble,
+    }

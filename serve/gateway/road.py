@@ -31,6 +31,10 @@ class ModelNotReady(RuntimeError):
     """The model is still starting. Try again a little later."""
 
 
+class ModelFailed(ModelNotReady):
+    """The model cannot be served unless somebody changes something. The message says what."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HostState:
     """What a host says about itself."""
@@ -43,6 +47,12 @@ class HostState:
     canary: str | None = None
     share: float = 0.0
     """Share of the traffic about which the canary decides."""
+
+    differs: tuple[str, ...] = ()
+    """What is configured otherwise than the artifact in force was fitted, in words."""
+
+    refused: bool = False
+    """Whether an artifact was put in force that cannot be used, for a reason that stays."""
 
     trouble: str
 
@@ -174,6 +184,8 @@ class Road:
                     self._spec = (await self.host.state()).spec
             except TimeoutError:
                 raise ModelNotReady(f"model {self.name!r} is still starting; try again a little later") from None
+            except ModelNotReady as error:
+                raise type(error)(f"model {self.name!r} is not served: {error}") from None
         return self._spec
 
     def queues(self) -> list[Queue]:

@@ -97,8 +97,10 @@ def as_columns(
     writes: bool = False,
     model_milliseconds: float,
     asks_next: str = "",
+    note: str = "",
 ) -> Decided:
-    """Turn arrays into columns: one `tolist` for each, and labels in the place of indices."""
+    """Turn arrays into columns: one `tolist` for each, and labels in the place of indices. `note` is added to every
+    reason."""
     known = judgement.usable.tolist()
     calibrated = judgement.label_confidence
     k = min(TOP, len(labels)) if calibrated is None else calibrated.shape[1]
@@ -117,7 +119,9 @@ def as_columns(
         scores={name: _or_none(values) for name, values in judgement.scores.items()},
         confidence=_or_none(judgement.confidence),
         actions=[action.value for action in judgement.decisions.actions],
-        reasons=list(judgement.decisions.reasons),
+        reasons=[f"{reason}; {note}" for reason in judgement.decisions.reasons]
+        if note
+        else list(judgement.decisions.reasons),
         model_milliseconds=model_milliseconds,
         costs=_costs(output),
         replies=_replies(output) if writes else [None] * len(known),

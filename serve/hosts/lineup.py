@@ -71,6 +71,8 @@ class Watch:
         self._others = others
         self._present: Lineup | None = None
         self._troubles: list[str] = []
+        self.refused = False
+        """Whether something is to be in force and cannot, for a reason that stays until somebody changes something."""
 
     @property
     def trouble(self) -> str:
@@ -85,7 +87,7 @@ class Watch:
         nothing. Each of these is logged once, and is the trouble until it is over.
         """
         troubles: list[str] = []
-        found = self._present
+        found, self.refused = self._present, False
         try:
             found = self._found(trial, troubles)
         except (ArtifactsUnreachable, OSError) as error:
@@ -111,14 +113,15 @@ class Watch:
                 self._check_fits(artifact)
                 trial(artifact)
             except Exception as error:  # whatever is wrong with it, it is not to be used
+                self.refused = self.refused or not isinstance(error, ArtifactsUnreachable | OSError)
                 troubles.append(f"{refusal}{_words(error)}")
                 return None
             return artifact
 
         if standing.in_force is None:
             troubles.append(
-                f"no artifact is in force for model {self._model!r} in {self._store.url}; run"
-                f" `demur fit {self._model} --data FILE --promote`"
+                f"no artifact is in force for model {self._model!r};"
+                f" run `demur fit {self._model} --data FILE --promote`"
             )
             return self._present
         in_force = taken(standing.in_force, "") or (self._present.in_force if self._present else None)

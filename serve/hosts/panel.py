@@ -13,6 +13,7 @@ from policies.judgement import Judgement
 from policies.selector import Selector
 from serve.config.control import AdaptiveSetsConfig
 from serve.config.file import ModelConfig
+from serve.config.fitted_settings import differences, in_words
 from serve.gateway.road import HostState, Step
 from serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
 from serve.hosts.identity import identity_of
@@ -24,6 +25,9 @@ from uncertainty.checks import Mask
 from uncertainty.output import Output
 
 log = logging.getLogger("demur.host")
+
+MOST_NOTED = 5
+"""Settings that a reason names."""
 
 Job = Callable[[], None]
 Groups = Sequence[str | None]
@@ -53,7 +57,9 @@ class Panel:
         self._task = config.task
         self._watch = Watch(name, store, identity, others)
         self._later_steps = LaterSteps(name, store, identity)
+        self._models = {name: config} if others is None else others
         self._lineup: Lineup | None = None
+        self._differences: dict[str, dict[str, str]] = {}
         self._failed: dict[str, str] = {}
         self.set_level = SetLevel(name, config) if isinstance(config.control, AdaptiveSetsConfig) else None
         """None where the sets stay as they were fitted."""
@@ -82,8 +88,22 @@ class Panel:
             shadow=lineup.shadow.name if lineup and lineup.shadow else None,
             canary=lineup.canary.name if lineup and lineup.canary else None,
             share=lineup.share if lineup else 0.0,
+            differs=tuple(self.differences(lineup.in_force).values()) if lineup else (),
+            refused=self._watch.refused,
             trouble=self.trouble,
         )
+
+    def differences(self, artifact: Artifact) -> dict[str, str]:
+        """What is configured otherwise than this artifact was fitted, by key, in words."""
+        if artifact.name not in self._differences:
+            first = artifact.manifest["name"]  # in a cascade, the model that was asked first
+            self._differences[artifact.name] = differences(first, self._models, artifact.manifest)
+        return self._differences[artifact.name]
+
+    def _note(self, artifact: Artifact) -> str:
+        """What is added to the reasons of an artifact's decisions; empty where the configuration agrees with it."""
+        found = self.differences(artifact)
+        return f"fitted with other settings than are configured: {', '.join(list(found)[:MOST_NOTED])}" if found else ""
 
     def refresh(self, trial: Callable[[Artifact], None], between_batches: Callable[[Job], None]) -> None:
         """Take up what the store says now, from the next batch on.
@@ -97,7 +117,12 @@ class Panel:
             between_batches(lambda: self._swap(lineup))
 
     def _swap(self, lineup: Lineup | None) -> None:
-        self._lineup, self._failed = lineup, {}
+        self._lineup, self._failed, self._differences = lineup, {}, {}
+        if lineup and (found := self.differences(lineup.in_force)):
+            log.warning(
+                "model %s: artifact %s was fitted with other settings than are configured: %s",
+                self._name, lineup.in_force.name, in_words(found),
+            )  # fmt: skip
 
     def shares(
         self, lineup: Lineup, output: Output, groups: Groups, draws: Sequence[int] | None, *, spent: float
@@ -122,6 +147,7 @@ class Panel:
                 writes=self._task.writes,
                 model_milliseconds=spent,
                 asks_next=artifact.selector.asks_next,
+                note=self._note(artifact),
             )
             began = time.perf_counter()
             shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
@@ -185,6 +211,7 @@ class Panel:
             writes=self._task.writes,
             model_milliseconds=spent + (time.perf_counter() - started) * 1000,
             asks_next=selector.asks_next,
+            note=self._note(artifact),
         )
 
     def judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:

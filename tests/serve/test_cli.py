@@ -428,7 +428,7 @@ def test_an_unknown_key_in_the_yaml(folder, demur):
 def test_a_label_list_that_does_not_fit_the_checkpoint(folder, demur):
     change(folder, lambda content: content["models"]["digits"]["task"]["labels"].pop())
     said = demur("up")
-    assert said.startswith("demur: task.labels lists 9 labels, and ")
+    assert said.startswith("demur: model 'digits': task.labels lists 9 labels, and ")
     assert "has 10 classes" in said
 
 

