@@ -55,6 +55,9 @@ app.command()(backup)
 app.command()(restore)
 app.command("access-log")(access_log)
 
+PRIVATE = 0o077
+"""What a command writes, nobody but its user can read: databases, backups, exports and reports hold inputs."""
+
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 
 
@@ -321,6 +324,7 @@ def _labels(task: TaskConfig) -> str:
 
 
 def main() -> None:
+    os.umask(os.umask(PRIVATE) | PRIVATE)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:

@@ -19,6 +19,7 @@ from serve.commands.audit_output import progress_of, write_report
 from serve.commands.terminal import ConfigOption, Terminal, config_path, moment, now, opened_database, out
 from serve.config.audits import Hours
 from serve.config.file import BadConfig, Config, load_config
+from serve.local.private_run import private_run
 
 if TYPE_CHECKING:
     from serve.audits.reports.making import Wish
@@ -241,14 +242,20 @@ def _wished(asked: Asked) -> "Wish":
 @contextmanager
 def ray_of_audits() -> Iterator[None]:
     """A Ray to measure on: that of RAY_ADDRESS, else one of this machine's own for as long as it takes."""
-    import ray
+    with private_run() as (folder, _):
+        import ray  # here, because importing it reads the environment
 
-    joined = os.environ.get("RAY_ADDRESS")
-    if joined:
-        ray.init(address=joined, logging_level="error", log_to_driver=False)
-    else:
-        ray.init(address="local", include_dashboard=False, logging_level="error", log_to_driver=False)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+        if joined := os.environ.get("RAY_ADDRESS"):
+            ray.init(address=joined, logging_level="error", log_to_driver=False)
+        else:
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                logging_level="error",
+                log_to_driver=False,
+                _temp_dir=str(folder.ray),
+            )
+        try:
+            yield
+        finally:
+            ray.shutdown()

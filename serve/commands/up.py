@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -21,13 +20,12 @@ from serve.config.access import check_guarded, reach_in_words
 from serve.config.file import Config
 from serve.gateway.journal import open_database
 from serve.hosts.checkpoint import check_model
-from serve.local import reaper
-from serve.local.environment import set_environment
 from serve.local.first_fit import first_fit
 from serve.local.memory_watch import MemoryWatch
 from serve.local.older_artifacts import check_artifacts
 from serve.local.one_service import only_one
-from serve.local.run_folder import RunFolder, make_run_folder
+from serve.local.private_run import private_run
+from serve.local.run_folder import RunFolder
 from serve.local.service import CannotStart, LocalService, Say, check_any_left
 from serve.local.start_screen import show_start
 from serve.local.worker import Worker
@@ -43,8 +41,6 @@ INTERRUPT_SECONDS = 3.0
 
 BACKSTOP_SECONDS = 10.0
 """Beyond the time that the start gives itself: for calls of Ray that do not come back."""
-
-REAPER_SECONDS = 20.0
 
 STDIN = 0
 
@@ -71,10 +67,8 @@ def up(config: Config, config_path: Path, say: Say, *, with_older_artifact: bool
     for difference in check_artifacts(config, allowed=allowed):
         say(difference)
     say(reach_in_words(config.access, config.http.host))
-    with only_one(config.data, say) as hold, _run_folder(config.data) as (folder, reaper):
+    with only_one(config.data, say) as hold, private_run(config.data) as (folder, reaper):
         hold.note(folder)
-        if "RAY_ADDRESS" not in os.environ:  # else whoever started that Ray has chosen
-            set_environment(folder)
         signals = Signals(reaper, say)
         with suppress(Interrupted), ExitStack() as opened:
             running = Running(config, config_path, folder, say, signals, opened)
@@ -231,20 +225,6 @@ class Running:
 
 
 @contextmanager
-def _run_folder(data: Path) -> Iterator[tuple[RunFolder, Sequence[str]]]:
-    """The private folder of this start, and the command of its reaper. That waits until this process lets go of it, or
-    is killed; it then ends all that was started, removes the folder, and stops the database if nobody else uses it."""
-    folder = make_run_folder()
-    command = [sys.executable, "-I", "-S", reaper.__file__, str(folder.path), str(data)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    try:
-        yield folder, command
-    finally:
-        with suppress(OSError, subprocess.TimeoutExpired):
-            process.communicate(timeout=REAPER_SECONDS)
-
-
-@contextmanager
 def _own_key(config: Config, database: Database) -> Iterator[dict[str, str]]:
     """Headers with which the service tells this process how it is: where keys are asked for, one for these minutes."""
     if config.access is None or config.access.mode == "open":
@@ -261,7 +241,7 @@ def _own_key(config: Config, database: Database) -> Iterator[dict[str, str]]:
 
 
 def _check_port(host: str, port: int, setting: str = "http.port") -> None:
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

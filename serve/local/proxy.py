@@ -22,6 +22,13 @@ SHARE_OF_ONE_ADDRESS = 0.75
 HAPROXY = "DEMUR_HAPROXY"
 """The environment variable with the path of the real HAProxy."""
 
+HOST = "DEMUR_HAPROXY_HOST"
+"""The environment variable with the address at which HAProxy listens, where that is another than Serve thinks."""
+
+METRICS = "DEMUR_HAPROXY_METRICS"
+"""The environment variable with a port at which HAProxy passes on Ray's metrics, and the port of this machine that has
+them."""
+
 STARTER = "DEMUR_HAPROXY_DIES_WITH_ITS_STARTER"
 """Set where HAProxy shall end as soon as the process ends that started it."""
 
@@ -47,12 +54,16 @@ class UnknownSettings(ValueError):
     """Ray Serve writes other settings than it did. Use a version of Ray that this demur was tested with."""
 
 
-def completed(settings: str, folder: str) -> str:
-    """Return the settings with what Serve leaves out. `folder` has a file for each of `ERRORS`."""
+def completed(settings: str, folder: str, *, host: str = "", metrics: str = "") -> str:
+    """Return the settings with what Serve leaves out.
+
+    `folder` has a file for each of `ERRORS`; `host` and `metrics` are what `HOST` and `METRICS` say.
+    """
     if settings.startswith(MARK):
         return settings
     errors = "".join(f"    errorfile {status} {error_file(folder, status)}\n" for status in ERRORS)
     most = max(1, int(int(_found(r"^ +maxconn (\d+)$", settings)) * SHARE_OF_ONE_ADDRESS))
+    kept = r"\2"
     for pattern, wanted in (
         (r"^( +stats socket \S+) mode 666 ", r"\1 mode 600 "),
         (r"^ +errorfile .*\n", ""),
@@ -64,8 +75,9 @@ def completed(settings: str, folder: str) -> str:
         (r"^frontend prometheus\n(?: .*\n)*", ""),  # what these two show,
         (r"^listen stats\n(?: .*\n)*(?: .*\Z)?", ""),  # Ray asks over HAProxy's own socket
         (
-            r"^(frontend http_frontend\n +bind .*\n)",
-            r"\1"
+            r"^(frontend http_frontend\n +bind )(\S+)(:\d+)\n",
+            rf"\g<1>{host or kept}\g<3>"
+            "\n"
             "    stick-table type ipv6 size 100k expire 1m store conn_cur\n"
             "    tcp-request connection track-sc0 src\n"
             f"    tcp-request connection reject if {{ sc0_conn_cur gt {most} }}\n"
@@ -78,7 +90,19 @@ def completed(settings: str, folder: str) -> str:
             raise UnknownSettings(
                 f"HAProxy's settings are not as demur knows them from Ray Serve: no {pattern!r} in them"
             )
-    return MARK + settings
+    return MARK + settings + _metrics(host, metrics)
+
+
+def _metrics(host: str, ports: str) -> str:
+    """Settings that let others read Ray's metrics, and nothing else of Ray."""
+    if not ports:
+        return ""
+    port, inner = ports.split()
+    return (
+        f"\nfrontend demur_metrics\n    bind {host}:{port}\n"
+        "    http-request deny unless METH_GET { path /metrics }\n    default_backend demur_metrics\n"
+        f"backend demur_metrics\n    timeout server 30s\n    server ray 127.0.0.1:{inner}\n"
+    )
 
 
 def _found(pattern: str, settings: str) -> str:
@@ -117,7 +141,8 @@ def _complete(path: str) -> None:
     folder = os.path.dirname(path)
     for status in ERRORS:
         _write(error_file(folder, status), error_response(status))
-    _write(path, completed(settings, folder))
+    told = {"host": os.environ.get(HOST, ""), "metrics": os.environ.get(METRICS, "")}
+    _write(path, completed(settings, folder, **told))
 
 
 def _write(path: str, text: str) -> None:

@@ -99,7 +99,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # it is there for what comes after those
     sys.stdin.buffer.read()  # until `demur up` has ended, or lets go
     end_run(folder)
-    stop_database(data)
+    if data:
+        stop_database(data)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from serve.config.file import Config
+from serve.local.front import front_of
 from serve.local.run_folder import RunFolder
 from serve.local.worker import Worker
 
@@ -67,6 +68,7 @@ class LocalService:
         start ends."""
         self._config = config
         self._folder = folder
+        self._front = front_of(config)
         self._say = say
         self._headers = dict(headers)
         self._worker = Worker("ray")
@@ -113,6 +115,7 @@ class LocalService:
         from serve.app import APPLICATIONS, PREDICTIONS, AppArgs
 
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
+        os.environ.update(self._front.environment)
         try:
             self._start_ray()
             self._check_time()
@@ -125,7 +128,7 @@ class LocalService:
                 "log_level": "WARNING",
                 "encoding": self._config.telemetry.logs.upper(),
             }
-            http = {"host": self._config.http.host, "port": self._config.http.port}
+            http = {"host": self._front.behind, "port": self._config.http.port}
             with ThreadPoolExecutor(max_workers=1) as beside:  # models take as long to load as the proxies to start
                 starting = beside.submit(ray_serve.start, http_options=http, logging_config=quiet)
                 while not starting.done() and not ray_serve.status().proxies:
@@ -156,7 +159,7 @@ class LocalService:
             object_store_memory=200 * 2**20,
             _temp_dir=str(self._folder.ray),
             logging_level="warning",
-            _metrics_export_port=self._config.telemetry.metrics_port,
+            _metrics_export_port=self._front.ray_metrics_port,
         )
 
     def _cpus(self) -> int:

@@ -107,14 +107,16 @@ def running(folder, gateway):
     def start(**options):
         port = free_port()
         gateway_port = options.pop("gateway_port", gateway)
+        told = {name: value.format(gateway=gateway) for name, value in options.pop("told", {}).items()}
         settings = written_by_ray(folder, port, gateway_port, **options)
-        process = subprocess.Popen(command(settings), env=environment(), stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command(settings), env=environment(**told), stderr=subprocess.DEVNULL)
         started.append(process)
+        url = f"http://{told.get(proxy.HOST, '127.0.0.1')}:{port}"
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/healthz")
-                return f"http://127.0.0.1:{port}", process
+                httpx.get(f"{url}/healthz")
+                return url, process
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -253,6 +255,17 @@ def _is_open(connection):
         return True
     except OSError:
         return False
+
+
+def test_it_listens_where_others_reach_it_and_lets_them_read_metrics_and_nothing_else_of_ray(running):
+    port = free_port()
+    url, process = running(told={proxy.HOST: "127.0.0.7", proxy.METRICS: f"{port} {{gateway}}"})
+    assert url.startswith("http://127.0.0.7:")
+    listening = {c.laddr.ip for c in psutil.Process(process.pid).net_connections("inet") if c.status == "LISTEN"}
+    assert listening == {"127.0.0.7"}
+    assert httpx.get(f"http://127.0.0.7:{port}/metrics").json() == {}
+    assert httpx.get(f"http://127.0.0.7:{port}/anything").status_code == 403
+    assert httpx.post(f"http://127.0.0.7:{port}/metrics").status_code == 403
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux does it")
