@@ -235,6 +235,9 @@ class BatchResult(BaseModel):
     """Either a prediction or an error, with the status that it would have had alone."""
 
     status: int
+    replayed: bool = Field(
+        default=False, description="Whether this is on record from before, under the same Idempotency-Key."
+    )
     prediction: Prediction | None = None
     error: Problem | None = None
 

@@ -15,7 +15,7 @@ from serve.access import needs
 from serve.config.file import Config
 from serve.deployments.every import every
 from serve.deployments.guarded import guarded, keeper_of, received
-from serve.deployments.host_client import LeftOut, RayHostClient
+from serve.deployments.host_client import RayHostClient
 from serve.deployments.host_trouble import HostTrouble
 from serve.deployments.hosts import host_deployment
 from serve.deployments.shortcut import open_shortcut
@@ -24,6 +24,7 @@ from serve.garbage import look_rarely
 from serve.gateway.entrance import Entrance, Room
 from serve.gateway.handler import Handler
 from serve.gateway.journal import open_database
+from serve.gateway.left_out import LeftOut
 from serve.gateway.road import HostClient
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.ray_metrics import RayMetrics

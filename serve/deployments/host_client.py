@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from ray.exceptions import RayError
@@ -14,7 +14,7 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 from calibration_store.store import ArtifactNotFound
 from serve.deployments.hosts import Failed, NoArtifact
 from serve.gateway.batching import Overloaded
-from serve.gateway.road import HostState, ModelFailed, ModelNotReady, Step
+from serve.gateway.road import HostState, ModelNotReady, Step
 from serve.hosts.decided import Decided, Share
 from serve.inputs import ModelInput
 from serve.language.engine import Asking, EngineFailed, Message, Piece
@@ -92,22 +92,6 @@ class RayHostClient:
                 if isinstance(piece, Failed):
                     raise EngineFailed(piece.why)
                 yield piece
-
-
-class LeftOut:
-    """The way to a model that is configured and has no host. Whatever it is asked raises `ModelFailed`."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    async def state(self, *_: object, **__: object) -> NoReturn:
-        raise ModelFailed(self._why)
-
-    def stream(self, *_: object, **__: object) -> NoReturn:
-        raise ModelFailed(self._why)
-
-    decide = decide_next = complete = state
-    pieces = stream
 
 
 def _packed(inputs: Sequence[ModelInput]) -> Sequence[ModelInput]:

@@ -10,6 +10,7 @@ from uuid_utils.compat import uuid7
 from calibration_store.store import ArtifactStore
 from serve.gateway.door import Door
 from serve.gateway.http import gateway_app
+from serve.gateway.left_out import LeftOut
 from serve.hosts.host import ModelHost
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
@@ -84,6 +85,7 @@ REQUESTS = {
     "a malformed prediction id": ("GET", "/v1/predictions/7", ""),
     "an unknown address": ("POST", "/v1/predictt", "{}"),
     "a method that is not possible": ("GET", "/v1/predict", ""),
+    "a model that cannot be served": predict(),
     "no artifact": predict(),
     "a database that is gone": predict(),
 }
@@ -103,6 +105,8 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
     hosts = {"digits": local_host, "words": LocalHost(ModelHost("words", words, bare))}
     if request.node.callspec.id == "no artifact":
         hosts["digits"] = LocalHost(ModelHost("digits", digits, bare))
+    if request.node.callspec.id == "a model that cannot be served":
+        hosts["digits"] = LeftOut("it wants 1 GPUs (host.gpus), and this machine has 0")
     config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})
     handler = make_handler(config, hosts, database)
     most = config.limits.body_bytes

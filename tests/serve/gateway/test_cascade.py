@@ -23,6 +23,7 @@ from serve.commands.fit import fit_model
 from serve.commands.replay import replay_traffic
 from serve.config.file import Config
 from serve.gateway.http import gateway_app
+from serve.gateway.left_out import LeftOut
 from serve.gateway.road import Asked, Road, Step
 from serve.hosts.host import ModelHost
 from serve.hosts.models import Classifier
@@ -223,6 +224,17 @@ def test_a_model_that_is_not_served_cannot_be_asked(config, hosts, database):
     assert {one["reason"] for one in told if one["action"] == "review"} == {
         "model large was to be asked and is not served"
     }
+
+
+def test_what_a_model_that_is_left_out_was_to_be_asked_is_held(config, hosts, database):
+    with client(config, {**hosts, "large": LeftOut("there is no GPU")}, database) as http:
+        answers = [ask(http, text) for text in texts(30)]
+    held = [answer for answer in answers if answer["action"] == "review"]
+    assert held
+    assert {answer["reason"] for answer in held} == {
+        "model large was to be asked and could not be: model 'large' is not served: there is no GPU"
+    }
+    assert any(answer["action"] == "answer" for answer in answers)
 
 
 def test_the_large_model_goes_by_the_artifact_that_the_small_one_named(config, hosts):
