@@ -1,10 +1,11 @@
 """`demur demo`: replay labelled rows through the service, images also corrupted; count what holding was worth."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import numpy as np
@@ -17,6 +18,9 @@ from traffic.record import Answer
 from uncertainty.checks import Array
 
 AT_A_TIME = 16
+
+PAUSES = (0.1, 0.5, 2.0)
+"""Seconds before a request is sent again whose connection broke."""
 
 
 class ServiceUnreachable(RuntimeError):
@@ -124,10 +128,10 @@ async def replay(
         async def one(sample: Sample) -> dict[str, Any]:
             async with gate:
                 body = {"model": model, "input": sample.input, "group": sample.part}
-                prediction = _answer(await client.post("/v1/predict", json=body))
+                prediction = await _post(client, "/v1/predict", body)
                 if outcomes:
                     truth = {"label": _truth(sample, prediction, task), "source": "demo"}
-                    _answer(await client.post(f"/v1/predictions/{prediction['id']}/outcome", json=truth))
+                    await _post(client, f"/v1/predictions/{prediction['id']}/outcome", truth)
                 advance()
                 return prediction
 
@@ -173,6 +177,18 @@ def _line(part: str, right: np.ndarray, answered: np.ndarray) -> Line:
         accuracy_answered=float(right[answered].mean()) if answered.any() else np.nan,
         caught=float((~answered)[~right].mean()) if (~right).any() else np.nan,
     )
+
+
+async def _post(client: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask, and ask again where the connection breaks: the service may close one just when it is used again. The key
+    makes a second try of the same prediction safe."""
+    key = {"Idempotency-Key": str(uuid4())}
+    for pause in PAUSES:
+        try:
+            return _answer(await client.post(path, json=body, headers=key))
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            await asyncio.sleep(pause)
+    return _answer(await client.post(path, json=body, headers=key))
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:

@@ -110,7 +110,6 @@ class LocalService:
     def _start(self, left_out: dict[str, str], notes: dict[str, str]) -> dict[str, Any]:
         import ray  # here, because importing it reads the environment
         from ray import serve as ray_serve
-        from ray.exceptions import RayError
 
         from serve.app import APPLICATIONS, PREDICTIONS, AppArgs
 
@@ -139,9 +138,9 @@ class LocalService:
                 health = self._wait_for_gateway()
             self._run([name for name in APPLICATIONS if name != PREDICTIONS], arguments, quiet, {}, {})
             return self._wait_for_all(health)
-        except (RayError, RuntimeError, ConnectionError, TimeoutError) as error:
-            if isinstance(error, CannotStart):
-                raise
+        except CannotStart:
+            raise
+        except Exception as error:  # Ray raises what it likes; the stage and its words say enough
             raise CannotStart(f"{self.stage}: {' '.join(str(error).split())[-500:]}") from error
 
     def _start_ray(self) -> None:

@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -144,6 +146,40 @@ def service(digits: Path) -> Iterator[Service]:
         yield running
     finally:
         running.remove()
+
+
+class Callers:
+    """A client for each thread that asks, and a connection for each request.
+
+    Threads may not share a client of httpx where the service closes idle connections, as HAProxy does when a new one
+    takes over: one thread may close a connection that another has just been given (`ReadError: Bad file descriptor`).
+    Nor does a request go out on a connection at the moment in which that is closed.
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._options = {"base_url": url, "timeout": 60, **options}
+        self._options["headers"] = {"Connection": "close", **options.get("headers", {})}
+        self._of_thread = threading.local()
+        self._all: list[httpx.Client] = []
+
+    def __enter__(self) -> "Callers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._all:
+            client.close()
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self._client().post(path, **more)
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self._client().get(path, **more)
+
+    def _client(self) -> httpx.Client:
+        if not hasattr(self._of_thread, "client"):
+            self._of_thread.client = httpx.Client(**self._options)
+            self._all.append(self._of_thread.client)
+        return self._of_thread.client
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 import yaml
 
 from tests.conftest import digit_rows
-from tests.system.conftest import Service
+from tests.system.conftest import Callers, Service
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +36,7 @@ def watched(digits):
 
 @pytest.fixture
 def http(watched):
-    with httpx.Client(base_url=watched.url, timeout=30, headers={"X-Demur-Reviewer": "ada"}) as client:
+    with Callers(watched.url, headers={"X-Demur-Reviewer": "ada"}) as client:
         yield client
 
 

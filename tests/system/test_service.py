@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import digit_rows
-from tests.system.conftest import free_port
+from tests.system.conftest import Callers, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +40,9 @@ def test_many_at_once_are_all_answered_and_on_record(service, http, digits):
     rows = digit_rows(digits)[:200]
 
     def ask(row):
-        return http.post("/v1/predict", json={"model": "digits", "input": row["input"]}).json()
+        return callers.post("/v1/predict", json={"model": "digits", "input": row["input"]}).json()
 
-    with ThreadPoolExecutor(32) as pool:
+    with Callers(service.url) as callers, ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(ask, rows))
     right = [answer["prediction"] == row["label"] for answer, row in zip(answers, rows, strict=True)]
     assert sum(right) / len(rows) > 0.95
@@ -101,9 +101,9 @@ def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http
     def load():
         while not stop.is_set():
             for row in rows:
-                answers.append(http.post("/v1/predict", json={"model": "digits", "input": row["input"]}))
+                answers.append(callers.post("/v1/predict", json={"model": "digits", "input": row["input"]}))
 
-    with ThreadPoolExecutor(4) as pool:
+    with Callers(service.url) as callers, ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             pool.submit(load)
         try:
