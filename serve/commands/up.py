@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,6 +39,9 @@ LOOK_SECONDS = 0.2
 
 INTERRUPT_SECONDS = 3.0
 """So long a start that is interrupted has to clear away in order; then it is cut off."""
+
+CHECK_SECONDS = 120.0
+"""So long it may take to see whether one checkpoint fits its configuration, which is fetched if it is not here yet."""
 
 BACKSTOP_SECONDS = 10.0
 """Beyond the time that the start gives itself: for calls of Ray that do not come back."""
@@ -191,7 +195,9 @@ class Running:
         reasons = {}
         for name, model in self._config.models.items():
             try:
-                check_model(model)
+                Worker("check").submit(check_model, model).result(CHECK_SECONDS)
+            except FutureTimeout:
+                reasons[name] = f"its checkpoint could not be looked at within {CHECK_SECONDS:g} s"
             except Exception as error:  # whatever is wrong with one model, the others serve
                 reasons[name] = str(error) or type(error).__name__
         return reasons

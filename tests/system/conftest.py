@@ -61,18 +61,33 @@ class Service:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "serve.cli", *words]
 
-    def start(self, *, patience: float = START_SECONDS, fits: bool = False) -> None:
+    def use_fitted(self) -> None:
+        """Put artifacts in force that another service of this session has fitted for models like these, if there are
+        any, and none is there yet."""
+        artifacts = self.folder / "var/artifacts"
+        if not artifacts.exists():
+            for path, content in FITTED.get(self._what_is_fitted(), {}).items():
+                (artifacts / path).parent.mkdir(parents=True, exist_ok=True)
+                (artifacts / path).write_bytes(content)
+
+    def begin(self, *words: str) -> None:
+        """Start `demur up`, and do not wait for anything."""
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command("up", *words),
+                cwd=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start(self, *words: str, patience: float = START_SECONDS, fits: bool = False) -> None:
         """Start, and wait so many seconds until it says that it is ready. `fits`: its models itself, although another
         service of this session has fitted the same."""
         artifacts, models = self.folder / "var/artifacts", self._what_is_fitted()
-        if not fits and not artifacts.exists():
-            for path, content in FITTED.get(models, {}).items():
-                (artifacts / path).parent.mkdir(parents=True, exist_ok=True)
-                (artifacts / path).write_bytes(content)
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command("up"), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+        if not fits:
+            self.use_fitted()
+        self.begin(*words)
         deadline = time.monotonic() + patience
         while "stop with Ctrl-C" not in self.said():
             assert self.process.poll() is None, self.said()
