@@ -109,13 +109,13 @@ class Site:
         }  # fmt: skip
 
     def start(self, ways: list[str]) -> None:
-        from serve.commands.up import set_environment
+        from serve.local.private_run import private_run
         from serve.postgres import EmbeddedPostgres
 
         config = load_config(self.config_file)
         if "usual" in ways:
             self._start_usual()
-        set_environment()
+        self._folder_of_ray = self._stack.enter_context(private_run())[0].ray
         self.postgres = self._stack.enter_context(EmbeddedPostgres(config.data))
         for name in self._models:
             told = ["--config", str(self.config_file), "--data", str(config.models[name].calibration.data)]
@@ -151,7 +151,7 @@ class Site:
 
         ray.init(
             address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
-            _temp_dir=os.path.join(tempfile.gettempdir(), "demur-bench"), logging_level="warning",
+            _temp_dir=str(self._folder_of_ray), logging_level="warning",
         )  # fmt: skip
         ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=QUIET)  # type: ignore[arg-type]
         makers: dict[str, Callable[[Any], Any]] = {"tuned": usual, "bare": bare}

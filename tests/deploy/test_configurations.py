@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import tomllib
 import warnings
 
 import pytest
 import yaml
 
-from serve.commands.up import ENVIRONMENT
 from serve.config.file import load_config
+from serve.local.environment import CLIENT_SECONDS, ENVIRONMENT
 from tests.conftest import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -61,9 +62,24 @@ def test_ray_takes_what_serve_deploy_is_given():
 def test_a_cluster_has_the_environment_that_demur_up_sets():
     lines = (line for line in (DEPLOY / "ray.env").read_text().splitlines() if not line.startswith("#"))
     told = dict(line.split("=", 1) for line in lines)
-    here_only = {"RAY_AUTH_MODE", "RAY_DEDUP_LOGS", "RAY_worker_niceness"} | {
-        f"RAY_SERVE_{name}" for name in ("DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", "PROXY_READY_CHECK_TIMEOUT_S")
+    here_only = {
+        "RAY_AUTH_MODE",
+        "RAY_DEDUP_LOGS",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",
+        "RAY_SCHEDULER_EVENTS",
+        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S",
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S",
+        "RAY_memory_monitor_refresh_ms",
+        "RAY_worker_niceness",
+        "RAY_worker_oom_score_adjustment",
     }
     assert told == {name: ENVIRONMENT[name] for name in ENVIRONMENT.keys() - here_only} | {
-        "RAY_SERVE_ENABLE_HA_PROXY": "1"
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        "RAY_SERVE_HAPROXY_BINARY_PATH": "/opt/demur/venv/bin/demur-haproxy",
+        "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": str(CLIENT_SECONDS),
     }
+
+
+def test_the_proxy_that_a_cluster_starts_is_installed_with_demur():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["demur-haproxy"] == "serve.local.proxy:main"

@@ -127,6 +127,7 @@ class LocalCluster:
             "RAY_SERVE_HAPROXY_STARTUP_TIMEOUT_S": "120",
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
             "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+            "RAY_SERVE_HAPROXY_BINARY_PATH": str(self._proxy_program()),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(stats),
             "PGHOST": str(self.folder / "db/postgres"),
@@ -137,6 +138,13 @@ class LocalCluster:
         self.nodes: list[Node] = []
         self._started = 0
         self._postgres: EmbeddedPostgres | None = None
+
+    def _proxy_program(self) -> Path:
+        """What `pip install demur` makes of `demur-haproxy`, which the deployed file has in another place."""
+        program = self.folder / "demur-haproxy"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m serve.local.proxy "$@"\n')
+        program.chmod(0o700)
+        return program
 
     def start(self) -> None:
         """Bring up database, artifact, nodes and the service, and come back when it answers."""

@@ -24,7 +24,14 @@ def test_a_rolling_redeploy(site: Site, trial: Trial):
         subprocess.run(
             [sys.executable, "-m", "tests.faults.redeploy", str(site.folder / "demur.yaml"), site.dsn],
             cwd=site.folder,
-            env={**os.environ, "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "RAY_ADDRESS": address,
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN_PATH": f"{site.run_folder}/token",
+                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+                "PYTHONPATH": str(ROOT),
+            },
             check=True,
             timeout=300,
         )

@@ -13,7 +13,7 @@ from tests.system.conftest import alive
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-STOPPED = {"connection refused", "connection broken", "404 not JSON", "500 not JSON", "503 not JSON", "503 Overloaded",
+STOPPED = {"connection refused", "connection broken", "503 NoGateway", "502 GatewayLost", "503 Overloaded",
            "503 ModelNotReady", "nothing for 30 s"}  # fmt: skip
 """What callers may meet when the service is about to stop, or has stopped. Of what was accepted nothing is lost."""
 

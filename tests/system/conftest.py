@@ -116,6 +116,11 @@ class Service:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    @property
+    def run_folder(self) -> Path:
+        """The private folder of the start that runs."""
+        return Path((self.folder / "var/demur.lock").read_text().split()[1])
+
     def database_pid(self) -> int:
         return int((self.folder / "var/postgres/postmaster.pid").read_text().split("\n")[0])
 

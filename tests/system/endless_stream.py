@@ -3,10 +3,12 @@ the stream stopped the replica."""
 
 import asyncio
 import logging
+from contextlib import ExitStack
 
-from serve.commands.up import set_environment
+from serve.local.private_run import private_run
 
-set_environment()  # before Ray is imported
+opened = ExitStack()
+folder, _ = opened.enter_context(private_run())  # before Ray is imported
 
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
@@ -55,7 +57,7 @@ def deployment():
             self._handle = handle
 
         async def listen(self):
-            host = RayHostClient(self._handle)
+            host = RayHostClient(self._handle, lambda: None)
             first, second, last = [item async for item in host.stream("short", None, 0)]
             assert (first, second) == ("", "the end")
             assert isinstance(last, Share)
@@ -74,7 +76,8 @@ def deployment():
 
 
 if __name__ == "__main__":
-    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    ray.init("local", num_cpus=4, _temp_dir=str(folder.ray), **quiet)
     try:
         handle = ray_serve.run(deployment(), name="endless", route_prefix=None)
 
@@ -84,3 +87,4 @@ if __name__ == "__main__":
         print(asyncio.run(ask()))
     finally:
         ray.shutdown()
+        opened.close()

@@ -53,14 +53,14 @@ def files_below(folder: Path) -> list[str]:
 
 
 def test_another_user_reads_nothing_connects_to_nothing_and_renames_nothing(service):
-    _, run = (service.folder / "var/demur.lock").read_text().split()
-    everything = [*files_below(Path(run)), *files_below(service.folder / "var")]
+    run = service.run_folder
+    everything = [*files_below(run), *files_below(service.folder / "var")]
     sockets = [path for path in everything if stat.S_ISSOCK(os.stat(path, follow_symlinks=False).st_mode)]
     assert any(path.endswith("admin.sock") for path in sockets)
     assert any(path.endswith("raylet") for path in sockets)
     assert any(".s.PGSQL." in path for path in sockets)
     attacked = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", ATTACK.format(nobody=NOBODY), run, str(service.folder / "var")],
+        [sys.executable, "-I", "-S", "-c", ATTACK.format(nobody=NOBODY), str(run), str(service.folder / "var")],
         input=json.dumps(everything), capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert attacked.returncode == 0, attacked.stderr

@@ -5,7 +5,6 @@ import shutil
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import psutil
@@ -46,10 +45,6 @@ def wait_until(true, *, patience=PATIENCE_SECONDS, why=str):
         time.sleep(0.05)
 
 
-def run_folder(service):
-    return Path((service.folder / "var/demur.lock").read_text().split()[1])
-
-
 def nothing_is_left(service, folder):
     """Neither processes nor sockets nor the folder of a start."""
     wait_until(lambda: not folder.exists() and processes_of(str(folder)) == [], why=lambda: processes_of(str(folder)))
@@ -68,7 +63,7 @@ def test_a_start_ends_at_any_moment_and_leaves_nothing(own, number, said):
         own.use_fitted()
     own.begin()
     wait_until(lambda: said in own.said(), patience=400, why=own.said)
-    folder = run_folder(own)
+    folder = own.run_folder
     began = time.monotonic()
     os.kill(own.process.pid, number)
     own.process.wait(timeout=PATIENCE_SECONDS)
@@ -79,7 +74,7 @@ def test_a_start_ends_at_any_moment_and_leaves_nothing(own, number, said):
 
 def test_a_service_that_is_killed_leaves_nothing_and_the_next_start_finds_its_port_free(own, digits):
     own.start()
-    folder = run_folder(own)
+    folder = own.run_folder
     row = digit_rows(digits)[0]
     answer = httpx.post(f"{own.url}/v1/predict", json={"model": "digits", "input": row["input"]}, timeout=60).json()
     began = time.monotonic()
@@ -96,7 +91,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_the_next_start_finds_its_po
 
 def test_where_the_reaper_is_killed_too_the_next_start_clears_away(own):
     own.start()
-    folder = run_folder(own)
+    folder = own.run_folder
     reapers = [process.pid for process in psutil.process_iter() if _is_reaper(process, folder)]
     doomed = [own.process.pid, *reapers]
     assert len(doomed) == 2
@@ -106,7 +101,7 @@ def test_where_the_reaper_is_killed_too_the_next_start_clears_away(own):
     assert folder.exists()
     own.start()
     assert not folder.exists()
-    assert run_folder(own) != folder
+    assert own.run_folder != folder
 
 
 def _is_reaper(process, folder):
