@@ -25,6 +25,11 @@ from traffic.record import Answer, Cost, Outcome, Record
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A short text without control characters."""
 
+T = TypeVar("T")
+
+Listed = Annotated[list[T], Field(fail_fast=True)]
+"""A list in a body. Of a million wrong elements the first is told: each mistake costs as much as a small request."""
+
 COST: tuple[Literal["prompt_tokens", "completion_tokens", "calls", "seconds"], ...] = (
     "prompt_tokens",
     "completion_tokens",
@@ -95,7 +100,7 @@ class BatchRequest(Body):
 class OutcomeRequest(Body):
     """The truth about a prediction, as you came to know it."""
 
-    label: Word | list[Word] = Field(
+    label: Word | Listed[Word] = Field(
         description="The right label, one of the model's; in a multilabel task the list of all that hold. Under a"
         " label tree those above them need not be named. Of a text that was written, `right` or `wrong`."
     )

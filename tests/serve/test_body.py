@@ -3,12 +3,17 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from serve import body as body_module
 from serve import wire
-from serve.body import MOST_KEYS, MOST_VALUES, check_structure
+from serve.body import MOST_KEYS, MOST_VALUES, _outside_texts, check_structure
 from serve.chat import request as chat
-from serve.console.label_studio import rows_of_export
-from serve.inputs import TooLarge
+from serve.console.label_studio import MOST_ANNOTATIONS, rows_of_export
+from serve.console.review_wire import AnswerRequest
+from serve.inference_protocol.body import InferRequest
+from serve.inputs import InvalidRequest, TooLarge
 
 HOSTILE = {
     "lists in lists": b'{"model":"m","input":[' + b",".join([b"[" * 150 + b"]" * 150] * 8000) + b"]}",
@@ -17,6 +22,8 @@ HOSTILE = {
     "keys": b'{"model":"m","input":{' + b",".join(b'"k%d":1' % at for at in range(60_000)) + b"}}",
     "keys nobody knows": b"{" + b",".join(b'"k%d":1' % at for at in range(60_000)) + b"}",
     "a batch of nothing": b'{"items":[' + b"{}," * 600_000 + b"{}]}",
+    "a text that never ends": b":" * 50_001 + b'"' + b'\\"' * 2_000_000,
+    "colons behind a text": b'"' + b'\\"' * 2_000_000 + b'"' + b":" * 50_001,
 }
 
 
@@ -48,6 +55,92 @@ def test_a_file_may_have_more_keys_and_no_more_values():
 )
 def test_what_is_usual_passes(body):
     check_structure(body)
+
+
+PARTS = [b'"', b"\\", b'\\"', b",", b":", b"[", b"{", b"]}", b"a", b"\\u0022", b" " * 9]
+
+
+def counted_one_by_one(body):
+    values, keys, inside, at = 1, 0, False, 0
+    while at < len(body):
+        here = body[at : at + 1]
+        if inside and here == b"\\":
+            at += 1
+        elif here == b'"':
+            inside = not inside
+        elif not inside:
+            values += here in (b",", b"[", b"{")
+            keys += here == b":"
+        at += 1
+    return values, keys
+
+
+@given(st.lists(st.sampled_from(PARTS)).map(b"".join), st.sampled_from([1, 7, 2**20]))
+def test_what_stands_in_texts_is_no_structure(body, piece):
+    """Compared with a reader that goes byte by byte, however long the pieces are in which a body is counted. It is JSON
+    as far as backslashes stand in texts alone."""
+    text = b'["' + body.replace(b'"', b'\\"') + b'a",{' + body.replace(b"\\", b"") + b"}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_module, "PIECE", piece)
+        assert _outside_texts(text) == counted_one_by_one(text)
+
+
+WRONG = {
+    "labels": (wire.OutcomeRequest, b'{"label":[%s]}', b"1"),
+    "labels of a review": (AnswerRequest, b'{"token":1,"label":[%s]}', b'""'),
+    "messages": (chat.ChatRequest, b'{"model":"m","messages":[%s]}', b"{}"),
+    "tensors": (InferRequest, b'{"inputs":[%s]}', b"{}"),
+    "a shape": (InferRequest, b'{"inputs":[{"name":"a","datatype":"b","shape":[%s]}]}', b'"x"'),
+    "outputs": (InferRequest, b'{"inputs":[],"outputs":[%s]}', b"{}"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_of_a_list_of_mistakes_the_first_is_told(what):
+    kind, body, element = WRONG[what]
+    with pytest.raises(InvalidRequest) as told:
+        wire.parse(kind, body % b",".join([element] * 100_000))
+    assert len(str(told.value)) < 500
+    assert "and " not in str(told.value)
+
+
+def lists_in(schema):
+    """Every list that the schema of a body has, by its own schema."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "list" and schema["items_schema"]["type"] != "any":
+            yield schema
+        for part in schema.values():
+            yield from lists_in(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            yield from lists_in(part)
+
+
+def bodies(kind=wire.Body):
+    for one in kind.__subclasses__():
+        yield one
+        yield from bodies(one)
+
+
+def test_every_list_of_every_body_stops_at_its_first_mistake():
+    known = [(kind.__name__, one) for kind in bodies() for one in lists_in(kind.__pydantic_core_schema__)]
+    assert {"OutcomeRequest", "AnswerRequest", "ChatRequest", "InferRequest"} <= {name for name, _ in known}
+    assert not [name for name, one in known if not one.get("fail_fast")]
+
+
+def test_a_tensor_has_few_parameters():
+    parameters = b",".join(b'"p%d":[]' % at for at in range(10_000))
+    with pytest.raises(InvalidRequest, match="at most 100 are taken"):
+        wire.parse(InferRequest, b'{"inputs":[],"parameters":{%s}}' % parameters)
+
+
+def test_a_file_has_as_many_annotations_as_can_be_answered():
+    rows = rows_of_export(json.dumps([{"annotations": [{}] * 9}] * (MOST_ANNOTATIONS // 10)).encode())
+    assert len(rows) == MOST_ANNOTATIONS // 10
+    with pytest.raises(TooLarge, match="tasks and annotations; at most"):
+        rows_of_export(b'[{"annotations":[' + b"0," * MOST_ANNOTATIONS + b"0]}]")
+    many = json.dumps([{"annotations": [0] * MOST_ANNOTATIONS}])
+    assert rows_of_export(many)  # a file on this machine may be as large as it likes
 
 
 def test_the_bounds_are_the_ones_that_are_told():
