@@ -1,5 +1,10 @@
 """How much structure a JSON body may have: looked at before it is parsed, because what is parsed costs a hundred times
-its bytes."""
+its bytes. And where large bodies are read: beside the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +24,22 @@ NOT_LOOKED_AT = 50_000
 
 PIECE = 2**20
 """Bytes that are counted at a time, so that counting takes little memory."""
+
+SMALL = 2**16
+"""A body of at most so many bytes is read where it is, in less time than another thread takes to begin."""
+
+T = TypeVar("T")
+
+_reader = ThreadPoolExecutor(1, "bodies")
+"""One for each process: parsers keep other threads waiting, so that two large bodies at a time would help nobody."""
+
+
+async def read_apart(size: int, work: Callable[[], T]) -> T:
+    """Return what some work makes of a body of so many bytes. The work for a large one is done in a thread, one body
+    after the other, and other requests go on meanwhile."""
+    if size <= SMALL:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_reader, work)
 
 
 def check_structure(body: bytes, *, most_keys: int = MOST_KEYS) -> None:

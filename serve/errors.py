@@ -25,6 +25,9 @@ from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound
 
+LONGEST_MESSAGE = 4000
+"""Characters of a message. Some repeat a name that the caller sent, which may be as long as a body."""
+
 STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
     InvalidRequest: 422,
@@ -82,4 +85,8 @@ def problem_json(error: Exception) -> dict[str, str]:
             "message": "something went wrong that should not; the service's log says what",
         }
     kind = DatabaseUnavailable if isinstance(error, DatabaseUnavailable) else type(error)  # however it went away
-    return {"kind": kind.__name__, "message": str(error)}
+    message = str(error)
+    return {
+        "kind": kind.__name__,
+        "message": message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} ...",
+    }

@@ -87,8 +87,12 @@ class PredictRequest(Body):
     def as_asked(self) -> dict[str, Any]:
         """What makes two requests the same. What is newer than keys, and left out, leaves no trace: keys of earlier
         times still hold."""
-        left_out = {name for name in ("cluster", "review") if getattr(self, name) is None}
-        return self.model_dump(exclude=left_out)
+        asked: dict[str, Any] = {"model": self.model, "input": self.input, "group": self.group}
+        if self.cluster is not None:
+            asked["cluster"] = self.cluster
+        if self.review is not None:
+            asked["review"] = self.review.model_dump()
+        return asked
 
 
 class BatchRequest(Body):

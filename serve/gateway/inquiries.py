@@ -10,6 +10,7 @@ from review.ended import ended_among
 from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import wire
 from serve.access.caller import Caller
+from serve.body import read_apart
 from serve.config.file import Config
 from serve.gateway.outcome_watch import OutcomeWatch
 from serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
@@ -74,7 +75,7 @@ class Inquiries:
 
     async def add_outcome(self, record_id: UUID, body: bytes, caller: Caller | None = None) -> Outcome:
         """Note the truth about a prediction, as somebody outside knows it."""
-        told = wire.parse(wire.OutcomeRequest, body)
+        told = await read_apart(len(body), lambda: wire.parse(wire.OutcomeRequest, body))
 
         def write() -> Outcome:
             with self._database.transaction() as connection:

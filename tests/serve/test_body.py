@@ -1,6 +1,8 @@
 """A body has as many values and keys as can be read in the time that a request may take from others."""
 
+import asyncio
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from serve import body as body_module
 from serve import wire
-from serve.body import MOST_KEYS, MOST_VALUES, _outside_texts, check_structure
+from serve.body import MOST_KEYS, MOST_VALUES, SMALL, _outside_texts, check_structure, read_apart
 from serve.chat import request as chat
 from serve.console.label_studio import MOST_ANNOTATIONS, rows_of_export
 from serve.console.review_wire import AnswerRequest
@@ -57,7 +59,8 @@ def test_what_is_usual_passes(body):
     check_structure(body)
 
 
-PARTS = [b'"', b"\\", b'\\"', b",", b":", b"[", b"{", b"]}", b"a", b"\\u0022", b" " * 9]
+marks = st.sampled_from([b",", b":", b"[", b"{", b"]}", b"a", b" " * 9])
+texts = st.lists(marks | st.sampled_from([rb"\\", rb"\"", rb"\u0022"])).map(lambda parts: b'"%s"' % b"".join(parts))
 
 
 def counted_one_by_one(body):
@@ -75,14 +78,12 @@ def counted_one_by_one(body):
     return values, keys
 
 
-@given(st.lists(st.sampled_from(PARTS)).map(b"".join), st.sampled_from([1, 7, 2**20]))
+@given(st.lists(marks | texts).map(b"".join), st.sampled_from([1, 7, 2**20]))
 def test_what_stands_in_texts_is_no_structure(body, piece):
-    """Compared with a reader that goes byte by byte, however long the pieces are in which a body is counted. It is JSON
-    as far as backslashes stand in texts alone."""
-    text = b'["' + body.replace(b'"', b'\\"') + b'a",{' + body.replace(b"\\", b"") + b"}"
+    """Compared with a reader that goes byte by byte, however long the pieces are in which a body is counted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(body_module, "PIECE", piece)
-        assert _outside_texts(text) == counted_one_by_one(text)
+        assert _outside_texts(body) == counted_one_by_one(body)
 
 
 WRONG = {
@@ -157,3 +158,37 @@ def test_of_many_mistakes_the_first_are_told():
     with pytest.raises(ValueError, match=r"and 980 more$") as told:
         wire.parse(wire.PredictRequest, json.dumps({f"k{at}": 1 for at in range(998)}).encode())
     assert len(str(told.value)) < 5000
+
+
+def test_only_large_bodies_are_read_in_a_thread():
+    async def where(size):
+        return await read_apart(size, lambda: threading.current_thread().name)
+
+    assert asyncio.run(where(SMALL)) == threading.current_thread().name
+    assert asyncio.run(where(SMALL + 1)).startswith("bodies")
+
+
+DOORS = {
+    "/v1/predict": {"model": "digits", "input": "x"},
+    "/v1/predict/batch": {"items": [{"model": "digits", "input": "x"}]},
+    "/v1/chat/completions": {"model": "writer", "messages": [{"role": "user", "content": "x"}]},
+    "/v1/predictions/0191f3a0-0000-7000-8000-000000000000/outcome": {"label": "x"},
+    "/v2/models/digits/infer": {"inputs": [{"name": "input", "datatype": "BYTES", "shape": [1], "data": ["x"]}]},
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_reads_large_bodies_in_a_thread(client, monkeypatch, door):
+    seen = []
+
+    def look(body, **_):
+        seen.append((len(body), threading.current_thread().name))
+
+    for module in (wire, chat):
+        monkeypatch.setattr(module, "check_structure", look)
+    for length in (1, SMALL):
+        client.post(door, content=json.dumps(DOORS[door]).replace('"x"', json.dumps("x" * length)))
+    (small, here), (large, apart) = seen
+    assert small < SMALL < large
+    assert not here.startswith("bodies")
+    assert apart.startswith("bodies")
