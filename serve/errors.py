@@ -13,6 +13,7 @@ from serve.access.refusals import NotAllowed, NotKnown, TooOften
 from serve.access.sessions import LoginRefused
 from serve.gateway.batching import Overloaded
 from serve.gateway.deadline import DeadlinePassed
+from serve.gateway.intake import BodyTooSlow
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
 from serve.inference_protocol.versions import UnknownVersion
@@ -32,6 +33,7 @@ STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
     InvalidRequest: 422,
     TooLarge: 413,
+    BodyTooSlow: 408,
     UnknownModel: 404,
     UnknownVersion: 404,
     RecordNotFound: 404,

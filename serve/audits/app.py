@@ -59,7 +59,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
-    add_body_limits(app, config.limits.body_bytes)
+    add_body_limits(app, config.limits)
     add_browser_headers(app)
     add_docs(app)
     pages = APIRouter(include_in_schema=False)

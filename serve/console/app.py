@@ -42,7 +42,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
-    add_body_limits(app, config.limits.body_bytes)
+    add_body_limits(app, config.limits)
     add_browser_headers(app)
     add_docs(app)
     api.add_api(app, desk)

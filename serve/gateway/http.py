@@ -24,6 +24,7 @@ from serve.gateway import door
 from serve.gateway.deadline import PATTERN
 from serve.gateway.door import Door, Reply
 from serve.gateway.handler import Handler
+from serve.gateway.intake import CallerLeft
 from serve.inference_protocol import body as inference
 from serve.inference_protocol.routes import add_inference_routes
 from serve.inputs import InvalidRequest
@@ -105,7 +106,7 @@ def gateway_app(
     @app.post(
         "/v1/predict",
         response_model=wire.Prediction,
-        responses=_problems(400, 401, 403, 404, 409, 413, 422, 429, 503, 504),
+        responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.PredictRequest),
         summary="Predict, or say that a person should look",
     )
@@ -115,7 +116,7 @@ def gateway_app(
     @app.post(
         "/v1/predict/batch",
         response_model=wire.BatchResponse,
-        responses=_problems(400, 401, 403, 409, 413, 422, 429, 503, 504),
+        responses=_problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.BatchRequest),
         summary="Predict up to 1,024 inputs, each by itself",
     )
@@ -138,7 +139,7 @@ def gateway_app(
         "/v1/predictions/{id}/outcome",
         status_code=201,
         response_model=wire.OutcomeView,
-        responses=_problems(400, 401, 403, 404, 413, 422, 429, 503),
+        responses=_problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
         openapi_extra=takes(wire.OutcomeRequest),
         summary="Tell the truth about a prediction",
     )
@@ -214,7 +215,7 @@ async def whole_body(request: Request, limit: int) -> bytes:
     """The whole body, read no further than the limit."""
     try:
         return await door.whole_body(request.receive, limit)
-    except door.CallerLeft as left:
+    except CallerLeft as left:
         raise ClientDisconnect from left
 
 
@@ -270,6 +271,7 @@ MEANINGS = {
     401: "Nobody knows who you are; the message says how to tell",
     403: "Your key may not do this, or is not for this model",
     404: "No such model or prediction",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",

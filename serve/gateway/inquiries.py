@@ -9,7 +9,7 @@ from review import cases, erasing
 from review.ended import ended_among
 from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import wire
-from serve.access.caller import Caller
+from serve.access.caller import Caller, owner_of
 from serve.body import read_apart
 from serve.config.file import Config
 from serve.gateway.outcome_watch import OutcomeWatch
@@ -31,7 +31,7 @@ class Inquiries:
         self._roads = roads
         self._database = database
         self._room = room
-        self._outcome_watch = OutcomeWatch(database.dsn)
+        self._outcome_watch = OutcomeWatch(database.dsn, share=config.limits.share_per_key)
 
     def close(self) -> None:
         """Wake everybody who waits."""
@@ -44,7 +44,9 @@ class Inquiries:
         changes, or what there is after `wait_seconds`."""
         if wait_seconds <= 0:
             return (await self._became(record_id, caller))[0]
-        with self._outcome_watch.waiting(record_id) as news:  # before it is looked, so that nothing is missed
+        with self._outcome_watch.waiting(
+            record_id, owner_of(caller)
+        ) as news:  # before it is looked, so that nothing is missed
             seen, ended = await self._became(record_id, caller)
             if ended:
                 return seen

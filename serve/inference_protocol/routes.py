@@ -25,6 +25,7 @@ logger = logging.getLogger("demur.http")
 MEANINGS = {
     400: "Something in the request does not fit; the message says what",
     404: "No such model, or the version is not the artifact in force",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     503: "Not possible right now; try again after `Retry-After` seconds",
