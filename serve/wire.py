@@ -19,7 +19,7 @@ from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
 from serve.config.settings import complaint
 from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
-from traffic.outcomes import Precedence, position_that_counts, rule_in_words
+from traffic.outcomes import Precedence, position_that_counts, reads_as_review, rule_in_words
 from traffic.record import Answer, Cost, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -109,15 +109,16 @@ class OutcomeRequest(Body):
         " label tree those above them need not be named. Of a text that was written, `right` or `wrong`."
     )
     source: Word = Field(
-        default="api", description="Where it is known from; `review` is what the reviewers of this service say."
+        default="api",
+        description="Where it is known from. `review`, and what reads like it, is what reviewers of this service say.",
     )
     author: Word | None = Field(default=None, description="Who says so.")
 
     @field_validator("source")
     @classmethod
     def is_not_ours(cls, source: str) -> str:
-        if source == "review":
-            raise ValueError("'review' stands for the reviewers of this service; choose another word")
+        if reads_as_review(source):
+            raise ValueError(f"{source!r} reads like 'review', which is what reviewers here say; choose another word")
         return source
 
 
