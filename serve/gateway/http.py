@@ -29,6 +29,7 @@ from serve.inference_protocol import body as inference
 from serve.inference_protocol.routes import add_inference_routes
 from serve.inputs import InvalidRequest
 from serve.pages.browser_headers import add_browser_headers
+from serve.pages.cookies import PlainCookies
 from serve.pages.docs import add_docs
 from serve.pages.visitor import NoReviewer, visitor_of
 
@@ -96,6 +97,7 @@ def gateway_app(
 
     app = FastAPI(title="demur", description=DESCRIPTION, version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
     add_browser_headers(app)
+    app.add_middleware(PlainCookies)
     add_docs(app)
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
