@@ -21,6 +21,7 @@ from review.outbox import Told, announce
 from traffic import log
 from traffic.database import Connection
 from traffic.draw import Draws, limit
+from traffic.outcomes import REVIEW
 from traffic.record import Answer
 
 logger = logging.getLogger("demur.settling")
@@ -130,7 +131,7 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
         },
     )
     if label is not None and not (case.kind is Kind.RE_REVIEW and resolution == "agreed"):  # that says nothing new
-        log.add_outcome(connection, case.record_id, label=label, source="review", author=case.claimed_by)
+        log.add_outcome(connection, case.record_id, label=label, source=REVIEW, author=case.claimed_by)
     announce(connection, case.id, Told.RESOLVED)
     if case.kind is not Kind.RE_REVIEW and label is not None:
         _draw_re_review(connection, case, rules)

@@ -13,6 +13,7 @@ from serve.access.refusals import NotAllowed, NotKnown, TooOften
 from serve.access.sessions import LoginRefused
 from serve.gateway.batching import Overloaded
 from serve.gateway.deadline import DeadlinePassed
+from serve.gateway.intake import BodyTooSlow
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
 from serve.inference_protocol.versions import UnknownVersion
@@ -25,10 +26,14 @@ from serve.wire import MalformedBody
 from traffic.database import DatabaseUnavailable
 from traffic.log import KeyReused, RecordNotFound
 
+LONGEST_MESSAGE = 4000
+"""Characters of a message. Some repeat a name that the caller sent, which may be as long as a body."""
+
 STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
     InvalidRequest: 422,
     TooLarge: 413,
+    BodyTooSlow: 408,
     UnknownModel: 404,
     UnknownVersion: 404,
     RecordNotFound: 404,
@@ -82,4 +87,8 @@ def problem_json(error: Exception) -> dict[str, str]:
             "message": "something went wrong that should not; the service's log says what",
         }
     kind = DatabaseUnavailable if isinstance(error, DatabaseUnavailable) else type(error)  # however it went away
-    return {"kind": kind.__name__, "message": str(error)}
+    message = str(error)
+    return {
+        "kind": kind.__name__,
+        "message": message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} ...",
+    }

@@ -222,9 +222,21 @@ def _conversation(value: Any, limits: InputLimits) -> Conversation:
     return Conversation(messages=tuple(messages))
 
 
+def holds_text(values: list[Any]) -> bool:
+    """Whether a text stands anywhere in nested lists. An array of texts takes as much room for each as for the longest,
+    so that one long text among a million short ones would take all memory: whoever wants numbers looks first."""
+    while values:
+        if str in set(map(type, values)):
+            return True
+        values = list(chain.from_iterable(part for part in values if type(part) is list))
+    return False
+
+
 def _nested_numbers(value: list[Any] | NDArray[Any], spec: InputSpec) -> Pixels:
     shape = _shape(spec)
     wanted = " x ".join(str(side) for side in shape)
+    if isinstance(value, list) and holds_text(value):
+        raise InvalidRequest(f"input: only numbers are taken, {wanted} of them")
     try:
         array = np.asarray(value)
     except ValueError:

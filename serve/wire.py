@@ -19,11 +19,16 @@ from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
 from serve.config.settings import complaint
 from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
-from traffic.outcomes import Precedence, position_that_counts, rule_in_words
+from traffic.outcomes import Precedence, position_that_counts, reads_as_review, rule_in_words
 from traffic.record import Answer, Cost, Outcome, Record
 
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A short text without control characters."""
+
+T = TypeVar("T")
+
+Listed = Annotated[list[T], Field(fail_fast=True)]
+"""A list in a body. Of a million wrong elements the first is told: each mistake costs as much as a small request."""
 
 COST: tuple[Literal["prompt_tokens", "completion_tokens", "calls", "seconds"], ...] = (
     "prompt_tokens",
@@ -82,8 +87,12 @@ class PredictRequest(Body):
     def as_asked(self) -> dict[str, Any]:
         """What makes two requests the same. What is newer than keys, and left out, leaves no trace: keys of earlier
         times still hold."""
-        left_out = {name for name in ("cluster", "review") if getattr(self, name) is None}
-        return self.model_dump(exclude=left_out)
+        asked: dict[str, Any] = {"model": self.model, "input": self.input, "group": self.group}
+        if self.cluster is not None:
+            asked["cluster"] = self.cluster
+        if self.review is not None:
+            asked["review"] = self.review.model_dump()
+        return asked
 
 
 class BatchRequest(Body):
@@ -95,20 +104,21 @@ class BatchRequest(Body):
 class OutcomeRequest(Body):
     """The truth about a prediction, as you came to know it."""
 
-    label: Word | list[Word] = Field(
+    label: Word | Listed[Word] = Field(
         description="The right label, one of the model's; in a multilabel task the list of all that hold. Under a"
         " label tree those above them need not be named. Of a text that was written, `right` or `wrong`."
     )
     source: Word = Field(
-        default="api", description="Where it is known from; `review` is what the reviewers of this service say."
+        default="api",
+        description="Where it is known from. `review`, and what reads like it, is what reviewers of this service say.",
     )
     author: Word | None = Field(default=None, description="Who says so.")
 
     @field_validator("source")
     @classmethod
     def is_not_ours(cls, source: str) -> str:
-        if source == "review":
-            raise ValueError("'review' stands for the reviewers of this service; choose another word")
+        if reads_as_review(source):
+            raise ValueError(f"{source!r} reads like 'review', which is what reviewers here say; choose another word")
         return source
 
 

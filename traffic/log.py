@@ -8,7 +8,7 @@ import orjson
 from psycopg.rows import class_row
 
 from traffic.database import Connection
-from traffic.record import Answer, Entry, Outcome, Record, ShadowDecision
+from traffic.record import Answer, Entry, KeyUse, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
@@ -122,7 +122,7 @@ def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
     gateways cannot wait for each other.
     """
     keyed = [
-        (entry.key.key, entry.key.position, entry.key.fingerprint, entry.record.id)
+        (entry.key.stored, entry.key.position, entry.key.fingerprint, entry.record.id)
         for entry in entries
         if entry.key is not None
     ]
@@ -139,15 +139,24 @@ def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
     return late
 
 
-def find_by_key(connection: Connection, key: str, fingerprint: bytes) -> dict[int, Record]:
-    """Return what was stored under this key, by position; raise `KeyReused` if that was for another input."""
+def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
+    """Return what was stored under this key, by position; raise `KeyReused` if that was for another input.
+
+    Keys of earlier times, and of times when nobody was asked who they are, belong to nobody. Each of them answers
+    whoever sends the same input under it, so that no retry is recorded twice, and is in nobody's way with another.
+    """
     rows = connection.execute(
-        "select position, fingerprint, record_id from idempotency_keys where key = %s", (key,)
+        "select key, position, fingerprint, record_id from idempotency_keys where key = any(%s)",
+        ([use.key, use.stored],),
     ).fetchall()
-    if any(bytes(stored) != fingerprint for _, stored, _ in rows):
-        raise KeyReused(f"the Idempotency-Key {key!r} was used before with another input; use a new key")
-    found = find(connection, [record_id for _, _, record_id in rows])
-    return {position: found[record_id] for position, _, record_id in rows if record_id in found}
+    stored: dict[int, UUID] = {}
+    for key, position, fingerprint, record_id in sorted(rows, key=lambda row: bool(row[0] == use.stored)):
+        if use.fits(bytes(fingerprint)):
+            stored[position] = record_id
+        elif key == use.stored:
+            raise KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
+    found = find(connection, list(stored.values()))
+    return {position: found[record_id] for position, record_id in stored.items() if record_id in found}
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:

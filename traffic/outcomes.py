@@ -1,8 +1,15 @@
 """Which of several outcomes of one record counts: the rule, for SQL and for rows in memory."""
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 from traffic.record import Outcome
+
+REVIEW = "review"
+"""The source of what the reviewers of this service say. Nobody else's word may look like it."""
+
+UNSEEN_LETTERS = frozenset("\u115f\u1160")
+"""Fillers of Hangul, which count as letters; others become one of these by normalisation."""
 
 Precedence = tuple[str, ...]
 """Sources of outcomes: those of one named earlier count before those of one named later, and those of sources that are
@@ -16,6 +23,12 @@ BEST_FIRST = "array_position(%(precedence)s::text[], outcomes.source) nulls last
 
 THE_ONE_OF_R = f"(select label, source, id from outcomes where record_id = r.id order by {BEST_FIRST} limit 1)"
 """The outcome that counts of the record `r`, to be joined laterally; takes the parameter `precedence`."""
+
+
+def reads_as_review(source: str) -> bool:
+    """Whether a source reads like `REVIEW`, whatever its case, width, marks, stops, blanks and invisible characters."""
+    letters = normalize("NFKD", normalize("NFKD", source).casefold())
+    return "".join(one for one in letters if one.isalnum() and one not in UNSEEN_LETTERS) == REVIEW
 
 
 def listed(precedence: Precedence) -> list[str]:

@@ -1,7 +1,7 @@
 """What is kept of one prediction."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
@@ -96,9 +96,29 @@ class KeyUse:
     """The use of an Idempotency-Key by one item of one request."""
 
     key: str
+    """As it was sent; it has no blanks."""
+
+    owner: str = ""
+    """Whose key it is: the same key of somebody else is another one. Empty where nobody is asked who they are, and for
+    every key of the time before keys had owners."""
+
     position: int
     fingerprint: bytes
     """Digest of the whole request: another input under the same key has another one."""
+
+    earlier: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)
+    """The digest as an earlier version of demur made it, where that was another one."""
+
+    @property
+    def stored(self) -> str:
+        """The key with its owner, as one text."""
+        return f"{self.owner} {self.key}" if self.owner else self.key
+
+    def fits(self, fingerprint: bytes) -> bool:
+        """Whether a stored digest is that of this request."""
+        if fingerprint == self.fingerprint:
+            return True
+        return self.earlier is not None and len(fingerprint) != len(self.fingerprint) and fingerprint == self.earlier()
 
 
 @dataclass(kw_only=True, slots=True)

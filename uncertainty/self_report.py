@@ -13,8 +13,8 @@ from uncertainty.checks import InvalidInput, fraction, real_number
 from uncertainty.label_sets import label_set
 
 # possessive (*+) where runs of blanks or words follow each other: no reply can make the search slow
-FENCED = re.compile(r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+[\w+-]*+(?P<body>.*)(?P=fence)", re.DOTALL)
-"""One code fence, with the word that may name its language."""
+FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[\w+-]*+")
+"""The beginning of a code fence, with the word that may name its language."""
 
 NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 
@@ -44,9 +44,7 @@ def parse_joint_confidences(text: Any, labels: Any = None) -> JointConfidences:
     taken for 0.85. Without `labels` every label is known.
     """
     known = None if labels is None else label_set("labels", labels)
-    reply = _text(text).strip()
-    if fenced := FENCED.fullmatch(reply):
-        reply = fenced["body"]
+    reply = _unfenced(_text(text).strip())
     try:
         values = json.loads(reply, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
     except RecursionError:
@@ -91,6 +89,14 @@ def _text(text: Any) -> str:
     if not isinstance(text, str):
         raise InvalidInput(f"the reply is {type(text).__name__}, not text")
     return text
+
+
+def _unfenced(reply: str) -> str:
+    """What stands in a code fence around the whole reply, where there is one."""
+    fence = FENCE.match(reply)
+    if fence and len(reply) >= fence.end() + len(fence[1]) and reply.endswith(fence[1]):
+        return reply[fence.end() : -len(fence[1])]
+    return reply
 
 
 def _confidence(label: Any, value: Any) -> float:

@@ -308,7 +308,7 @@ def _completions(found: Survey) -> tuple[list[Completion], dict[Stratum, float],
             rows.append(
                 Completion(
                     kind=kind,
-                    group=s[1] or "(no group)",
+                    group=s[1] or _unlike(found.groups, "(no group)"),
                     drawn=found.drawn[s],
                     reviewed=found.reviewed.get(s, 0),
                     share=share,

@@ -57,6 +57,12 @@ class Caller:
 
     buckets: Buckets | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def owner(self) -> str:
+        """Under which name keys, places and bytes are theirs. A key that is made in the place of another one, under the
+        same name, is the same owner."""
+        return f"{self.via} {self.name}"
+
     def may(self, needs: Scope) -> bool:
         return needs in self.scopes or Scope.ADMIN in self.scopes
 
@@ -106,6 +112,11 @@ def caller_of(scope: Mapping[str, Any]) -> Caller | None:
     """Who sends this ASGI request; None for a stranger, and for everybody where access is off."""
     caller: Caller | None = scope.get(CALLER)
     return caller
+
+
+def owner_of(caller: Caller | None) -> str:
+    """As `Caller.owner`; empty where nobody is asked who they are, who are all one."""
+    return "" if caller is None else caller.owner
 
 
 def access_is_on(scope: Mapping[str, Any]) -> bool:

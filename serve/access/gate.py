@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Send
 
 from serve import wire
@@ -15,6 +14,7 @@ from serve.access.needs import OPEN, Doors, Needs
 from serve.access.refusals import NotAllowed, NotKnown, TooOften
 from serve.chat.errors import problem_of
 from serve.errors import problem_json, retry_after, status_of
+from serve.pages.cookies import cookie
 from serve.pages.visitor import FromElsewhere, is_from_here
 from traffic.database import DatabaseUnavailable
 
@@ -107,7 +107,7 @@ class Gate:
             elif name == b"x-api-key":
                 api_key = value.decode("latin-1")
             elif name == b"cookie" and self._cookie is not None:
-                session = cookie_parser(value.decode("latin-1")).get(self._cookie, session)
+                session = cookie(value.decode("latin-1"), self._cookie) or session
         return Shown(authorization, api_key, session)
 
     async def _refuse(self, scope: Any, error: Exception, send: Send) -> None:

@@ -28,6 +28,7 @@ from serve.gateway.http import describe
 from serve.inputs import InvalidRequest
 from serve.pages.body_limits import add_body_limits
 from serve.pages.browser_headers import add_browser_headers
+from serve.pages.cookies import PlainCookies
 from serve.pages.docs import add_docs
 from serve.pages.hello import add_hello
 from serve.pages.look import add_files
@@ -59,8 +60,9 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
-    add_body_limits(app, config.limits.body_bytes)
+    add_body_limits(app, config.limits)
     add_browser_headers(app)
+    app.add_middleware(PlainCookies)
     add_docs(app)
     pages = APIRouter(include_in_schema=False)
     add_files(pages, FILES)

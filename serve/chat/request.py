@@ -95,7 +95,7 @@ class ChatRequest(wire.Body):
     """A chat completion, as OpenAI's clients ask for it. What would change the configured reply is refused."""
 
     model: str = Field(description="Name of a configured language model whose task is `generate`.")
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: wire.Listed[ChatMessage] = Field(min_length=1)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(
@@ -138,7 +138,7 @@ class PlainRequest(ChatRequest):
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | wire.Listed[str] | None = None
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _refuse(name: str, value: Any, why: str) -> None:
 
 
 def _without_optional(at: int, message: Any) -> Any:
-    if not isinstance(message, dict):
+    if not isinstance(message, dict) or OPTIONAL_OF_MESSAGE.isdisjoint(message):
         return message
     for name in OPTIONAL_OF_MESSAGE - {"refusal"}:
         if message.get(name):

@@ -31,6 +31,7 @@ MEANINGS = {
     401: "Nobody knows who you are; the message says how to tell",
     403: "Your key may not do this, or is not for this model",
     404: "No such model",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     429: "Your key has used up its rate; try again after `Retry-After` seconds",

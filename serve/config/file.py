@@ -217,7 +217,35 @@ class LimitsConfig(Section):
     batch: int = Field(default=1024, ge=1, le=1024)
     open_requests: int = Field(default=1500, ge=1)
     """Requests that may be open at one gateway at the same time; above it callers get a 503 with Retry-After at once.
-    Those that wait for an outcome are counted apart: there may be 2,000."""
+    A request is open from when its body has come. Those that wait for an outcome are counted apart: there may be 2,000.
+    """
+
+    body_seconds: float = Field(default=60, gt=0, le=3600)
+    """For how long a body may come; then its caller gets a 408."""
+
+    body_bytes_per_second: float = Field(default=10_000, gt=0)
+    """How fast a body comes at least, on average, once it has been coming for ten seconds; else it is a 408 as well."""
+
+    open_bytes: int | None = Field(default=None, ge=1024)
+    """Bytes of bodies that one process may hold at the same time, of those that come and of those that are served;
+    above it callers get a 503. By default sixteen of the largest. Bodies of up to 65,536 bytes that come at once are
+    not counted."""
+
+    share_per_key: float = Field(default=0.75, gt=0, le=1)
+    """Of the room that others leave, in requests, in bytes and in requests that wait, what one key may take."""
+
+    @model_validator(mode="after")
+    def one_key_can_send_the_largest_body(self) -> "LimitsConfig":
+        if self.body_bytes > self.share_per_key * self.most_open_bytes:
+            raise ValueError(
+                f"open_bytes: a key may take {self.share_per_key:g} of these (share_per_key), which has to hold the"
+                f" {self.body_bytes:,} of body_bytes"
+            )
+        return self
+
+    @property
+    def most_open_bytes(self) -> int:
+        return 16 * self.body_bytes if self.open_bytes is None else self.open_bytes
 
 
 ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]

@@ -42,6 +42,7 @@ MEANINGS = {
     401: "Nobody knows who you are; the message says how to tell",
     403: "You may not see this case, or may not do this with it",
     404: "There is no such case",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The claim does not hold, or no longer; what was typed is kept",
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",
@@ -162,7 +163,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         response_model=wire.ClaimView,
         responses={
             204: {"description": "Nothing is free that you may answer"},
-            **problems(400, 401, 403, 413, 422, 503),
+            **problems(400, 401, 403, 408, 413, 422, 503),
         },
         openapi_extra=takes(wire.NextRequest, required=False),
         summary="Take the case that comes first",
@@ -184,7 +185,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/cases/{id}/heartbeat",
         response_model=wire.ClaimView,
-        responses=problems(400, 401, 403, 404, 409, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.HeartbeatRequest),
         summary="Keep a claim, and what you have typed so far",
     )
@@ -196,7 +197,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/cases/{id}/answer",
         response_model=wire.AnswerView,
-        responses=problems(400, 401, 403, 404, 409, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.AnswerRequest),
         summary="Say what a case is, or why that cannot be told; the same answer twice is one",
     )
@@ -209,7 +210,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/cases/{id}/undo",
         response_model=wire.ClaimView,
-        responses=problems(400, 401, 403, 404, 409, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.TokenRequest),
         summary="Take your answer back, and hold the case again under a new token",
     )
@@ -219,7 +220,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/cases/{id}/release",
         status_code=204,
-        responses=problems(400, 401, 403, 404, 409, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.TokenRequest),
         summary="Give a case back unanswered",
     )
@@ -230,7 +231,7 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/cases/{id}/withdraw",
         response_model=wire.CaseLine,
-        responses=problems(400, 401, 403, 404, 409, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.WithdrawRequest),
         summary="End a case that nobody need look at any more, for those who lead",
     )

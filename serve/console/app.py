@@ -21,6 +21,7 @@ from serve.errors import problem_json, status_of
 from serve.gateway.http import describe
 from serve.pages.body_limits import add_body_limits
 from serve.pages.browser_headers import add_browser_headers
+from serve.pages.cookies import PlainCookies
 from serve.pages.docs import add_docs
 from serve.pages.problems import add_problems, problem
 from serve.pages.storable import only_storable
@@ -42,8 +43,9 @@ def console_app(config: Config, database: Database) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(only_from_here), Depends(only_storable)],
     )
-    add_body_limits(app, config.limits.body_bytes)
+    add_body_limits(app, config.limits)
     add_browser_headers(app)
+    app.add_middleware(PlainCookies)
     add_docs(app)
     api.add_api(app, desk)
     add_exchange_routes(app, desk)

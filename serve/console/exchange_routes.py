@@ -111,7 +111,7 @@ def add_exchange_routes(app: FastAPI, desk: Desk) -> None:
     @app.post(
         "/v1/import",
         response_model=ImportView,
-        responses=problems(400, 401, 403, 413, 422, 503),
+        responses=problems(400, 401, 403, 408, 413, 422, 503),
         openapi_extra={
             "requestBody": {
                 "required": True,

@@ -16,7 +16,7 @@ from review.exchange import Dossier
 from review.item import ENDED, Opinion
 from serve.body import MOST_KEYS_OF_A_FILE, check_structure
 from serve.config.task import LETTERS, TaskConfig
-from serve.inputs import PNG_PREFIX, InvalidRequest, picture
+from serve.inputs import PNG_PREFIX, InvalidRequest, TooLarge, picture
 from serve.pages.visitor import as_name
 from traffic.record import Answer
 
@@ -31,6 +31,9 @@ CASE, SHOWN = "demur_case", "demur_prediction_shown"
 SKIPPED = "skipped in Label Studio"
 
 LONGEST_COMMENT = 10_000
+
+MOST_ANNOTATIONS = 50_000
+"""Tasks and annotations together of one body: each of them is looked at, and answered, by itself."""
 
 
 class BadExport(InvalidRequest):
@@ -151,7 +154,19 @@ def rows_of_export(content: bytes | str) -> list[Mapping[str, Any]]:
         raise BadExport(f"this is not JSON: {error}; export from Label Studio as JSON") from None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise BadExport("this is not a list of tasks; export from Label Studio as JSON, not as JSON-MIN or CSV")
+    if isinstance(content, bytes):
+        _check_number(tasks)
     return tasks
+
+
+def _check_number(tasks: Sequence[Mapping[str, Any]]) -> None:
+    listed = (task.get("annotations") for task in tasks)
+    number = len(tasks) + sum(len(some) for some in listed if isinstance(some, list))
+    if number > MOST_ANNOTATIONS:
+        raise TooLarge(
+            f"the file has {number:,} tasks and annotations; at most {MOST_ANNOTATIONS:,} are taken at once: split it,"
+            " or use `demur review import`"
+        )
 
 
 def annotations_of(

@@ -12,10 +12,10 @@ from review.cases import Backlog
 from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
 from serve.config.task import TaskConfig
 from serve.console.desk import Sight
-from serve.wire import Body, OutcomeView, Problem, Word
+from serve.wire import Body, Listed, OutcomeView, Problem, Word
 from traffic.record import Record
 
-Label = Word | list[Word]
+Label = Word | Listed[Word]
 
 LONGEST_TEXT = 10_000
 

@@ -21,11 +21,13 @@ from serve.deployments.hosts import host_deployment
 from serve.deployments.shortcut import open_shortcut
 from serve.deployments.traced import traces_of
 from serve.garbage import look_rarely
-from serve.gateway.entrance import Entrance, Room
+from serve.gateway.entrance import Entrance
 from serve.gateway.handler import Handler
+from serve.gateway.intake import Intake
 from serve.gateway.journal import open_database
 from serve.gateway.left_out import LeftOut
 from serve.gateway.road import HostClient
+from serve.gateway.room import Room
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.ray_metrics import RayMetrics
 from serve.telemetry.telemetry import Telemetry
@@ -92,7 +94,8 @@ class Gateway:
         every(TELL_SECONDS, RayMetrics(self._handler.telemetry).flush, name="metrics")
         every(TELL_SECONDS, self._handler.look_at_database, name="database")
         self._keeper = keeper_of(config, self._database)
-        self._room = Room(most=config.limits.open_requests)
+        self._room = Room(most=config.limits.open_requests, share=config.limits.share_per_key)
+        self._intake = Intake(config.limits)
 
     def _host_clients(
         self, hosts: Mapping[str, DeploymentHandle], left_out: Mapping[str, str], notes: Mapping[str, str]
@@ -129,7 +132,7 @@ class Gateway:
         needed = None if self._keeper is None else needs.GATEWAY
         app = gateway_app(self._handler, max_body_bytes=limits.body_bytes, beside=self._over_grpc(), needs=needed)
         door = Door(self._handler, max_body_bytes=limits.body_bytes).before(app)
-        behind = guarded(Entrance(door, self._room), self._keeper, needs.GATEWAY)
+        behind = guarded(Entrance(door, self._room, self._intake), self._keeper, needs.GATEWAY)
         if not self._config.gateway.autoscaling:  # else Serve has to count what a gateway has to do
             open_shortcut(received(behind, self._config, self._handler.telemetry, echo=True))
         return received(behind, self._config, self._handler.telemetry)
@@ -145,9 +148,10 @@ class Gateway:
             self._handler,
             host=http.host,
             port=http.grpc_port,
-            max_body_bytes=self._config.limits.body_bytes,
+            limits=self._config.limits,
             keeper=self._keeper,
             room=self._room,
+            intake=self._intake,
             access_log=self._config.telemetry.access_log,
             stop_seconds=self._config.graceful_stop_seconds,
         )

@@ -16,6 +16,7 @@ from serve.access.caller import caller_of
 from serve.errors import problem_json, retry_after, status_of
 from serve.gateway.deadline import seconds_of, within
 from serve.gateway.handler import Handler
+from serve.gateway.intake import CallerLeft
 from serve.gateway.journal import Committed
 from serve.inputs import TooLarge
 from serve.pages.browser_headers import FOR_MACHINES
@@ -34,10 +35,6 @@ class Reply:
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Beside type and length of the body."""
-
-
-class CallerLeft(ConnectionError):
-    """Nobody waits for the answer any more."""
 
 
 class Door:

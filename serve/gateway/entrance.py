@@ -1,74 +1,55 @@
-"""The first thing that a request meets: whether there is room for it, before anything of it is read."""
+"""The first thing that a request meets at a gateway: whether there is room for it, and its body, which is read here."""
 
-import asyncio
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from serve.access.caller import caller_of, owner_of
 from serve.chat.errors import problem_of as problem_of_openai
-from serve.errors import problem_json, retry_after
+from serve.errors import problem_json, retry_after, status_of
 from serve.gateway.batching import Overloaded
+from serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
+from serve.gateway.room import Room
 from serve.inference_protocol.errors import problem_of as problem_of_inference
+from serve.inputs import TooLarge
 from serve.wire import dump
 
 ALWAYS_OPEN = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 """Whoever looks after this service must not take a full one for a dead one."""
 
-LOOK_SECONDS = 0.02
-
-
-class Room:
-    """Room for so many requests at a time, whichever way they come in."""
-
-    def __init__(self, *, most: int) -> None:
-        self._most = most
-        self._open = 0
-        self._closed = False
-
-    def enter(self) -> None:
-        """Take a place, which is given back with `leave`; raises `Overloaded` where there is none."""
-        if self._closed:
-            raise Overloaded("this service is about to stop; ask again in a while")
-        if self._open >= self._most:
-            raise Overloaded(f"{self._open:,} requests are open here already; try again a little later")
-        self._open += 1
-
-    def leave(self) -> None:
-        self._open -= 1
-
-    async def close(self, seconds: float) -> int:
-        """Let nobody in any more, and come back when the last one has left, or after so many seconds; return how many
-        are still inside."""
-        self._closed = True
-        deadline = asyncio.get_running_loop().time() + seconds
-        while self._open and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(LOOK_SECONDS)
-        return self._open
+REFUSALS = (Overloaded, BodyTooSlow, TooLarge)
 
 
 class Entrance:
     """Lets requests in as long as there is room. Whoever comes then is told so at once, with its body unread.
 
-    A request that waits for an outcome has a bound of its own (`OutcomeWatch`) and is not counted here.
+    A request has a place from when its body has come: one that never comes takes none. A request that waits for an
+    outcome has a bound of its own (`OutcomeWatch`) and is not counted here.
     """
 
-    def __init__(self, app: ASGIApp, room: Room) -> None:
-        self._app = app
-        self._room = room
+    def __init__(self, app: ASGIApp, room: Room, intake: Intake) -> None:
+        self._app, self._room, self._intake = app, room, intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_always_open(scope["path"]) or _waits(scope):
             await self._app(scope, receive, send)
             return
-        try:
-            self._room.enter()
-        except Overloaded as error:
-            await _refuse(scope["path"], send, error)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._room.leave()
+        owner = owner_of(caller_of(scope))
+        with Arrival(self._intake, owner) as arrival:
+            try:
+                self._room.check(owner)
+                receive = await arrival.over_http(scope, receive, most=self._intake.most)
+                self._room.enter(owner)
+            except CallerLeft:
+                return
+            except REFUSALS as error:
+                await _refuse(scope["path"], send, error)
+                return
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._room.leave(owner)
 
 
 def _is_always_open(path: str) -> bool:
@@ -76,24 +57,31 @@ def _is_always_open(path: str) -> bool:
 
 
 def _waits(scope: Scope) -> bool:
-    return scope["method"] == "GET" and b"wait=" in scope["query_string"]
+    """Whether a request waits for an outcome, as its route will read the address."""
+    if scope["method"] != "GET" or b"wait=" not in scope["query_string"]:
+        return False
+    try:
+        return scope["path"].startswith("/v1/predictions/") and float(QueryParams(scope["query_string"])["wait"]) > 0
+    except (KeyError, ValueError):
+        return False
 
 
-async def _refuse(path: str, send: Send, error: Overloaded) -> None:
-    body = dump(_told(path, error))
-    headers: list[Any] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"retry-after", str(retry_after(error) or 1).encode()),
-    ]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
+async def _refuse(path: str, send: Send, error: Exception) -> None:
+    status, content = _told(path, error)
+    body = dump(content)
+    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if (seconds := retry_after(error)) is not None:
+        headers.append((b"retry-after", str(seconds).encode()))
+    if isinstance(error, BodyTooSlow):  # nobody waits for the rest of it
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _told(path: str, error: Overloaded) -> dict[str, Any]:
-    """What is wrong, in the shape that clients of this address expect."""
+def _told(path: str, error: Exception) -> tuple[int, dict[str, Any]]:
+    """The status, and what is wrong in the shape that clients of this address expect."""
     if path.startswith("/v2"):
-        return problem_of_inference(error)[1]
+        return problem_of_inference(error)
     if path.startswith("/v1/chat/"):
-        return problem_of_openai(error)[1]
-    return {"error": problem_json(error)}
+        return problem_of_openai(error)
+    return status_of(error), {"error": problem_json(error)}

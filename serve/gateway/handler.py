@@ -1,8 +1,6 @@
 """The road of one request for a prediction, from its body to its committed answer. Knows no HTTP and no Ray."""
 
 import asyncio
-import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -10,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from calibration_store.store import ArtifactNotFound
@@ -18,6 +15,7 @@ from policies.decision import Action
 from serve import wire
 from serve.access.caller import Caller
 from serve.access.refusals import NotAllowed
+from serve.body import read_apart
 from serve.chat import request as chat
 from serve.chat.conversation import BeingSaid, PassedThrough, Said
 from serve.chat.proxy import Proxy
@@ -34,6 +32,7 @@ from serve.gateway.inquiries import Inquiries
 from serve.gateway.journal import Committed, Writing
 from serve.gateway.new_cases import NewCases
 from serve.gateway.queue_room import Places, QueueRoom
+from serve.gateway.reading import read_batch, read_conversation, read_prediction
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
@@ -98,11 +97,11 @@ class Handler:
 
     async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> Committed:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
-        request = wire.parse(wire.PredictRequest, body)
+
+        request, use = await read_apart(len(body), lambda: read_prediction(body, key, caller))
         if caller is not None:
             caller.check_model(request.model)
             caller.take_predictions({request.model: 1})
-        use = _key_use(key, lambda: ["predict", request.as_asked()])
         if use and (stored := await self._replays(use)):
             return stored[0]
         result = (await self._serve([request], [use]))[0]
@@ -114,7 +113,7 @@ class Handler:
         self, body: bytes, key: str | None, caller: Caller | None = None
     ) -> Said | BeingSaid | PassedThrough:
         """Serve one chat completion. What is `Said` is on disk."""
-        content = chat.read_json(body)
+        content = await read_apart(len(body), lambda: chat.read_json(body))
         if caller is not None:
             caller.check_model(content["model"])
             caller.take_predictions({content["model"]: 1})
@@ -124,13 +123,10 @@ class Handler:
         assert not isinstance(host, ClassifierHost)  # one cannot write
         if config.chat.proxy:
             return await self._proxy.pass_on(road.name, host, road.host, body, content)
-        asked = chat.read_request(content)
-        asked.check_limits(host.max_tokens)
         held = Held.of(config)
-        request = wire.PredictRequest(
-            model=road.name, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
+        asked, request, use = await read_apart(
+            len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
         )
-        use = _key_use(key, lambda: ["chat", request.as_asked()])
         if use and (stored := await self._replays(use)):
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
         if asked.stream and config.chat.stream == "tentative" and not self._safeguards.holds_all(road.name):
@@ -199,43 +195,43 @@ class Handler:
         self, body: bytes, key: str | None, caller: Caller | None = None
     ) -> list[Committed | Exception]:
         """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
-        items = wire.parse(wire.BatchRequest, body).items
-        if not items:
-            raise InvalidRequest("items: the batch is empty")
-        if len(items) > self._config.limits.batch:
-            raise TooLarge(f"items: the batch has {len(items):,}; at most {self._config.limits.batch:,} are taken")
-        use = _key_use(key, lambda: ["batch", items])
+        most = self._config.limits.batch
+        items, use = await read_apart(len(body), lambda: read_batch(body, key, caller, most=most))
         stored = await self._replays(use) if use else {}
         results: list[Committed | Exception | None] = [stored.get(position) for position in range(len(items))]
-        requests, positions = [], []
+        requests: dict[int, wire.PredictRequest] = {}
         for position, item in enumerate(items):
+            if position in stored:
+                model = stored[position].record.model
+            elif isinstance(item, InvalidRequest):
+                results[position] = item
+                continue
+            else:
+                model, requests[position] = item.model, item
             try:
-                if (before := stored.get(position)) is None:
-                    request = wire.parse_item(item)
                 if caller is not None:
-                    caller.check_model(before.record.model if before else request.model)
-                if before is None:
-                    requests.append(request)
-                    positions.append(position)
-            except (InvalidRequest, NotAllowed) as error:
+                    caller.check_model(model)
+            except NotAllowed as error:
                 results[position] = error
+                requests.pop(position, None)
         if caller is not None and requests:
-            caller.take_predictions(Counter(request.model for request in requests))
-        uses = [
-            KeyUse(key=use.key, position=position, fingerprint=use.fingerprint) if use else None
-            for position in positions
-        ]
-        for position, result in zip(positions, await self._serve(requests, uses), strict=True):
+            caller.take_predictions(Counter(request.model for request in requests.values()))
+        uses = [replace(use, position=position) if use else None for position in requests]
+        for position, result in zip(requests, await self._serve([*requests.values()], uses), strict=True):
             results[position] = result
         return [result for result in results if result is not None]
+
+    def check_rows(self, number: int) -> None:
+        """Raise `TooLarge` for more rows than a request may have."""
+        if number > self._config.limits.batch:
+            raise TooLarge(f"the request has {number:,} rows; at most {self._config.limits.batch:,} are taken")
 
     async def predict_parsed(
         self, requests: Sequence[wire.PredictRequest], use: KeyUse | None, caller: Caller | None = None
     ) -> list[Committed]:
         """Serve up to `limits.batch` requests for one model that another door has read, all or none of them: what does
         not fit one is raised before anything is decided about the others. `use` is by the first."""
-        if len(requests) > self._config.limits.batch:
-            raise TooLarge(f"the request has {len(requests):,} rows; at most {self._config.limits.batch:,} are taken")
+        self.check_rows(len(requests))
         if caller is not None:
             caller.take_predictions({requests[0].model: len(requests)})
         stored = await self._replays(use) if use else {}
@@ -447,12 +443,3 @@ def _still_kept(committed: Committed) -> Committed:
     if record.action == Action.ANSWER and record.reply is None:
         raise InvalidRequest("Idempotency-Key: the reply that was given under it is no longer kept; use a new key")
     return committed
-
-
-def _key_use(key: str | None, request: Callable[[], Any]) -> KeyUse | None:
-    """The use of a key by the first (or only) item of a request; the order of its JSON keys does not matter."""
-    checked = wire.checked_key(key)
-    if checked is None:
-        return None
-    canonical = json.dumps(request(), sort_keys=True)  # the input is not checked yet: it may hold anything JSON can
-    return KeyUse(key=checked, position=0, fingerprint=hashlib.sha256(canonical.encode()).digest())

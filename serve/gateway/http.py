@@ -24,11 +24,13 @@ from serve.gateway import door
 from serve.gateway.deadline import PATTERN
 from serve.gateway.door import Door, Reply
 from serve.gateway.handler import Handler
+from serve.gateway.intake import CallerLeft
 from serve.gateway.road import UnknownModel
 from serve.inference_protocol import body as inference
 from serve.inference_protocol.routes import add_inference_routes
 from serve.inputs import InvalidRequest
 from serve.pages.browser_headers import add_browser_headers
+from serve.pages.cookies import PlainCookies
 from serve.pages.docs import add_docs
 from serve.pages.visitor import NoReviewer, visitor_of
 
@@ -103,6 +105,7 @@ def gateway_app(
 
     app = FastAPI(title="demur", description=DESCRIPTION, version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
     add_browser_headers(app)
+    app.add_middleware(PlainCookies)
     add_docs(app)
     for kind in STATUS:
         app.add_exception_handler(kind, _as_problem)
@@ -113,7 +116,7 @@ def gateway_app(
     @app.post(
         "/v1/predict",
         response_model=wire.Prediction,
-        responses=_problems(400, 401, 403, 404, 409, 413, 422, 429, 503, 504),
+        responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.PredictRequest),
         summary="Predict, or say that a person should look",
     )
@@ -123,7 +126,7 @@ def gateway_app(
     @app.post(
         "/v1/predict/batch",
         response_model=wire.BatchResponse,
-        responses=_problems(400, 401, 403, 409, 413, 422, 429, 503, 504),
+        responses=_problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         openapi_extra=takes(wire.BatchRequest),
         summary="Predict up to 1,024 inputs, each by itself",
     )
@@ -146,7 +149,7 @@ def gateway_app(
         "/v1/predictions/{id}/outcome",
         status_code=201,
         response_model=wire.OutcomeView,
-        responses=_problems(400, 401, 403, 404, 413, 422, 429, 503),
+        responses=_problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
         openapi_extra=takes(wire.OutcomeRequest),
         summary="Tell the truth about a prediction",
     )
@@ -239,7 +242,7 @@ async def whole_body(request: Request, limit: int) -> bytes:
     """The whole body, read no further than the limit."""
     try:
         return await door.whole_body(request.receive, limit)
-    except door.CallerLeft as left:
+    except CallerLeft as left:
         raise ClientDisconnect from left
 
 
@@ -295,6 +298,7 @@ MEANINGS = {
     401: "Nobody knows who you are; the message says how to tell",
     403: "Your key may not do this, or is not for this model",
     404: "No such model or prediction",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",

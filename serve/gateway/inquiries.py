@@ -9,7 +9,8 @@ from review import cases, erasing
 from review.ended import ended_among
 from review.load import NOTHING_EXPECTED, expect, open_cases
 from serve import wire
-from serve.access.caller import Caller
+from serve.access.caller import Caller, owner_of
+from serve.body import read_apart
 from serve.config.file import Config
 from serve.gateway.outcome_watch import OutcomeWatch
 from serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
@@ -33,7 +34,7 @@ class Inquiries:
         self._roads = roads
         self._database = database
         self._room = room
-        self._outcome_watch = OutcomeWatch(database.dsn)
+        self._outcome_watch = OutcomeWatch(database.dsn, share=config.limits.share_per_key)
 
     def close(self) -> None:
         """Wake everybody who waits."""
@@ -46,7 +47,9 @@ class Inquiries:
         changes, or what there is after `wait_seconds`."""
         if wait_seconds <= 0:
             return (await self._became(record_id, caller))[0]
-        with self._outcome_watch.waiting(record_id) as news:  # before it is looked, so that nothing is missed
+        with self._outcome_watch.waiting(
+            record_id, owner_of(caller)
+        ) as news:  # before it is looked, so that nothing is missed
             seen, ended = await self._became(record_id, caller)
             if ended:
                 return seen
@@ -77,7 +80,7 @@ class Inquiries:
 
     async def add_outcome(self, record_id: UUID, body: bytes, caller: Caller | None = None) -> Outcome:
         """Note the truth about a prediction, as somebody outside knows it."""
-        told = wire.parse(wire.OutcomeRequest, body)
+        told = await read_apart(len(body), lambda: wire.parse(wire.OutcomeRequest, body))
 
         def write() -> Outcome:
             with self._database.transaction() as connection:

@@ -110,7 +110,7 @@ def _commit(
 def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
     """What was stored under this key, by position; raises `KeyReused` if that was for another input."""
     with database.transaction() as connection:
-        found = log.find_by_key(connection, use.key, use.fingerprint)
+        found = log.find_by_key(connection, use)
     return {position: Committed(record=record, replayed=True) for position, record in found.items()}
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 
 from review.ended import ended_among
-from serve.gateway.batching import Overloaded
+from serve.gateway.room import Room
 from traffic.database import one_line
 from traffic.log import OUTCOMES_CHANNEL
 
@@ -47,31 +47,31 @@ CONNECTION: dict[str, Any] = {
 class OutcomeWatch:
     """Who waits for which record. Its thread and its connection are there only while somebody waits."""
 
-    def __init__(self, dsn: str, *, look_seconds: float = LOOK_SECONDS, most: int = MOST_WAITING) -> None:
+    def __init__(
+        self, dsn: str, *, look_seconds: float = LOOK_SECONDS, most: int = MOST_WAITING, share: float = 1.0
+    ) -> None:
+        """One caller may wait for up to `share` of what others leave of `most`."""
         self._dsn = dsn
         self._look_seconds = look_seconds
-        self._most = most
+        self._room = Room(most=most, share=share, what="requests wait at this gateway")
         self._lock = threading.Lock()
         self._waiters: defaultdict[UUID, set[asyncio.Future[None]]] = defaultdict(set)
-        self._n = 0
         self._listener: threading.Thread | None = None
         self._closed = threading.Event()
 
     def __len__(self) -> int:
         """How many wait."""
-        return self._n
+        return self._room.taken
 
     @contextmanager
-    def waiting(self, record_id: UUID) -> Iterator[Callable[[float], Awaitable[None]]]:
+    def waiting(self, record_id: UUID, owner: str = "") -> Iterator[Callable[[float], Awaitable[None]]]:
         """Be told of news about a record from now on: look inside what is known of it, then await what is yielded,
-        which comes back at the news or after so many seconds. Raises `Overloaded` when too many wait already.
-        """
+        which comes back at the news or after so many seconds. Raises `Overloaded` when too many wait already, or too
+        many of one caller."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self._n >= self._most:
-                raise Overloaded(f"{self._most:,} requests wait at this gateway already; ask without `wait`")
+            self._room.enter(owner)
             self._waiters[record_id].add(news)
-            self._n += 1
 
         async def until_news(seconds: float) -> None:
             self._listen()
@@ -81,7 +81,7 @@ class OutcomeWatch:
             yield until_news
         finally:
             with self._lock:
-                self._n -= 1
+                self._room.leave(owner)
                 self._waiters[record_id].discard(news)
                 if not self._waiters[record_id]:
                     del self._waiters[record_id]

@@ -1,9 +1,9 @@
 """The body of an inference over HTTP, as the OpenAPI document shows it: what is taken and what is given."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from serve import wire
 from serve.inference_protocol.tensors import Tensor, bytes_of, json_of, tensor_from_bytes, tensor_from_json
@@ -12,8 +12,18 @@ from serve.inputs import InvalidRequest
 JSON_LENGTH_HEADER = "Inference-Header-Content-Length"
 """How long the JSON is at the head of a body; behind it is the data of tensors, as bytes."""
 
+MOST_PARAMETERS = 100
+"""Of a request or of one of its tensors."""
+
+
+def _few(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MOST_PARAMETERS:
+        raise ValueError(f"there are {len(value):,} parameters; at most {MOST_PARAMETERS} are taken")
+    return value
+
+
 Scalar = bool | int | float | str
-Parameters = dict[str, Scalar]
+Parameters = Annotated[dict[str, Scalar], BeforeValidator(_few)]
 
 
 class RequestInput(wire.Body):
@@ -21,7 +31,7 @@ class RequestInput(wire.Body):
 
     name: str
     datatype: str = Field(description="`FP32`, `FP64`, `UINT8` or `BYTES`; the model's metadata say which of them.")
-    shape: list[int]
+    shape: wire.Listed[int]
     parameters: Parameters | None = Field(
         default=None, description="`binary_data_size`: so many bytes behind the JSON are its data."
     )
@@ -47,8 +57,10 @@ class InferRequest(wire.Body):
         description="For all rows: `group`, `cluster`, `review_priority` and `review_due_seconds` as at /v1/predict;"
         " `idempotency_key` in the place of the header; `binary_data_output`: whether data comes as bytes.",
     )
-    inputs: list[RequestInput]
-    outputs: list[RequestOutput] | None = Field(default=None, description="By default all of the model's metadata.")
+    inputs: wire.Listed[RequestInput]
+    outputs: wire.Listed[RequestOutput] | None = Field(
+        default=None, description="By default all of the model's metadata."
+    )
 
 
 class ResponseOutput(BaseModel):

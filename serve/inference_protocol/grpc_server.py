@@ -6,21 +6,27 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
-from serve.access.caller import Caller, Scope
+from serve.access.caller import Caller, Scope, owner_of
 from serve.access.keeper import Keeper
+from serve.body import read_apart
+from serve.config.file import LimitsConfig
 from serve.gateway.deadline import within
-from serve.gateway.entrance import Room
 from serve.gateway.handler import Handler
+from serve.gateway.intake import Arrival, Intake
+from serve.gateway.room import Room
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.errors import problem_of
 from serve.inference_protocol.inference import infer
 from serve.inference_protocol.messages import CONTENTS, SERVICE, messages
 from serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
+from serve.inference_protocol.structure import check_fields
 from serve.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
 from serve.inference_protocol.versions import check_version
-from serve.inputs import InvalidRequest
+from serve.inputs import InvalidRequest, TooLarge
 from serve.telemetry.reception import call_received
+from serve.wire import MalformedBody
 
 logger = logging.getLogger("demur.grpc")
 
@@ -29,6 +35,7 @@ CODES = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
     404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     409: grpc.StatusCode.ALREADY_EXISTS,
     413: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -48,6 +55,9 @@ MOST_AT_ONCE = 4096
 HEADROOM_BYTES = 64 * 2**10
 """Of a message, beside the data of its tensors."""
 
+MOST_ELEMENTS = 2**22
+"""Of a tensor that is not sent as bytes: each becomes an object."""
+
 
 @asynccontextmanager
 async def listening(
@@ -55,17 +65,18 @@ async def listening(
     *,
     host: str,
     port: int,
-    max_body_bytes: int,
+    limits: LimitsConfig,
     keeper: Keeper | None = None,
     room: Room | None = None,
+    intake: Intake | None = None,
     access_log: bool = False,
     stop_seconds: float = 10.0,
 ) -> AsyncIterator[int]:
     """Answer at this address for as long as this is open; gives the port, which is a free one if it is told 0. Gateways
     on one machine share the port: the kernel spreads connections over them. `keeper` stands at the door, if anybody
-    does; `room` is that of the gateway, which requests over HTTP take their places in as well; calls that have begun
-    may take `stop_seconds` more at the end."""
-    longest = max_body_bytes + HEADROOM_BYTES
+    does; `room` and `intake` are those of the gateway, which requests over HTTP take their places in as well; calls
+    that have begun may take `stop_seconds` more at the end."""
+    longest = limits.body_bytes + HEADROOM_BYTES
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", longest),
@@ -74,7 +85,10 @@ async def listening(
         ],
         maximum_concurrent_rpcs=MOST_AT_ONCE,
     )
-    server.add_generic_rpc_handlers((_handlers(InferenceService(handler, keeper, room, access_log=access_log)),))
+    service = InferenceService(
+        handler, keeper, room or Room(most=MOST_AT_ONCE), intake or Intake(limits), access_log=access_log
+    )
+    server.add_generic_rpc_handlers((_handlers(service),))
     bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     await server.start()
     try:
@@ -86,10 +100,12 @@ async def listening(
 class InferenceService:
     """The calls of the protocol. Each returns the content of its response, or raises what `problem_of` knows."""
 
-    def __init__(self, handler: Handler, keeper: Keeper | None, room: Room | None, *, access_log: bool) -> None:
+    def __init__(
+        self, handler: Handler, keeper: Keeper | None, room: Room, intake: Intake, *, access_log: bool
+    ) -> None:
         self._handler = handler
         self._keeper = keeper
-        self._room = room or Room(most=MOST_AT_ONCE)
+        self._room, self._intake = room, intake
         self._access_log = access_log
         self._models = ServedModels(handler)
         self._messages = messages()
@@ -124,7 +140,7 @@ class InferenceService:
             self._models,
             model,
             request.model_version,
-            _tensors(request),
+            await read_apart(request.ByteSize(), lambda: _tensors(request)),
             parameters,
             _wanted(request) or list(model.outputs),
             key,
@@ -150,28 +166,33 @@ class InferenceService:
         return await self._keeper.admit(headers, Scope.PREDICT)
 
     def handler_of(self, name: str) -> grpc.RpcMethodHandler:
-        """One of the calls, from message to message."""
+        """One of the calls, from message to message. It takes a stream, and reads the one message that there is: so
+        whoever calls is known, and is let in or not, before any of it is read."""
         call: Callable[[Any, Any, Caller | None], Awaitable[dict[str, Any]]] = getattr(self, name)
         response = self._messages[f"{name}Response"]
         path = f"/{SERVICE}/{name}"
 
-        async def in_its_place(request: Any, context: Any) -> dict[str, Any]:
-            if name in OPEN:
-                return await call(request, context, None)
-            caller = await self._admitted(context)
-            self._room.enter()
-            try:
-                # of a caller that goes away the whole call is cancelled; one whose time is over is told so
-                return await within(context.time_remaining(), call(request, context, caller))
-            finally:
-                self._room.leave()
+        async def in_its_place(stream: AsyncIterator[bytes], context: Any) -> dict[str, Any]:
+            caller = None if name in OPEN else await self._admitted(context)
+            owner = owner_of(caller)
+            with Arrival(self._intake, owner) as arrival:
+                if name in OPEN:
+                    return await call(await self._request(name, stream, arrival), context, None)
+                self._room.check(owner)
+                request = await self._request(name, stream, arrival)
+                self._room.enter(owner)
+                try:
+                    # of a caller that goes away the whole call is cancelled; one whose time is over is told so
+                    return await within(context.time_remaining(), call(request, context, caller))
+                finally:
+                    self._room.leave(owner)
 
-        async def answer(request: Any, context: Any) -> Any:
+        async def answer(stream: AsyncIterator[bytes], context: Any) -> Any:
             metadata = context.invocation_metadata()
             with call_received(self._handler.telemetry, path, metadata, access_log=self._access_log) as received:
                 context.set_trailing_metadata(((REQUEST_ID, received.request_id),))
                 try:
-                    told = response(**await in_its_place(request, context))
+                    told = response(**await in_its_place(stream, context))
                     received.status = 200
                     return told
                 except Exception as error:
@@ -181,11 +202,27 @@ class InferenceService:
                     code = CODES.get(received.status, grpc.StatusCode.INTERNAL)
                     await context.abort(code, problem["error"][:LONGEST_MESSAGE])
 
-        return grpc.unary_unary_rpc_method_handler(
-            answer,
-            request_deserializer=self._messages[f"{name}Request"].FromString,
-            response_serializer=response.SerializeToString,
-        )
+        return grpc.stream_unary_rpc_method_handler(answer, response_serializer=response.SerializeToString)
+
+    async def _request(self, name: str, stream: AsyncIterator[bytes], arrival: Arrival) -> Any:
+        """The message of a call. Raises what `Arrival.over_grpc` does, `MalformedBody` or `TooLarge`."""
+
+        async def first() -> bytes:
+            async for message in stream:
+                return message
+            raise MalformedBody("the call has no message")
+
+        message = await arrival.over_grpc(first())
+
+        def parsed() -> Any:
+            if name == "ModelInfer":
+                check_fields(message)
+            try:
+                return self._messages[f"{name}Request"].FromString(message)
+            except DecodeError:
+                raise MalformedBody("the message is none of this call") from None
+
+        return await read_apart(len(message), parsed)
 
 
 OPEN = frozenset({"ServerLive", "ServerReady"})
@@ -213,7 +250,13 @@ def _tensors(request: Any) -> list[Tensor]:
             data = memoryview(raw[at])
             tensors.append(tensor_from_bytes(told.name, told.datatype, told.shape, data, place=place))
             continue
-        elements = list(getattr(told.contents, CONTENTS.get(told.datatype, "bytes_contents")))
+        contents = getattr(told.contents, CONTENTS.get(told.datatype, "bytes_contents"))
+        if len(contents) > MOST_ELEMENTS:
+            raise TooLarge(
+                f"{place}.contents: there are {len(contents):,} elements; more than {MOST_ELEMENTS:,} are sent as"
+                " raw_input_contents"
+            )
+        elements = list(contents)
         tensors.append(tensor_from_elements(told.name, told.datatype, told.shape, elements, place=place))
     return tensors
 

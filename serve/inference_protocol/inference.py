@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from serve import wire
 from serve.access.caller import Caller
+from serve.body import read_apart
 from serve.gateway.handler import Handler
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.outputs import parameters_of, version_of
@@ -42,8 +43,15 @@ async def infer(
     check_outputs(wanted, model)
     if version:
         check_decides_all(model.name, version, await models.state(model.name))
-    requests = requests_of(model.name, tensors, parameters, model.spec)
-    use = key_use(key, model.name, version, tensors, parameters)
+    for tensor in tensors:
+        handler.check_rows(tensor.shape[0])  # before each becomes a request
+    requests, use = await read_apart(
+        sum(tensor.size for tensor in tensors),
+        lambda: (
+            requests_of(model.name, tensors, parameters, model.spec),
+            key_use(key, caller, model.name, version, tensors, parameters),
+        ),
+    )
     committed = await handler.predict_parsed(requests, use, caller)
     records = [one.record for one in committed]
     told = [wire.prediction_json(record) for record in records]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from serve import wire
 from serve.access.caller import caller_of
+from serve.body import read_apart
 from serve.errors import retry_after
 from serve.gateway.deadline import seconds_of, within
 from serve.gateway.handler import Handler
@@ -24,6 +25,7 @@ logger = logging.getLogger("demur.http")
 MEANINGS = {
     400: "Something in the request does not fit; the message says what",
     404: "No such model, or the version is not the artifact in force",
+    408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     503: "Not possible right now; try again after `Retry-After` seconds",
@@ -133,7 +135,8 @@ def add_inference_routes(
     async def inferred(request: Request, key: str | None, name: str, version: str = "") -> Response:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise InvalidRequest("Content-Encoding: compressed bodies are not taken; send it as it is")
-        asked, tensors = read_body(await read_body_of(request), request.headers.get(JSON_LENGTH_HEADER))
+        body, length = await read_body_of(request), request.headers.get(JSON_LENGTH_HEADER)
+        asked, tensors = await read_apart(len(body), lambda: read_body(body, length))
         if asked.model_name not in (None, name):
             raise InvalidRequest(f"model_name: the address says {name!r}, and this {asked.model_name!r}")
         model = await models.model(name)
@@ -143,11 +146,11 @@ def add_inference_routes(
         done = await infer(handler, models, model, version, tensors, told, names, key, caller)
         head = {"model_name": name, "model_version": done.version, "id": asked.id, "parameters": done.parameters}
         known = {name: value for name, value in head.items() if value is not None}
-        body, length = written(known, done.tensors, [output.binary for output in wanted])
+        content, data_at = written(known, done.tensors, [output.binary for output in wanted])
         headers = {"Idempotent-Replay": "true"} if done.replayed else {}
-        if length is None:
-            return Response(body, 200, headers, "application/json")
-        return Response(body, 200, {**headers, JSON_LENGTH_HEADER: str(length)}, "application/octet-stream")
+        if data_at is None:
+            return Response(content, 200, headers, "application/json")
+        return Response(content, 200, {**headers, JSON_LENGTH_HEADER: str(data_at)}, "application/octet-stream")
 
     async def in_time(request: Request, timeout: str | None, work: Coroutine[Any, Any, Response]) -> Response:
         try:

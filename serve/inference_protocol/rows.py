@@ -13,6 +13,8 @@ from PIL import Image
 from pydantic_core import from_json
 
 from serve import wire
+from serve.access.caller import Caller, owner_of
+from serve.gateway.idempotency import SECOND
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.tensors import Tensor
 from serve.inputs import PNG_PREFIX, InputSpec, InvalidRequest
@@ -44,7 +46,12 @@ def requests_of(
 
 
 def key_use(
-    key: str | None, model: str, version: str, tensors: Sequence[Tensor], parameters: Mapping[str, Scalar]
+    key: str | None,
+    caller: Caller | None,
+    model: str,
+    version: str,
+    tensors: Sequence[Tensor],
+    parameters: Mapping[str, Scalar],
 ) -> KeyUse | None:
     """The use of an Idempotency-Key, of the header or of the parameters, by the first row. Two requests are the same
     if their rows and their parameters are; in which of its forms a tensor was sent does not matter."""
@@ -65,7 +72,10 @@ def key_use(
                 digest.update(len(element).to_bytes(8, "little") + element)
         else:
             digest.update(np.ascontiguousarray(tensor.values).data)
-    return KeyUse(key=checked, position=0, fingerprint=digest.digest())
+    earlier = digest.digest()
+    return KeyUse(
+        key=checked, owner=owner_of(caller), position=0, fingerprint=SECOND + earlier, earlier=lambda: earlier
+    )
 
 
 def _first(model: str, values: Sequence[Any], parameters: Mapping[str, Scalar]) -> wire.PredictRequest:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from serve.inputs import InvalidRequest
+from serve.body import MOST_VALUES
+from serve.inputs import InvalidRequest, TooLarge, holds_text
 
 Datatype = Literal["BOOL", "UINT8", "FP32", "FP64", "BYTES"]
 
@@ -33,12 +34,19 @@ class Tensor:
     values: NDArray[Any] | list[bytes]
     """An array of this shape; of BYTES, a flat list of its elements, the last dimension running fastest."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its data."""
+        return sum(map(len, self.values)) if isinstance(self.values, list) else self.values.nbytes
+
 
 def tensor_from_json(name: str, datatype: str, shape: Sequence[int], data: Any, *, place: str) -> Tensor:
     """Read data that is nested as the shape says, or flat."""
     count = _count(datatype, shape, place)
     if not isinstance(data, list):
         raise InvalidRequest(f"{place}.data: a list is wanted, flat or nested as the shape is")
+    if datatype != "BYTES" and holds_text(data):
+        raise InvalidRequest(f"{place}.data: there are elements that are no {datatype}")
     try:
         array = np.asarray(data, dtype=object if datatype == "BYTES" else None)
     except (ValueError, OverflowError):
@@ -121,6 +129,8 @@ def _numbers(array: NDArray[Any], datatype: str, place: str) -> NDArray[Any]:
 
 
 def _elements(raw: memoryview, count: int, place: str) -> list[bytes]:
+    if count > MOST_VALUES:
+        raise TooLarge(f"{place}: there are {count:,} elements of BYTES; at most {MOST_VALUES:,} are taken at once")
     elements: list[bytes] = []
     at = 0
     while at < len(raw) and len(elements) < count:

@@ -127,14 +127,14 @@ def token_spans(places: Mapping[int, Span], reply: Generation) -> dict[int, Span
     text = BLANK.sub("", reply.text)
     offset = written.find(text) if text else -1
     spans: dict[int, Span] = {}
-    cursor = 0
+    cursor, seen, before = 0, 0, 0
     for label, (start, end) in sorted(places.items(), key=lambda place: place[1]):
         bare = BLANK.sub("", reply.text[start:end])
+        before, seen = before + len(BLANK.sub("", reply.text[seen:start])), start
         if not bare:
             continue
-        at = written.find(bare, cursor)  # where tokens tell some characters otherwise, labels are looked for in turn
-        if offset >= 0:
-            at = offset + len(BLANK.sub("", reply.text[:start]))
+        # where tokens tell some characters otherwise, labels are looked for in turn
+        at = offset + before if offset >= 0 else written.find(bare, cursor)
         if at < 0:
             continue
         cursor = at + len(bare)

@@ -9,6 +9,8 @@ Match = Literal["exact", "number", "contains"]
 NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?")
 """A number, with or without a unit right behind it; no part of a word, and the minus of `9-5` is none of the 5's."""
 
+BORDER, NO_BORDER = "\0", "\1"
+
 
 def same_text(text: str) -> str:
     """Texts that differ only in case, blanks and the stop at the end are the same."""
@@ -31,8 +33,16 @@ def is_right(text: str, right: str, match: Match) -> bool:
     said, wanted = same_text(text), same_text(right)
     if match == "exact" or not wanted:
         return said == wanted
-    before, after = (r"(?<!\w)" if wanted[0].isalnum() else ""), (r"(?!\w)" if wanted[-1].isalnum() else "")
-    return re.search(f"{before}{re.escape(wanted)}{after}", said) is not None
+    return with_borders(wanted) in with_borders(said)
+
+
+def with_borders(text: str) -> str:
+    """A text with a sign between any two characters, and at both ends, for whether a word begins or ends there: so one
+    such text is in another one where it is there as whole words. Looked for in this way it takes as long as both are
+    long, which no regular expression promises."""
+    parts = re.split(r"\b", text)
+    before, after = ("" if parts[0] == "" else NO_BORDER), ("" if parts[-1] == "" else NO_BORDER)
+    return f"{before}{BORDER.join(map(NO_BORDER.join, parts))}{after}"
 
 
 def last_number(text: str) -> str | None:

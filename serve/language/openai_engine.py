@@ -296,9 +296,10 @@ def _laid_over(content: str, answer_at: int, entries: Sequence[Any]) -> _Laid | 
     is the trace, if the endpoint counts that among the tokens. None where the answer is not to be found."""
     texts = _texts(entries)
     joined, answer = "".join(texts), content[answer_at:]
-    place = joined.rfind(answer)
-    if place < 0:
+    behind = joined[::-1].find(answer[::-1])  # in linear time, which `rfind` does not promise
+    if behind < 0:
         return None
+    place = len(joined) - behind - len(answer)
     end, kept = 0, 0
     for kept, text in enumerate(texts, start=1):
         if end >= place + len(answer):
@@ -332,7 +333,8 @@ class _Heard:
     """What has come of a stream."""
 
     def __init__(self) -> None:
-        self.text = self.reasoning = ""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
         self.logprobs: list[Any] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
@@ -346,12 +348,16 @@ class _Heard:
         self.finish_reason = choice.finish_reason or self.finish_reason
         self.logprobs += getattr(choice.logprobs, "content", None) or []
         text, reasoning = _sound(choice.delta.content) or "", _reasoning(choice.delta) or ""
-        self.text += text
-        self.reasoning += reasoning
+        self._text.append(text)
+        self._reasoning.append(reasoning)
         return text, reasoning
 
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
+
     def message(self) -> dict[str, str | None]:
-        return {"content": self.text, "reasoning": self.reasoning or None}
+        return {"content": "".join(self._text), "reasoning": self.reasoning or None}
 
 
 def first_logprobs(alternatives: dict[str, float], labels: Sequence[str]) -> Array:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from serve.config.task import LETTERS
+from serve.language.matching import with_borders
+
+TAKEN = "\2"
+"""Stands where a name was found."""
 
 WRAPPING = " \t\r\n\"'`*_.,:;!?()[]{}<>"
 """What may stand around a label or an option without changing it."""
@@ -93,7 +97,13 @@ class Names:
 
     def within(self, text: str) -> Said:
         """The only name that occurs in a text as a word, or as words; of names within names the longest counts."""
-        found = {index for hit in self._pattern.finditer(text) if (index := self._plain.get(plain(hit[0]))) is not None}
+        said = plain(text)
+        left, found = with_borders(said), set()
+        for form in self._forms:
+            if form in said and (words := with_borders(form)) in left:
+                left = left.replace(words, TAKEN)  # so that no name within it is found any more
+                if (index := self._plain[form]) is not None:
+                    found.add(index)
         if len(found) > 1:
             several = ", ".join(repr(self.names[index]) for index in sorted(found)[:5])
             return Said(why=f"the reply names several of them: {several}")
@@ -105,10 +115,9 @@ class Names:
         return self.within(text) if whole is None else Said(index=whole)
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        forms = sorted((name.strip() for name in self.names if name.strip()), key=len, reverse=True)
-        spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in forms)
-        return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if forms else r"(?!)", re.IGNORECASE)
+    def _forms(self) -> list[str]:
+        """The names as they are looked for, the longest first."""
+        return sorted({plain(name) for name in self.names} - {""}, key=lambda form: (-len(form), form))
 
 
 def plain(text: str) -> str:

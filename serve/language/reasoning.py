@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 OPEN, CLOSE = "<think>", "</think>"
 
@@ -56,35 +57,76 @@ def cut_off(reply: str, stop: Sequence[str]) -> str:
 
 
 class Parts:
-    """A reply of which more and more is known: the parts are told as soon as no mark can change them any more."""
+    """A reply of which more and more is known: the parts are told as soon as no mark can change them any more. Each
+    character is looked at a few times, however many pieces the reply comes in."""
 
     def __init__(self, *, opened: bool = False, stop: Sequence[str] = ()) -> None:
         self._opened = opened
         self._stop = stop
         self._marks = (OPEN, CLOSE, *stop)
-        self._whole = ""
-        self._told = ("", "")
+        self._unsure = ""
+        """The end of what has come, which may be the beginning of a mark."""
+
+        self._space: list[str] = []
+        """Space of which it is not known yet whether it belongs to a part."""
+
+        self._place: Literal["beginning", "trace", "gap", "answer"] = "beginning"
+        self._is_over = False
+        self._told = [0, 0]
+        """Characters of the trace and of the answer."""
 
     def add(self, text: str) -> tuple[str, str]:
         """Return what is new of the trace, and of the answer."""
-        self._whole += text
-        whole = cut_off(self._whole, self._stop)
-        sure = whole[: len(whole) - self._held_back(whole)]
-        if not sure.strip():
+        if self._is_over:
             return "", ""
-        parts = split(sure, opened=self._opened)
-        return self._new(parts.reasoning or "", sure[parts.answer_at :])
+        come = self._unsure + text
+        whole = cut_off(come, self._stop)
+        self._is_over = whole != come
+        end = len(whole) - self._held_back(whole)
+        sure, self._unsure = whole[:end], whole[end:]
+        trace, answer = self._sorted(sure)
+        self._told[0] += len(trace)
+        self._told[1] += len(answer)
+        return trace, answer
 
     def end(self, reasoning: str | None, answer: str) -> tuple[str, str]:
         """Return what is left, once the whole is known."""
-        return self._new(reasoning or "", answer)
+        return (reasoning or "")[self._told[0] :], answer[self._told[1] :]
+
+    def _sorted(self, text: str) -> tuple[str, str]:
+        """What a text that follows adds to the trace, and to the answer. Marks are whole in it."""
+        trace = ""
+        if self._place == "beginning":
+            self._space.append(text)
+            if not text.strip():
+                return "", ""
+            text, self._space = "".join(self._space), []
+            begun = text.lstrip()
+            if begun.startswith(OPEN):
+                self._place, text = "trace", begun[len(OPEN) :]
+            else:
+                self._place = "trace" if self._opened else "answer"
+        if self._place == "trace":
+            thought, closed, text = text.partition(CLOSE)
+            trace = self._without_space_around(thought)
+            if closed:
+                self._place, self._space = "gap", []
+        if self._place == "gap":
+            text = text.lstrip()
+            self._place = "answer" if text else "gap"
+        return trace, text if self._place == "answer" else ""
+
+    def _without_space_around(self, thought: str) -> str:
+        """Space at the end of a trace is told when more of it comes, and at its beginning never."""
+        if not thought.strip():
+            self._space.append(thought)
+            return ""
+        thought = "".join((*self._space, thought)) if self._told[0] else thought.lstrip()
+        kept = thought.rstrip()
+        self._space = [thought[len(kept) :]]
+        return kept
 
     def _held_back(self, whole: str) -> int:
         """Characters at the end that may be the beginning of a mark."""
         lengths = (length for mark in self._marks for length in range(1, len(mark)) if whole.endswith(mark[:length]))
         return max(lengths, default=0)
-
-    def _new(self, reasoning: str, answer: str) -> tuple[str, str]:
-        before = self._told
-        self._told = (reasoning, answer)
-        return reasoning[len(before[0]) :], answer[len(before[1]) :]

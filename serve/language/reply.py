@@ -11,6 +11,9 @@ from uncertainty.generation import Generation
 UNREADABLE = "\ufffd"
 """What a tokenizer writes for bytes that are no character yet."""
 
+MOST_UNTOLD = 8
+"""Tokens that are waited for until a character is whole, of which UTF-8 makes up to four bytes."""
+
 
 class TokenTexts:
     """The text of each token of a reply. Put together they are the whole text, whatever the tokenizer does at borders.
@@ -91,7 +94,7 @@ class GrowingText:
             return ""
         self._ids.append(token)
         text = self._untold()
-        if text.endswith(UNREADABLE):
+        if text.endswith(UNREADABLE) and len(self._ids) - self._told < MOST_UNTOLD:
             return ""
         self._from, self._told = self._told, len(self._ids)
         return text

@@ -107,7 +107,14 @@ class TransformersEngine:
         only = None if asking.only is None else Place.before(self._template.written(text) for text in asking.only)
         is_over = None
         if asking.stop:
-            is_over = lambda ids: any(text in "".join(self._texts.of(ids)) for text in asking.stop)  # noqa: E731
+            last = (
+                4 * max(map(len, asking.stop)) + 8
+            )  # a character has up to four tokens; told each time, it is at the end
+
+            def is_over(ids: list[int]) -> bool:
+                written = "".join(self._texts.of(ids[-last:]))
+                return any(text in written for text in asking.stop)
+
         return Request(prompt=prompt.ids, asking=asking, only=only, is_over=is_over)
 
     def _generation(self, row: Row, prompt: PromptTokens, asking: Asking) -> Generation:

@@ -1,9 +1,13 @@
-"""No body is larger than what is taken, whichever way it is read: JSON as `limits.body_bytes` says, forms far less."""
+"""Bodies of the pages and their APIs: read as at a gateway, and of forms far less."""
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from serve.access.caller import caller_of, owner_of
+from serve.config.file import LimitsConfig
+from serve.gateway.batching import Overloaded
 from serve.gateway.http import problem_response
+from serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
 from serve.inputs import TooLarge
 
 FORM_BYTES = 256 * 1024
@@ -11,41 +15,37 @@ FORM_BYTES = 256 * 1024
 
 
 class BodyLimits:
-    """An application that never sees the end of a body that is too large."""
+    """An application that is given bodies when they have come, and none that is too large or comes too slowly."""
 
-    def __init__(self, app: ASGIApp, json_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, intake: Intake) -> None:
         self.app = app
-        self._json_bytes = json_bytes
+        self._intake = intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        form = headers.get(b"content-type", b"").lower().startswith((b"application/x-www-form", b"multipart/"))
-        most = min(FORM_BYTES, self._json_bytes) if form else self._json_bytes
-        told = headers.get(b"content-length", b"0")
-        if told.isdigit() and int(told) > most:
-            await problem_response(_too_large(most))(scope, receive, send)
-            return
-        read = 0
+        with Arrival(self._intake, owner_of(caller_of(scope))) as arrival:
+            try:
+                receive = await arrival.over_http(scope, receive, most=self._most(scope))
+            except CallerLeft:
+                return
+            except (TooLarge, BodyTooSlow, Overloaded) as error:
+                response = problem_response(error)
+                if isinstance(error, BodyTooSlow):
+                    response.headers["connection"] = "close"  # nobody waits for the rest of it
+                await response(scope, receive, send)
+                return
+            await self.app(scope, receive, send)
 
-        async def counted() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > most:
-                raise _too_large(most)
-            return message
-
-        await self.app(scope, counted, send)
-
-
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body has more than {most:,} bytes, which is what is taken here")
+    def _most(self, scope: Scope) -> int:
+        kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").lower()
+        form = kind.startswith((b"application/x-www-form", b"multipart/"))
+        return min(FORM_BYTES, self._intake.most) if form else self._intake.most
 
 
-def add_body_limits(app: FastAPI, json_bytes: int) -> None:
+def add_body_limits(app: FastAPI, limits: LimitsConfig) -> None:
     """Around everything that reads."""
+    intake = Intake(limits)
     build = app.build_middleware_stack
-    app.build_middleware_stack = lambda: BodyLimits(build(), json_bytes)  # type: ignore[method-assign]
+    app.build_middleware_stack = lambda: BodyLimits(build(), intake)  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from serve.config.telemetry import LogKind
 from serve.printable import one_line, printable
 from serve.telemetry.visit import VISIT
 
-PREFIX = re.compile(r"(\x1b\[[0-9;]*m)*\([^()]*pid=\d+[^()]*\)(\x1b\[[0-9;]*m)* ")
+PREFIX = re.compile(r"(\x1b\[[0-9;]*m)*+\((?=[^()]*pid=\d)[^()]*+\)(\x1b\[[0-9;]*m)*+ ")
 """What Ray puts before the lines of other processes."""
 
 REQUESTS = "request_ids"
@@ -87,13 +87,17 @@ class JsonStream(io.TextIOBase):
     def __init__(self, stream: TextIO, logger: str) -> None:
         self._stream = stream
         self._logger = logger
-        self._begun = ""
+        self._begun: list[str] = []
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        *lines, self._begun = (self._begun + text).split("\n")
+        self._begun.append(text)
+        if "\n" not in text:
+            return len(text)
+        *lines, begun = "".join(self._begun).split("\n")
+        self._begun = [begun]
         for line in lines:
             if line.strip():
                 self._stream.write(self._as_json(line) + "\n")

@@ -1,5 +1,6 @@
 import base64
 import io
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -136,3 +137,16 @@ def test_the_pictures_of_a_batch_are_counted_together():
     first, second, third = read_inputs([png(np.zeros((600, 600)))] * 3, GREY, limits)
     assert first.shape == second.shape
     assert isinstance(third, TooLarge)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_texts_among_numbers_take_no_room(nested):
+    """Of these, an array of texts would take 800 MB, and of a body of 16 MB more than a machine has."""
+    values = ["x" * 10_000, *["a"] * 20_000]
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="only numbers are taken, 2 x 3 of them"):
+            read_input([[values]] if nested else values, GREY, LIMITS)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()

@@ -53,10 +53,10 @@ def test_the_first_use_of_a_key_wins(database):
         log.append(connection, [first])
     with database.transaction() as connection:
         assert log.claim_keys(connection, [entry(key=use(position=1))]) == set()
-        assert list(log.find_by_key(connection, "k", b"f").values()) == [first.record]
+        assert list(log.find_by_key(connection, use()).values()) == [first.record]
         with pytest.raises(KeyReused, match="'k'"):
-            log.find_by_key(connection, "k", b"another input")
-        assert log.find_by_key(connection, "another key", b"f") == {}
+            log.find_by_key(connection, use(fingerprint=b"another input"))
+        assert log.find_by_key(connection, use("another key")) == {}
 
 
 def test_outcomes_are_kept_in_order(database):

@@ -12,7 +12,7 @@ from tests.conftest import entry
 from traffic import log
 from traffic.arrivals import checked
 from traffic.dataset import count_logged, logged_pages
-from traffic.outcomes import LATEST, position_that_counts, rule_in_words, the_one_that_counts
+from traffic.outcomes import LATEST, position_that_counts, reads_as_review, rule_in_words, the_one_that_counts
 from traffic.record import Outcome, ShadowDecision
 from traffic.shadowed import read_shadowed
 
@@ -94,3 +94,34 @@ def test_every_query_agrees_with_the_rule_in_memory(database, sources, precedenc
         "canary": [label] if "review" in sources else [],  # of answers that were checked; what counts may be another's
         "examples": [label] if counts and counts.source == "review" else [],
     }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "review",
+        "Review",
+        "REVIEW",
+        "review ",
+        " review",
+        "re view",
+        "\uff52\uff45\uff56\uff49\uff45\uff57",  # of full width
+        "rev\u200biew",  # with a space of no width
+        "review\u2060",
+        "\u2066review\u2069",  # with a direction of its own
+        "re\u00adview",
+        "review\ufe0f",
+        "\u3164review",  # a letter that shows nothing
+        "review\U000e0020",
+        "rev\u00edew",
+        "re-view.",
+        "\U0001d42b\U0001d41e\U0001d42f\U0001d422\U0001d41e\U0001d430",  # of mathematics
+    ],
+)
+def test_what_reads_like_a_review_is_known(source):
+    assert reads_as_review(source)
+
+
+@pytest.mark.parametrize("source", ["api", "lab", "reviewer", "peer review", "preview", "\u0440\u0435\u0446", "7", "-"])
+def test_other_sources_are_others(source):
+    assert not reads_as_review(source)

@@ -34,5 +34,5 @@ def with_bar(html: str, report: Report, root: str) -> str:
     bar = BAR.render(report=report, root=root, at=f"{root}/reports/{report.id}")
     styled = re.sub(r"(?i)</head>", lambda match: STYLE + match.group(), html, count=1)
     style = "" if styled != html else STYLE
-    barred = re.sub(r"(?i)<body[^>]*>", lambda match: match.group() + style + bar, styled, count=1)
+    barred = re.sub(r"(?i)<body[^<>]*>", lambda match: match.group() + style + bar, styled, count=1)
     return barred if barred != styled else style + bar + styled

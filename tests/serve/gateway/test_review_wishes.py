@@ -3,7 +3,6 @@
 import asyncio
 import json
 from datetime import timedelta
-from hashlib import sha256
 
 import pytest
 
@@ -56,14 +55,6 @@ def test_a_retry_keeps_the_case_of_the_first_try(ruled, database, doubtful_digit
     assert case_of(database, first.record) == case
     with pytest.raises(KeyReused):
         predict(review={"priority": 1})
-
-
-def test_a_key_from_before_there_were_wishes_still_holds(ruled, database, doubtful_digit):
-    plain = {"model": "digits", "input": doubtful_digit, "group": None}
-    asyncio.run(ruled.predict(json.dumps(plain).encode(), "k"))
-    with database.transaction() as connection:
-        (stored,) = connection.execute("select fingerprint from idempotency_keys").fetchone()
-    assert bytes(stored) == sha256(json.dumps(["predict", plain], sort_keys=True).encode()).digest()
 
 
 @pytest.mark.parametrize(

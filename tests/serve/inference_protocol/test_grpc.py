@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import threading
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from time import monotonic
 
@@ -19,9 +20,12 @@ from tritonclient.utils import InferenceServerException
 from serve.access.caller import Buckets, Caller, Scope, Via
 from serve.access.rates import Bucket, Rate
 from serve.access.refusals import NotKnown
-from serve.gateway.entrance import Room
-from serve.inference_protocol.grpc_server import listening
+from serve.config.file import LimitsConfig
+from serve.gateway.room import Room
+from serve.inference_protocol.grpc_server import MOST_ELEMENTS, listening
 from serve.inference_protocol.messages import FIELDS, SERVICE, messages
+from serve.inference_protocol.structure import MOST_FIELDS, check_fields
+from serve.inputs import TooLarge
 from serve.telemetry import metrics
 
 LONGEST = 100_000
@@ -35,7 +39,8 @@ def served(handler, keeper=None, **more):
 
     async def serve():
         found["done"] = asyncio.Event()
-        async with listening(handler, host="127.0.0.1", port=0, max_body_bytes=LONGEST, keeper=keeper, **more) as port:
+        told = {"limits": LimitsConfig(body_bytes=LONGEST), **more}
+        async with listening(handler, host="127.0.0.1", port=0, keeper=keeper, **told) as port:
             found["address"] = f"127.0.0.1:{port}"
             started.set()
             await found["done"].wait()
@@ -364,3 +369,136 @@ def test_a_keeper_stands_at_the_door(text_handler, hosts):
         client.infer("colours", texts_of("one", "two"), headers={"authorization": "Bearer all"})
         too_many = partial(client.infer, "colours", texts_of("three"))
         assert refused(too_many, authorization="Bearer all") == "StatusCode.RESOURCE_EXHAUSTED"
+
+
+def stalled():
+    """What a client sends that has begun a call and never sends its message."""
+    over = threading.Event()
+
+    def messages():
+        over.wait(60)
+        yield from ()
+
+    return over, messages()
+
+
+@contextmanager
+def begun(address, **metadata):
+    """A call of which the message never comes."""
+    with grpc.insecure_channel(address) as channel:
+        infer = channel.stream_unary(f"/{SERVICE}/ModelInfer")
+        over, messages = stalled()
+        try:
+            yield infer.future(messages, metadata=tuple(metadata.items()), timeout=60)
+        finally:
+            over.set()
+
+
+def test_a_message_that_never_comes_is_not_waited_for(text_handler):
+    room = Room(most=1)
+    told = {"limits": LimitsConfig(body_bytes=LONGEST, body_seconds=0.5), "room": room}
+    with served(text_handler, **told) as address, begun(address) as call:
+        with over_grpc.InferenceServerClient(address) as client:
+            client.infer("colours", texts_of("one"))  # it takes no place meanwhile
+        assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "the body had not come within 0.5 s" in call.details()
+        assert room.taken == 0
+
+
+def test_messages_that_never_come_take_little_room(text_handler):
+    """Each counts as long as it may be; who calls with a message that comes at once finds room all the same."""
+    limits = LimitsConfig(body_bytes=LONGEST, body_seconds=3, open_bytes=2 * LONGEST, share_per_key=1)
+    with served(text_handler, limits=limits) as address, ExitStack() as opened:
+        calls = [opened.enter_context(begun(address)) for _ in range(6)]
+        with over_grpc.InferenceServerClient(address) as client:
+            for _ in range(5):
+                client.infer("colours", texts_of("one"))
+        codes = Counter(call.code() for call in calls)
+        assert codes == {grpc.StatusCode.UNAVAILABLE: 4, grpc.StatusCode.DEADLINE_EXCEEDED: 2}
+
+
+def test_a_stranger_is_refused_before_the_message_comes(text_handler):
+    with served(text_handler, keeper=Doorkeeper()) as address, begun(address) as call:
+        assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_one_key_leaves_places_for_others_over_grpc(text_handler):
+    room = Room(most=8, share=0.5)
+    for _ in range(4):
+        room.enter("key somebody")  # as requests over HTTP with the same key do
+    with (
+        served(text_handler, keeper=Doorkeeper(), room=room) as address,
+        over_grpc.InferenceServerClient(address) as client,
+    ):
+        with pytest.raises(InferenceServerException, match="for 'key somebody' alone") as raised:
+            client.infer("colours", texts_of("one"), headers={"authorization": "Bearer all"})
+        assert raised.value.status() == "StatusCode.UNAVAILABLE"
+
+
+@pytest.mark.parametrize("message", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0b"])
+def test_what_is_no_message_is_refused(address, message):
+    with grpc.insecure_channel(address) as channel:
+        with pytest.raises(grpc.RpcError) as raised:
+            channel.unary_unary(f"/{SERVICE}/ModelInfer")(message, timeout=30)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert raised.value.details() == "the message is none of this call"
+
+
+def field(number, content):
+    length = len(content)
+    head = bytes([number << 3 | 2])
+    while length > 0x7F:
+        head, length = head + bytes([length & 0x7F | 0x80]), length >> 7
+    return head + bytes([length]) + content
+
+
+MANY = 60_000
+HOSTILE = {
+    "inputs": field(5, b"") * MANY,
+    "outputs": field(6, b"") * MANY,
+    "parameters": field(4, b"") * MANY,
+    "raw data": field(7, b"") * MANY,
+    "texts of a tensor": field(5, field(5, field(8, b"") * MANY)),
+    "parameters of a tensor": field(5, field(4, b"") * MANY),
+    "parameters of an output": field(6, field(4, b"") * MANY),
+    "tensors in pieces": field(5, field(5, b"") * MANY),
+    "fields that nobody knows": b"\x80\x01\x00" * MANY,
+    "groups that never end": b"\x83\x01" * MANY,
+    "fields of eight bytes": (b"\x81\x01" + bytes(8)) * MANY,
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_fields_are_counted_before_a_message_is_read(what):
+    check_fields(HOSTILE[what][: 2 * MOST_FIELDS])
+    with pytest.raises(TooLarge, match="the message has more than 50,000 fields"):
+        check_fields(HOSTILE[what])
+
+
+def test_a_large_message_of_few_fields_is_read():
+    request = service_pb2.ModelInferRequest(model_name="m")
+    tensor = request.inputs.add(name="input", datatype="FP32", shape=[4, 500_000])
+    tensor.contents.fp32_contents.extend([0.5] * 2_000_000)
+    request.inputs.add(name="more", datatype="BYTES").contents.bytes_contents.extend([b"a text"] * 40_000)
+    check_fields(request.SerializeToString())
+
+
+@given(st.binary(max_size=200).map(lambda part: part * (2 * MOST_FIELDS // max(1, len(part)) + 1)))
+def test_whatever_the_bytes_are_they_are_counted_or_refused(message):
+    with suppress(TooLarge):
+        check_fields(message)
+
+
+def test_what_is_sent_one_by_one_is_no_longer_than_fits(text_handler):
+    limits = LimitsConfig(body_bytes=16 * 2**20)
+    with served(text_handler, limits=limits) as address, grpc.insecure_channel(address) as channel:
+        infer = channel.unary_unary(
+            f"/{SERVICE}/ModelInfer", request_serializer=service_pb2.ModelInferRequest.SerializeToString
+        )
+        request = service_pb2.ModelInferRequest(model_name="colours")
+        tensor = request.inputs.add(name="input", datatype="BOOL", shape=[1])
+        tensor.contents.bool_contents.extend([True] * (MOST_ELEMENTS + 1))
+        with pytest.raises(grpc.RpcError) as raised:
+            infer(request, timeout=60)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert raised.value.details().endswith("more than 4,194,304 are sent as raw_input_contents")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import struct
+import tracemalloc
 from uuid import UUID
 
 import jsonschema
@@ -17,6 +18,8 @@ from serve.access.gate import Gate
 from serve.access.needs import GATEWAY
 from serve.gateway.http import gateway_app
 from serve.inference_protocol.body import JSON_LENGTH_HEADER
+from serve.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
+from serve.inputs import InvalidRequest, TooLarge
 from tests.serve.access.doors import bearer, keeper_of, make
 from traffic import log
 
@@ -452,3 +455,24 @@ def test_a_deadline_that_has_passed(texts, hosts):
 def test_outputs_are_checked_before_anything_is_decided(texts, hosts):
     infer(texts, "colours", rows(["a"], outputs=[{"name": "nothing"}]))
     assert hosts["colours"].asked == []
+
+
+def test_texts_among_numbers_take_no_room():
+    """Of these, an array of texts would take 800 MB, and of a body of 16 MB more than a machine has."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="there are elements that are no FP32"):
+            tensor_from_json("input", "FP32", [20_001], ["x" * 10_000, *["a"] * 20_000], place="inputs.0")
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_elements_are_counted_before_they_are_read():
+    with pytest.raises(TooLarge, match="at most 1,000,000 are taken at once"):
+        tensor_from_bytes("input", "BYTES", [2**40], memoryview(bytes(4_000_000)), place="inputs.0")
+
+
+def test_rows_are_counted_before_each_becomes_a_request(client):
+    said = infer(client, "digits", rows(["a"] * 5000))
+    assert (said.status_code, said.json()["error"]) == (413, "the request has 5,000 rows; at most 1,024 are taken")

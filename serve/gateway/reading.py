@@ -1,0 +1,51 @@
+"""From a body to what is asked in it: all that takes time with a large one. Each function may be called in a thread,
+and raises `MalformedBody`, `TooLarge` or `InvalidRequest`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from serve import wire
+from serve.access.caller import Caller
+from serve.chat import request as chat
+from serve.gateway.idempotency import key_use
+from serve.inputs import InvalidRequest, TooLarge
+from traffic.record import KeyUse
+
+
+def read_prediction(body: bytes, key: str | None, caller: Caller | None) -> tuple[wire.PredictRequest, KeyUse | None]:
+    """What a body of /v1/predict asks, and the use of its Idempotency-Key."""
+    request = wire.parse(wire.PredictRequest, body)
+    return request, key_use(key, caller, lambda: ["predict", request.as_asked()])
+
+
+def read_batch(
+    body: bytes, key: str | None, caller: Caller | None, *, most: int
+) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
+    """What each item of a body of /v1/predict/batch asks, or what is wrong with it, and the use of the key by the first
+    of them."""
+    items = wire.parse(wire.BatchRequest, body).items
+    if not items:
+        raise InvalidRequest("items: the batch is empty")
+    if len(items) > most:
+        raise TooLarge(f"items: the batch has {len(items):,}; at most {most:,} are taken")
+    use = key_use(key, caller, lambda: ["batch", items])
+    return [_item_or_error(item) for item in items], use
+
+
+def read_conversation(
+    content: Mapping[str, Any], key: str | None, caller: Caller | None, *, most_tokens: int
+) -> tuple[chat.ChatRequest, wire.PredictRequest, KeyUse | None]:
+    """What a chat completion asks, the same as /v1/predict would have it, and the use of its Idempotency-Key."""
+    asked = chat.read_request(content)
+    asked.check_limits(most_tokens)
+    request = wire.PredictRequest(
+        model=asked.model, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
+    )
+    return asked, request, key_use(key, caller, lambda: ["chat", request.as_asked()])
+
+
+def _item_or_error(item: Any) -> wire.PredictRequest | InvalidRequest:
+    try:
+        return wire.parse_item(item)
+    except InvalidRequest as error:
+        return error
