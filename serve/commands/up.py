@@ -1,7 +1,6 @@
 """`demur up`: database, artifacts, Ray and the applications, started in this order and stopped in the other."""
 
 import asyncio
-import base64
 import fcntl
 import json
 import logging
@@ -32,8 +31,8 @@ from serve.config.file import Config, ModelConfig
 from serve.deployments import shortcut
 from serve.gateway.journal import open_database
 from serve.hosts.checkpoint import check_model
-from serve.inputs import PNG_PREFIX, picture
 from serve.postgres import EmbeddedPostgres
+from serve.reading.picture_url import picture_url
 from serve.telemetry.logs import JsonStream
 from traffic.database import Database, DatabaseUnavailable
 from traffic.dataset import read_labelled_file
@@ -326,8 +325,7 @@ def _example(model: ModelConfig) -> Any:
     if data is None or not data.is_file():
         return "a text to classify"
     value = read_labelled_file(data).inputs[0]
-    image = picture(value)
-    return PNG_PREFIX + base64.b64encode(image).decode() if image else value
+    return picture_url(value) or value
 
 
 @contextmanager

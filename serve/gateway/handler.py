@@ -37,7 +37,8 @@ from serve.gateway.queue_room import Places, QueueRoom
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input, read_inputs
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
+from serve.reading.inputs import read_input, read_inputs
 from serve.redaction import Redaction
 from serve.telemetry.stages import stage
 from serve.telemetry.telemetry import Queue, Telemetry
