@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from serve import wire
 from serve.access.caller import Caller
 from serve.gateway.handler import Handler
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.outputs import parameters_of, version_of
-from serve.inference_protocol.rows import key_use, requests_of
+from serve.inference_protocol.rows import key_use, makes_pictures, requests_of
 from serve.inference_protocol.served import ServedModel, ServedModels, check_may_ask
 from serve.inference_protocol.tensors import Tensor
 from serve.inference_protocol.versions import check_decides_all
@@ -42,7 +43,8 @@ async def infer(
     check_outputs(wanted, model)
     if version:
         check_decides_all(model.name, version, await models.state(model.name))
-    requests = requests_of(model.name, tensors, parameters, model.spec)
+    read = partial(requests_of, model.name, tensors, parameters, model.spec)
+    requests = await handler.pictures.prepare(model.name, model.spec, read) if makes_pictures(tensors) else read()
     use = key_use(key, model.name, version, tensors, parameters)
     committed = await handler.predict_parsed(requests, use, caller)
     records = [one.record for one in committed]
