@@ -22,7 +22,10 @@ TIMES_THE_SIDES = 3
 the rest. What it makes of a photo then differs by a quarter of one of 256 shades on average, and by five at most."""
 
 BYTES_PER_PIXEL = 12
-"""While a picture is decoded: four as it is in the file, four in the colours of the model, four while it is shrunk."""
+"""At most, while a picture is decoded: four as it is in the file, four in the colours of the model, and four while it
+is shrunk. Of one that is shrunk to less than a quarter, little more than the first four."""
+
+PIXELS_OF_A_STRIP = 2**19
 
 ENCODED_AT_A_TIME = 2**18
 """Characters of base64 that are read at a time, so that other threads get their turn. It is divisible by four."""
@@ -78,13 +81,12 @@ class Picture:
 
     def _eight_bits(self, mode: str, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Grey or coloured pixels [height, width] or [height, width, 3]."""
-        image: Image.Image = self._image
-        deep = image.mode == "I;16"  # of which Pillow would make white wherever it is not nearly black
-        if image.mode != mode:
-            image = image.convert("I" if deep else mode)
-            self._image.close()  # before more room is needed
+        deep = self._image.mode == "I;16"  # of which Pillow would make white wherever it is not nearly black
+        factor = max(1, self.width // (2 * size[0]))  # so that twice the size is left for what is done exactly
+        image = _reduced(self._image, "I" if deep else mode, factor)
         if image.size != size:
-            image = image.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
+            box = 0, 0, self.width / factor, self.height / factor
+            image = image.resize(size, Image.Resampling.BICUBIC, box)
         if deep:
             image = image.point(lambda value: value * (1 / 256)).convert("L").convert(mode)
         return np.asarray(image)
@@ -93,6 +95,20 @@ class Picture:
         """Its width and height once it is shrunk, in the same proportion."""
         by = min(self.width / (TIMES_THE_SIDES * spec.width), self.height / (TIMES_THE_SIDES * spec.height))
         return self._image.size if by <= 1 else (round(self.width / by), round(self.height / by))
+
+
+def _reduced(image: Image.Image, mode: str, factor: int) -> Image.Image:
+    """A picture in other colours, its sides divided by a whole number and rounded up. It is made in strips: a second
+    picture of the full size would take as much room as the first, and time in which no other thread runs."""
+    if image.mode == mode and factor == 1:
+        return image
+    width, height = image.size
+    reduced = Image.new(mode, (-(-width // factor), -(-height // factor)))
+    rows = factor * max(1, PIXELS_OF_A_STRIP // (factor * width))
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height))).convert(mode)
+        reduced.paste(strip.reduce(factor), (0, top // factor))
+    return reduced
 
 
 def is_picture(value: Any) -> TypeGuard[str]:
