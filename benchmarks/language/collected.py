@@ -18,10 +18,11 @@ from deploy.models.sums.exercises import Exercise
 from serve.commands.labelled_rows import truth_about, truth_of
 from serve.config.file import ModelConfig
 from serve.config.task import TaskConfig
-from serve.inputs import InputLimits, ModelInput, read_input
+from serve.inputs import InputLimits, ModelInput
 from serve.language.model import More
 from serve.language.offline import OfflineLanguageModel
 from serve.language.row import one_hot
+from serve.reading.inputs import read_input
 from traffic.dataset import LabelledFile
 from uncertainty.checks import Array, Mask
 from uncertainty.generation import Replies, as_column

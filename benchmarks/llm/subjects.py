@@ -9,9 +9,10 @@ from policies.selector import Selector
 from policies.selector_recipe import Parts
 from serve.commands.labelled_rows import truth_about, truth_of
 from serve.config.file import ModelConfig
-from serve.inputs import InputLimits, ModelInput, read_input
+from serve.inputs import InputLimits, ModelInput
 from serve.language.engine import Engine
 from serve.language.model import LanguageModel
+from serve.reading.inputs import read_input
 from traffic.dataset import LabelledFile
 from uncertainty.output import LabelledOutput
 

@@ -14,7 +14,8 @@ from starlette.applications import Starlette
 from serve.config.file import ModelConfig
 from serve.deployments.shortcut import open_shortcut
 from serve.gateway.batching import GreedyBatcher
-from serve.inputs import InputLimits, InputSpec, ModelInput, read_input
+from serve.inputs import InputLimits, InputSpec, ModelInput
+from serve.reading.inputs import read_input
 
 LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
 

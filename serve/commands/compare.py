@@ -77,20 +77,20 @@ def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, p
     rows = read_labelled_file(data)
     truth = truth_of(rows, config.model(model).task)
     rerun = Rerun(config, model, [a, b])
-    inputs = rows_read(rows, rerun.read)
 
     def batches() -> Iterator[Batch]:
-        for start in range(0, len(inputs), ROWS_AT_A_TIME):
-            end = min(start + ROWS_AT_A_TIME, len(inputs))
+        end = 0
+        for inputs in rows_read(rows, rerun.read, at_a_time=ROWS_AT_A_TIME):
+            start, end = end, end + len(inputs)
             yield Batch(
                 ids=[f"row {number}" for number in range(start + 1, end + 1)],
-                inputs=inputs[start:end],
+                inputs=inputs,
                 groups=rows.groups[start:end],
                 truth=truth[start:end],
                 labels=rows.labels[start:end],
                 said=None,
             )
-            progress(end, len(inputs))
+            progress(end, len(rows))
 
     return _compare(rerun, batches())
 

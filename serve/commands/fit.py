@@ -209,10 +209,8 @@ def _labelled(
     model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
 ) -> LabelledOutput:
     """Run a model over the inputs; return its output beside the truth."""
-    inputs = rows_read(sources.rows, loaded.read)
     batches = []
-    for start in range(0, len(inputs), ROWS_AT_A_TIME):
-        chunk = inputs[start : start + ROWS_AT_A_TIME]
+    for chunk in rows_read(sources.rows, loaded.read, at_a_time=ROWS_AT_A_TIME):
         batches.append(loaded.run(chunk, model.recipe.needs))
         progress(len(chunk))
     output = Output.concatenate(batches)

@@ -1,6 +1,6 @@
 """Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,15 +27,18 @@ class Told(Protocol):
     def said(self) -> Sequence[Answer | None] | None: ...
 
 
-def rows_read(rows: LabelledFile, read: Callable[[Any], Read]) -> list[Read]:
-    """Every input as `read` returns it; raises `BadDataFile` for one that it refuses."""
-    inputs = []
+def rows_read(rows: LabelledFile, read: Callable[[Any], Read], *, at_a_time: int) -> Iterator[list[Read]]:
+    """Yield the inputs as `read` returns them, so many at a time: a picture takes far more room read than written.
+
+    Every input is read once before the first of them is yielded: raises `BadDataFile` for one that is refused.
+    """
     for number, value in enumerate(rows.inputs, start=1):
         try:
-            inputs.append(read(value))
+            read(value)
         except InvalidRequest as error:
             raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
-    return inputs
+    for start in range(0, len(rows), at_a_time):
+        yield [read(value) for value in rows.inputs[start : start + at_a_time]]
 
 
 def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:

@@ -15,10 +15,11 @@ from serve.config.hosts import ClassifierHost
 from serve.hosts.checkpoint import check_model
 from serve.hosts.identity import identity_of
 from serve.hosts.models import Classifier
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, read_input
+from serve.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
 from serve.language.few_shot import Reviewed
 from serve.language.offline import OfflineLanguageModel
 from serve.language.reviewed import reviewed_of
+from serve.reading.inputs import read_input
 from uncertainty.checks import Array, Mask
 from uncertainty.correctness import QUALITIES
 from uncertainty.output import Need, Output
@@ -56,8 +57,11 @@ class LoadedModel:
 
 
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
-    """Models by name, with their weights."""
-    limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
+    """Models by name, with their weights. What was recorded when the pictures of a request might have more pixels can
+    still be read."""
+    limits = InputLimits(
+        text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels or MOST_PIXELS
+    )
     return {name: LoadedModel(model, limits, reviewed_of(config, name)) for name, model in models.items()}
 
 

@@ -213,7 +213,10 @@ class LimitsConfig(Section):
 
     body_bytes: int = Field(default=16 * 2**20, ge=1024)
     text_characters: int = Field(default=100_000, ge=1)
-    image_pixels: int = Field(default=4096 * 4096, ge=1)
+    image_pixels: int | None = Field(default=None, ge=1)
+    """Pixels that the pictures of one request may have together; by default 256 for each pixel of the model's input,
+    but no fewer than 4,194,304 and no more than 16,777,216."""
+
     batch: int = Field(default=1024, ge=1, le=1024)
     open_requests: int = Field(default=1500, ge=1)
     """Requests that may be open at one gateway at the same time; above it callers get a 503 with Retry-After at once.

@@ -4,7 +4,6 @@ The format is that of its documentation (labelstud.io/guide/task_format, /guide/
 `predictions` and `annotations`; a chosen label is a result of type `choices`, one in a tree a path of type `taxonomy`.
 """
 
-import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from review.exchange import Dossier
 from review.item import ENDED, Opinion
 from serve.body import MOST_KEYS_OF_A_FILE, check_structure
 from serve.config.task import LETTERS, TaskConfig
-from serve.inputs import PNG_PREFIX, InvalidRequest, TooLarge, picture
+from serve.inputs import InvalidRequest, TooLarge
 from serve.pages.visitor import as_name
+from serve.reading.picture_url import picture_url
 from traffic.record import Answer
 
 InputKind = Literal["text", "image", "choice", "chat"]
@@ -103,7 +103,7 @@ def input_kind(value: Any, task: TaskConfig) -> InputKind:
         return "choice"
     if task.kind == "generate":
         return "chat"
-    return "text" if picture(value) is None else "image"
+    return "text" if picture_url(value) is None else "image"
 
 
 def label_config(task: TaskConfig, kind: InputKind) -> str:
@@ -280,7 +280,7 @@ def _person(told: Any, people: Mapping[str, str]) -> str:
 def _data(value: Any, task: TaskConfig, reply: str | None) -> dict[str, Any]:
     kind = input_kind(value, task)
     if kind == "image":
-        return {"image": PNG_PREFIX + base64.b64encode(picture(value) or b"").decode()}
+        return {"image": picture_url(value)}
     if kind == "choice" and isinstance(value, dict):
         options = zip(LETTERS, value.get("options", []), strict=False)
         return {

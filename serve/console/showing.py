@@ -1,6 +1,5 @@
 """What an input looks like to people: on its own page, and in a line of the queue."""
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,7 +7,7 @@ from typing import Any, Literal
 import orjson
 
 from serve.config.task import LETTERS
-from serve.inputs import PNG_PREFIX, picture
+from serve.reading.picture_url import picture_url
 
 SHORT = 240
 """Characters of a text that is set large."""
@@ -91,14 +90,6 @@ def glance(value: Any) -> Shown:
         text = shown.text
     text = " ".join(text.split())
     return Shown(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
-
-
-def picture_url(value: Any) -> str | None:
-    """A picture as it stands in a page; None for anything else."""
-    if isinstance(value, str):
-        return value if value.startswith(PNG_PREFIX) else None
-    image = picture(value)
-    return f"{PNG_PREFIX}{base64.b64encode(image).decode()}" if image else None
 
 
 def _flat(value: Any) -> str:

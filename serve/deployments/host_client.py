@@ -95,10 +95,10 @@ class RayHostClient:
 
 
 def _packed(inputs: Sequence[ModelInput]) -> Sequence[ModelInput]:
-    """Images of one size as one array, which travels many times as quickly as so many small ones."""
+    """Images of one size and one type as one array, which travels many times as quickly as so many small ones."""
     first = inputs[0]
     if isinstance(first, np.ndarray) and all(
-        isinstance(one, np.ndarray) and one.shape == first.shape for one in inputs
+        isinstance(one, np.ndarray) and one.shape == first.shape and one.dtype == first.dtype for one in inputs
     ):
         return np.stack(inputs)  # type: ignore[arg-type, return-value]  # a row of it is an input
     return inputs

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from calibration_store.store import ArtifactNotFound
@@ -31,12 +32,14 @@ from serve.gateway.entries import entry_of
 from serve.gateway.inquiries import Inquiries
 from serve.gateway.journal import Committed, Writing
 from serve.gateway.new_cases import NewCases
+from serve.gateway.pictures import PictureReader, Read
 from serve.gateway.queue_room import Places, QueueRoom
 from serve.gateway.reading import read_batch, read_conversation, read_prediction
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input, read_inputs
+from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
+from serve.reading.inputs import read_input
 from serve.redaction import Redaction
 from serve.telemetry.stages import stage
 from serve.telemetry.telemetry import Queue, Telemetry
@@ -72,6 +75,7 @@ class Handler:
         self._limits = InputLimits(
             text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels
         )
+        self.pictures = PictureReader(self._limits)
         self._keep_inputs = timedelta(days=config.keep_inputs_days) if config.keep_inputs_days else None
         self._roads = {
             name: Road(name, config.models[name], host, self.telemetry, then=self._settled)
@@ -170,6 +174,7 @@ class Handler:
         """Let go of what requests have left open."""
         await asyncio.to_thread(self._controls.close, self._database)
         self.inquiries.close()
+        self.pictures.close()
         await self._proxy.close()
         if self.telemetry.traces:
             await asyncio.to_thread(self.telemetry.traces.close)
@@ -177,7 +182,7 @@ class Handler:
     def queues(self) -> list[Queue]:
         """What waits in the gateway now."""
         waiting = [queue for road in self._roads.values() for queue in road.queues()]
-        return [*waiting, ("commits", "", self._commits.queued, MOST_COMMITS)]
+        return [*waiting, *self.pictures.queues(), ("commits", "", self._commits.queued, MOST_COMMITS)]
 
     @property
     def roads(self) -> Mapping[str, Road]:
@@ -248,6 +253,12 @@ class Handler:
         self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None], *, together: bool = False
     ) -> list[Committed | Exception]:
         """With `together`, what does not fit one of them is raised before anything is decided about the others."""
+        with self.pictures.request() as read:
+            return await self._serve_read(requests, uses, read, together=together)
+
+    async def _serve_read(
+        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None], read: Read, *, together: bool
+    ) -> list[Committed | Exception]:
         results: list[Committed | Exception | None] = [None] * len(requests)
         inputs: list[ModelInput | None] = [None] * len(requests)
         ids = [self._new_id() for _ in requests]  # before anything is decided, because draws hang on them
@@ -258,11 +269,11 @@ class Handler:
         for model, members in asking.items():
             try:
                 spec = await self._road(model).spec()
-            except (UnknownModel, ModelNotReady) as error:
+                taken = await read(model, [requests[at].input for at in members], spec)
+            except (UnknownModel, ModelNotReady, Overloaded) as error:
                 for at in members:
                     results[at] = error
                 continue
-            taken = read_inputs([requests[at].input for at in members], spec, self._limits)
             for at, value in zip(members, taken, strict=True):
                 if isinstance(value, InvalidRequest):
                     results[at] = value
@@ -291,7 +302,7 @@ class Handler:
                 ]
                 settled = await self._roads[model].batcher.submit(asked)
                 if any(type(one) is Row for one in settled):
-                    settled = await self._settled_later(model, asked, settled)
+                    settled = await self._settled_later(model, asked, settled, read)
                 committed = settled
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
                 committed = [error] * len(members)
@@ -328,12 +339,12 @@ class Handler:
             return [error] if len(rows) == 1 else [one for row in rows for one in await self._write_or_each([row])]
 
     async def _settled_later(
-        self, model: str, asked: Sequence[Asked], settled: Sequence[Committed | Exception | Row]
+        self, model: str, asked: Sequence[Asked], settled: Sequence[Committed | Exception | Row], read: Read
     ) -> list[Committed | Exception]:
         """Ask on where another model is to be asked, and write what `_settled` has left."""
         left = [(member, one) for member, one in zip(asked, settled, strict=True) if isinstance(one, Row)]
         members = [member for member, _ in left]
-        rows = await follow(model, self._roads, members, [row for _, row in left], read=self._read_again)
+        rows = await follow(model, self._roads, members, [row for _, row in left], read=partial(self._read_again, read))
         written = iter(await self._write(list(map(judged, members, rows))))
         return [next(written) if isinstance(one, Row) else one for one in settled]
 
@@ -361,10 +372,13 @@ class Handler:
 
         return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces())
 
-    async def _read_again(self, asked: Asked, road: Road) -> ModelInput:
+    async def _read_again(self, read: Read, asked: Asked, road: Road) -> ModelInput:
         """An input as another model takes it."""
         _, request, _ = asked.what
-        return read_input(request.input, await road.spec(), self._limits)
+        (value,) = await read(road.name, [request.input], await road.spec())
+        if isinstance(value, InvalidRequest):
+            raise value
+        return value
 
     async def _replays(self, use: KeyUse) -> dict[int, Committed]:
         return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self._database, use)

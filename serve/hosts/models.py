@@ -19,8 +19,9 @@ from transformers.utils import logging as transformers_logging
 from serve.config.hosts import ClassifierHost
 from serve.config.task import TaskConfig
 from serve.hosts.checkpoint import BadCheckpoint, NoEmbedding, first_line, local_folder, read_facts
+from serve.hosts.image_features import ImageFeatures, check_scale
 from serve.hosts.mc_dropout import DropoutPasses
-from serve.inputs import InputSpec, ModelInput, Pixels
+from serve.inputs import InputSpec, ModelInput
 from uncertainty.checks import Array
 from uncertainty.label_tree import LabelTree
 from uncertainty.output import Link, Need, Output
@@ -50,8 +51,8 @@ class Classifier:
         self._model = _load(self.folder, is_image=self._is_image).to(self.device).eval()
         if self._is_image:
             self._processor = AutoImageProcessor.from_pretrained(self.folder)
-            _check_scale(self._processor, self.folder)
-            self._scaling = self._only_scaling()
+            check_scale(self._processor, self.folder)
+            self._images = ImageFeatures(self._processor, self.spec)
         else:
             self._tokenizer = AutoTokenizer.from_pretrained(self.folder)
             if self._tokenizer.pad_token is None:  # decoders often come without one, and a batch needs it
@@ -101,46 +102,14 @@ class Classifier:
         return Output.from_logits(logits, link=self._link, embedding=embedding, mc_logits=mc_logits, tree=self._tree)
 
     def _features(self, inputs: Sequence[ModelInput]) -> dict[str, torch.Tensor]:
-        if not self._is_image:
-            encoded = self._tokenizer(
+        encoded = (
+            self._images.of(inputs)  # type: ignore[arg-type]
+            if self._is_image
+            else self._tokenizer(
                 list(inputs), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
             )
-        else:
-            spec = self.spec
-            exact = all(image.shape[1:] == (spec.height, spec.width) for image in inputs)  # type: ignore[union-attr]
-            if exact and self._scaling is not None:
-                mean, std = self._scaling
-                encoded = {"pixel_values": torch.from_numpy((np.stack(inputs) - mean) / std)}  # type: ignore[arg-type]
-            else:
-                encoded = self._processed(inputs, as_is=exact)
-        return {name: tensor.to(self.device) for name, tensor in encoded.items()}
-
-    def _processed(self, images: Sequence[ModelInput], *, as_is: bool) -> dict[str, torch.Tensor]:
-        """What the image processor makes of them; `as_is` where they have their size already."""
-        not_at_all = {"do_resize": False, "do_center_crop": False} if as_is else {}
-        encoded: dict[str, torch.Tensor] = self._processor(
-            images=list(images),
-            do_rescale=False,  # pixels are in [0, 1] already
-            input_data_format="channels_first",
-            return_tensors="pt",
-            **not_at_all,
         )
-        return encoded
-
-    def _only_scaling(self) -> tuple[Pixels, Pixels] | None:
-        """Mean and standard deviation of each channel, where scaling by them is all that the processor does to an image
-        of the right size: it takes images one by one, and most of a small model's time. None where it does more."""
-        spec, processor = self.spec, self._processor
-        shape = (spec.channels, 1, 1)
-        mean, std = np.zeros(shape, np.float32), np.ones(shape, np.float32)
-        if getattr(processor, "do_normalize", False):
-            mean += np.asarray(processor.image_mean, np.float32).reshape(-1, 1, 1)
-            std *= np.asarray(processor.image_std, np.float32).reshape(-1, 1, 1)
-        trial = [np.linspace(0, 1, self.example().size, dtype=np.float32).reshape(self.example().shape)] * 2  # type: ignore[union-attr]
-        made = self._processed(trial, as_is=True)
-        scaled = torch.from_numpy((np.stack(trial) - mean) / std)
-        same = set(made) == {"pixel_values"} and made["pixel_values"].shape == scaled.shape
-        return (mean, std) if same and torch.allclose(made["pixel_values"], scaled, rtol=0, atol=1e-6) else None
+        return {name: tensor.to(self.device) for name, tensor in encoded.items()}
 
     def _forward(self, features: dict[str, torch.Tensor]) -> Array:
         return _numbers(self._model(**features).logits)
@@ -177,17 +146,6 @@ def _load(folder: Path, *, is_image: bool) -> Any:
     if found["missing_keys"]:  # transformers would go on with random numbers in their place
         raise BadCheckpoint(f"{folder} lacks weights of its model: {', '.join(sorted(found['missing_keys'])[:5])}")
     return model
-
-
-def _check_scale(processor: Any, folder: Path) -> None:
-    """Inputs come to us in [0, 1]: only models whose 8-bit pixels are divided by 255 see what they were trained on."""
-    if (
-        not getattr(processor, "do_rescale", True)
-        or abs(getattr(processor, "rescale_factor", 1 / 255) * 255 - 1) > 1e-6
-    ):
-        raise BadCheckpoint(
-            f"{folder}: its image processor does not scale pixels to [0, 1], which is all that is supported"
-        )
 
 
 def _last_linear(model: nn.Module, classes: int) -> nn.Module:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from serve import wire
 from serve.access.caller import Caller
@@ -9,7 +10,7 @@ from serve.body import read_apart
 from serve.gateway.handler import Handler
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.outputs import parameters_of, version_of
-from serve.inference_protocol.rows import key_use, requests_of
+from serve.inference_protocol.rows import key_use, makes_pictures, requests_of
 from serve.inference_protocol.served import ServedModel, ServedModels, check_may_ask
 from serve.inference_protocol.tensors import Tensor
 from serve.inference_protocol.versions import check_decides_all
@@ -45,13 +46,13 @@ async def infer(
         check_decides_all(model.name, version, await models.state(model.name))
     for tensor in tensors:
         handler.check_rows(tensor.shape[0])  # before each becomes a request
-    requests, use = await read_apart(
-        sum(tensor.size for tensor in tensors),
-        lambda: (
-            requests_of(model.name, tensors, parameters, model.spec),
-            key_use(key, caller, model.name, version, tensors, parameters),
-        ),
-    )
+    size = sum(tensor.size for tensor in tensors)
+    read = partial(requests_of, model.name, tensors, parameters, model.spec)
+    if makes_pictures(tensors):
+        requests = await handler.pictures.prepare(model.name, model.spec, read)
+    else:
+        requests = await read_apart(size, read)
+    use = await read_apart(size, lambda: key_use(key, caller, model.name, version, tensors, parameters))
     committed = await handler.predict_parsed(requests, use, caller)
     records = [one.record for one in committed]
     told = [wire.prediction_json(record) for record in records]

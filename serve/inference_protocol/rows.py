@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from pydantic_core import from_json
 from serve import wire
 from serve.access.caller import Caller, owner_of
 from serve.gateway.idempotency import SECOND
+from serve.gateway.pictures import FEW_PIXELS
 from serve.inference_protocol.body import Scalar
 from serve.inference_protocol.tensors import Tensor
 from serve.inputs import PNG_PREFIX, InputSpec, InvalidRequest
@@ -43,6 +45,11 @@ def requests_of(
     values = _values(tensors[0], spec)
     first = _first(model, values, parameters)
     return [first, *(first.model_copy(update={"input": value}) for value in values[1:])]
+
+
+def makes_pictures(tensors: Sequence[Tensor]) -> bool:
+    """Whether `requests_of` makes PNGs of so many pixels that it takes long."""
+    return any(tensor.datatype == "UINT8" and math.prod(tensor.shape) > FEW_PIXELS for tensor in tensors)
 
 
 def key_use(

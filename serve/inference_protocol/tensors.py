@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serve.body import MOST_VALUES
-from serve.inputs import InvalidRequest, TooLarge, holds_text
+from serve.inputs import InvalidRequest, TooLarge
+from serve.reading.numbers import MOST_DIMENSIONS, NotNumbers, array_of
 
 Datatype = Literal["BOOL", "UINT8", "FP32", "FP64", "BYTES"]
 
@@ -20,7 +21,8 @@ NUMPY: dict[str, np.dtype[Any]] = {
     "FP64": np.dtype("<f8"),
 }
 
-MOST_DIMENSIONS = 8
+MOST_ROWS = 1024
+"""The first dimension counts rows, and `limits.batch` is never more than this."""
 
 LENGTH_BYTES = 4
 """Before each element of BYTES, where it is sent as bytes, stands its length."""
@@ -45,11 +47,11 @@ def tensor_from_json(name: str, datatype: str, shape: Sequence[int], data: Any, 
     count = _count(datatype, shape, place)
     if not isinstance(data, list):
         raise InvalidRequest(f"{place}.data: a list is wanted, flat or nested as the shape is")
-    if datatype != "BYTES" and holds_text(data):
-        raise InvalidRequest(f"{place}.data: there are elements that are no {datatype}")
     try:
-        array = np.asarray(data, dtype=object if datatype == "BYTES" else None)
-    except (ValueError, OverflowError):
+        array = np.asarray(data, dtype=object) if datatype == "BYTES" else array_of(data)
+    except NotNumbers:
+        raise InvalidRequest(_no_such(datatype, place)) from None
+    except ValueError:
         raise InvalidRequest(f"{place}.data: its lists differ in length") from None
     if array.shape != tuple(shape) and array.shape != (count,):
         here = " x ".join(map(str, array.shape))
@@ -114,6 +116,8 @@ def _count(datatype: str, shape: Sequence[int], place: str) -> int:
         raise InvalidRequest(f"{place}.shape: a tensor has 1 to {MOST_DIMENSIONS} dimensions here")
     if any(not 1 <= size < 2**63 for size in shape):
         raise InvalidRequest(f"{place}.shape: the size of each dimension is from 1 to 2^63 - 1")
+    if shape[0] > MOST_ROWS:
+        raise TooLarge(f"the request has {shape[0]:,} rows; at most {MOST_ROWS:,} are taken")
     return math.prod(shape)
 
 
@@ -121,11 +125,15 @@ def _numbers(array: NDArray[Any], datatype: str, place: str) -> NDArray[Any]:
     kind = NUMPY[datatype]
     taken = {"BOOL": "b", "UINT8": "iu"}.get(datatype, "fiu")
     if array.dtype.kind not in taken:
-        raise InvalidRequest(f"{place}.data: there are elements that are no {datatype}")
+        raise InvalidRequest(_no_such(datatype, place))
     if datatype == "UINT8" and (array.min() < 0 or array.max() > 255):
         raise InvalidRequest(f"{place}.data: of UINT8, the elements are from 0 to 255")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which no model takes
         return array.astype(kind)
+
+
+def _no_such(datatype: str, place: str) -> str:
+    return f"{place}.data: there are elements that are no {datatype}"
 
 
 def _elements(raw: memoryview, count: int, place: str) -> list[bytes]:

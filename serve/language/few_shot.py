@@ -13,9 +13,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from serve.config.hosts import FewShotConfig
 from serve.hosts.checkpoint import fingerprint, local_folder
-from serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question, read_input
+from serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
 from serve.language.forms import Example, Form, UnfitExample
 from serve.language.readings import plain
+from serve.reading.inputs import read_input
 from traffic.dataset import read_labelled_file
 from traffic.record import Answer
 

@@ -1,13 +1,12 @@
 """What the terminal shows once the service runs: a request to paste for each model, and where the pages are."""
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from serve.config.file import Config, ModelConfig
-from serve.inputs import PNG_PREFIX, picture
 from serve.local.service import Say
+from serve.reading.picture_url import picture_url
 from traffic.dataset import BadDataFile, read_labelled_file
 
 EXAMPLES: dict[str, Any] = {
@@ -54,6 +53,5 @@ def example_of(model: ModelConfig) -> Any:
         value = read_labelled_file(data).inputs[0]
     except (BadDataFile, OSError):  # an artifact may be older than what the file has become
         return otherwise
-    image = picture(value)
-    value = PNG_PREFIX + base64.b64encode(image).decode() if image else value
+    value = picture_url(value) or value
     return value if len(str(value)) <= LONGEST_EXAMPLE else otherwise

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from serve.inputs import InputLimits, InputSpec, InvalidRequest, read_input
+from serve.inputs import InputLimits, InputSpec, InvalidRequest
+from serve.reading.inputs import read_input
 from traffic.dataset import BadDataFile, rows_of
 
 

@@ -31,7 +31,7 @@ from serve.console.showing import glance
 from serve.gateway.deadline import seconds_of
 from serve.inference_protocol.structure import check_fields
 from serve.inference_protocol.tensors import tensor_from_bytes
-from serve.inputs import InvalidRequest, holds_text
+from serve.inputs import InvalidRequest
 from serve.language.label_lists import json_read, lines_read, token_spans
 from serve.language.matching import is_right, last_number, same_text
 from serve.language.openai_engine import _Heard, _laid_over, _texts
@@ -42,6 +42,7 @@ from serve.language.reply import TokenTexts, put_together
 from serve.pages.cookies import PlainCookies, cookie
 from serve.pages.visitor import as_name, is_from_here
 from serve.printable import printable
+from serve.reading.numbers import array_of
 from serve.redaction import Redaction
 from serve.telemetry.logs import JsonStream
 from serve.telemetry.reception import SANE
@@ -292,7 +293,7 @@ READERS: dict[str, Reader] = {
     ),
     "an input on a page": Reader(glance, (repeated("a\n"),)),
     "nested lists": Reader(
-        lambda text: holds_text([[[letter == "x" for letter in text]], *([] for _ in text)]), (repeated("a"),)
+        lambda text: array_of([[[letter == "x" for letter in text]], *([] for _ in text)]), (repeated("a"),)
     ),
     "an export of Label Studio": Reader(
         lambda text: list(annotations_of(rows_of_export(text), {}, {})),

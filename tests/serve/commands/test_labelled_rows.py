@@ -3,8 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serve.commands.labelled_rows import is_label_of, said_again, truth_about, truth_of
+from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.config.task import TaskConfig
+from serve.inputs import InvalidRequest
 from serve.language.matching import is_right
 from traffic.dataset import BadDataFile, LabelledFile
 from uncertainty.generation import Generation, Replies, as_column
@@ -71,3 +72,16 @@ def test_what_people_said_of_a_logged_text_counts_while_the_model_writes_the_sam
 )
 def test_is_right(text, right, match, same):
     assert is_right(text, right, match) is same
+
+
+def test_inputs_are_read_so_many_at_a_time_and_all_are_checked_before():
+    file = rows(list(range(5)), ["a"] * 5)
+    assert list(rows_read(file, float, at_a_time=2)) == [[0.0, 1.0], [2.0, 3.0], [4.0]]
+
+    def read(value):
+        if value == 4:
+            raise InvalidRequest("input: it is a four")
+        return value
+
+    with pytest.raises(BadDataFile, match="row 5: input: it is a four"):
+        next(rows_read(file, read, at_a_time=2))

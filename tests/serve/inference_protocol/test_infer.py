@@ -145,7 +145,7 @@ def test_colours_come_first_and_are_kept_last(texts, hosts, database):
     assert inputs_on_record(database) == np.moveaxis(image, 1, -1).tolist()
     small = np.arange(24).reshape(1, 3, 2, 4)
     data_of(infer(texts, "photos", rows(small.tolist(), [1, 3, 2, 4], "UINT8")))
-    np.testing.assert_allclose(hosts["photos"].asked[1][0][0], small[0] / 255, rtol=1e-6)
+    np.testing.assert_array_equal(hosts["photos"].asked[1][0][0], small[0])
 
 
 def test_a_picture_can_come_as_the_native_door_takes_it(client, clear_digit, database):
@@ -246,7 +246,8 @@ REFUSED = {
     "a datatype that the model does not take": (tensor(datatype="FP32", data=[1]), 400, "takes BYTES, not FP32"),
     "a negative dimension": (tensor(shape=[-1]), 400, "inputs.0.shape: the size of each dimension"),
     "no dimension": (tensor(shape=[]), 400, "inputs.0.shape: a tensor has 1 to 8 dimensions"),
-    "a huge shape": (tensor(shape=[2**62, 2**62]), 400, "inputs.0.data: there are 1 elements; the shape says"),
+    "a huge shape": (tensor(shape=[2, 2**62]), 400, "inputs.0.data: there are 1 elements; the shape says"),
+    "a shape of very many rows": (tensor(shape=[1025]), 413, "has 1,025 rows; at most 1,024 are taken"),
     "a size beyond 64 bits": (tensor(shape=[2**70]), 400, "inputs.0.shape"),
     "too few elements": (tensor(shape=[2]), 400, "inputs.0.data: there are 1 elements; the shape says 2"),
     "elements that are no texts": (tensor(data=[1]), 400, "of BYTES, the elements are texts"),
@@ -279,6 +280,10 @@ def test_what_is_refused(texts, what, database):
 
 
 IMAGES = {
+    "a long text among very many numbers": (
+        rows([0.5] * 100_000 + ["x" * 500_000], [1, 100_001], "FP32"),
+        "there are elements that are no FP32",
+    ),
     "the shape of another model": (rows([[[0.5] * 7] * 8], [1, 8, 7], "FP32"), "it is [1, 8, 7]; this model takes"),
     "pixels that are not scaled": (rows([16] * 64, [1, 8, 8], "FP32"), "scale them first"),
     "a pixel beyond eight bits": (rows([256] * 64, [1, 8, 8], "UINT8"), "from 0 to 255"),

@@ -8,17 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from serve.inputs import (
-    PNG_PREFIX,
-    InputLimits,
-    InputSpec,
-    InvalidRequest,
-    PictureBudget,
-    TooLarge,
-    picture,
-    read_input,
-    read_inputs,
-)
+from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from serve.reading.inputs import read_input, read_inputs
 
 LIMITS = InputLimits(text_characters=1000, image_pixels=10_000)
 GREY = InputSpec(kind="image", channels=1, height=2, width=3)
@@ -44,7 +35,7 @@ def test_colours_come_last_in_a_request_and_first_in_a_model():
 
 
 def test_a_png_is_read_whatever_its_size_and_mode():
-    assert read_input(png([[0, 255, 51]]), GREY, LIMITS).tolist() == [[[0, 1, pytest.approx(0.2)]]]
+    assert read_input(png([[0, 255, 51]]), GREY, LIMITS).tolist() == [[[0, 255, 51]]]
     assert read_input(png(np.zeros((4, 5, 4))), COLOUR, LIMITS).shape == (3, 4, 5)
 
 
@@ -110,26 +101,6 @@ def test_nothing_else_ever_comes_out(value, spec):
     else:
         assert read.shape == (spec.channels, spec.height, spec.width)
         assert np.isfinite(read).all()
-
-
-def test_pictures_can_be_looked_at_and_texts_cannot():
-    shown = Image.open(io.BytesIO(picture([[0, 1], [0.5, 0]])))
-    assert np.asarray(shown).tolist() == [[0, 255], [128, 0]]
-    assert picture(png([[0, 255]]))[:4] == b"\x89PNG"
-    assert picture("a text") is None
-    assert picture([["a"]]) is None
-
-
-def test_a_thousand_small_files_do_not_unfold_into_large_pictures():
-    limits = InputLimits(text_characters=10, image_pixels=1_000_000)
-    budget, value = PictureBudget(limits), png(np.zeros((600, 600)))
-    for _ in range(2):
-        budget.check_left(value)
-    for _ in range(2):
-        with pytest.raises(TooLarge, match="together"):
-            budget.check_left(value)
-    for harmless in ("a text", [[0.5]], None, PNG_PREFIX, PNG_PREFIX + "!"):
-        PictureBudget(limits).check_left(harmless)
 
 
 def test_the_pictures_of_a_batch_are_counted_together():

@@ -1,0 +1,164 @@
+"""Pictures on their way to a model: decoded beside the event loop, few at a time, each model in its turn.
+
+A picture costs far more than its bytes: two kilobytes may hold sixteen million pixels. So the pictures of one model are
+decoded one request after another, and a flood of them keeps no other model waiting. What waits, and what was decoded
+for requests that are still open, has a bound for each model.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from PIL import Image
+
+from serve.gateway.batching import Overloaded, Pace
+from serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from serve.reading.inputs import decode_all, measure_all, read_inputs
+from serve.reading.pictures import Picture, is_picture
+from serve.telemetry.telemetry import Queue
+
+T = TypeVar("T")
+
+Read = Callable[[str, Sequence[Any], InputSpec], Awaitable[list[ModelInput | InvalidRequest]]]
+"""Returns every input for a model in the form that it takes, or an error in its place. Raises `Overloaded`."""
+
+DECODED_AT_ONCE = 2
+"""Requests whose pictures are decoded at a time, of all models together. No two of them are for one model."""
+
+THREADS = DECODED_AT_ONCE + 2
+"""The others prepare pictures, which is quick."""
+
+BLOCKS_KEPT = 8
+"""Blocks of 16 MB that Pillow keeps for the next picture. To get one from the system takes ten times as long as to
+clear one, and in that time no other thread runs."""
+
+FEW_CHARACTERS = 2**14
+"""Up to so many, the pictures of a request are measured at once: the way to a thread and back would take longer."""
+
+FEW_PIXELS = 2**14
+"""Up to so many, they are decoded at once as well."""
+
+MOST_WAITING = 16
+"""What waits to be decoded for one model has at most so many times the pixels that one request may bring."""
+
+MOST_KEPT = 8
+"""What is kept, decoded and shrunk, for open requests to one model has at most so many times these pixels."""
+
+
+class Line:
+    """The pictures of one model."""
+
+    def __init__(self, model: str, most: int) -> None:
+        self._model, self._most = model, most
+        self.preparing, self.decoding = asyncio.Lock(), asyncio.Lock()
+        self._waiting = 0
+        """Pixels that wait, or are being decoded."""
+
+        self._kept = 0
+        """Pixels that are kept, or will be."""
+
+        self._pace = Pace()
+
+    @contextmanager
+    def waiting(self, pixels: int) -> Iterator[None]:
+        """Wait with so many pixels; raises `Overloaded` where too many wait already.
+
+        Nobody waits for room: a request may be about several models, and would wait for another that waits for it.
+        """
+        if self._waiting + pixels > MOST_WAITING * self._most:
+            raise self._overloaded(f"{self._waiting:,} pixels wait to be decoded")
+        self._waiting += pixels
+        try:
+            yield
+            self._pace.note(pixels)
+        finally:
+            self._waiting -= pixels
+
+    @contextmanager
+    def keeping(self, pixels: int) -> Iterator[None]:
+        """Keep so many pixels; raises `Overloaded` where too many are kept already."""
+        if self._kept + pixels > MOST_KEPT * self._most:
+            raise self._overloaded(f"{self._kept:,} pixels of open requests are kept")
+        self._kept += pixels
+        try:
+            yield
+        finally:
+            self._kept -= pixels
+
+    def queue(self) -> Queue:
+        """What waits now, in pixels."""
+        return "pictures", self._model, self._waiting, MOST_WAITING * self._most
+
+    def _overloaded(self, why: str) -> Overloaded:
+        error = Overloaded(f"{why} for model {self._model}; try again a little later")
+        error.seconds = self._pace.seconds_for(self._waiting)
+        return error
+
+
+class PictureReader:
+    """Reads the inputs of requests, of which only pictures take long. It is used from one event loop."""
+
+    def __init__(self, limits: InputLimits) -> None:
+        self._limits = limits
+        self._lines: dict[str, Line] = {}
+        self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
+        self._threads = ThreadPoolExecutor(THREADS, "pictures")
+        Image.core.set_blocks_max(BLOCKS_KEPT)  # type: ignore[attr-defined]  # what PILLOW_BLOCKS_MAX sets
+
+    @contextmanager
+    def request(self) -> Iterator[Read]:
+        """Give what reads the inputs of one request. What is decoded for it counts until this is closed."""
+        with ExitStack() as at_its_end:
+            yield partial(self._read, at_its_end)
+
+    async def _read(
+        self, at_its_end: ExitStack, model: str, values: Sequence[Any], spec: InputSpec
+    ) -> list[ModelInput | InvalidRequest]:
+        characters = sum(map(len, filter(is_picture, values))) if spec.kind == "image" else 0
+        if not characters:
+            return read_inputs(values, spec, self._limits)
+        line, measure = self._line(model, spec), partial(measure_all, values, spec, self._limits)
+        pictures = measure() if characters <= FEW_CHARACTERS else await self.prepare(model, spec, measure)
+        taken = [picture for picture in pictures if isinstance(picture, Picture)]
+        pixels = sum(picture.pixels for picture in taken)
+        if characters <= FEW_CHARACTERS and pixels <= FEW_PIXELS:
+            return decode_all(values, pictures, spec)
+        at_its_end.enter_context(line.keeping(sum(picture.pixels_left(spec) for picture in taken)))
+        with line.waiting(pixels), ExitStack() as turn:
+            await _enter(turn, line.decoding)
+            await _enter(turn, self._decoding)
+            return await self._in_thread(turn, partial(decode_all, values, pictures, spec))
+
+    async def prepare(self, model: str, spec: InputSpec, work: Callable[[], T]) -> T:
+        """Do what comes before pictures of a model are decoded in a thread, in the model's turn."""
+        with ExitStack() as turn:
+            await _enter(turn, self._line(model, spec).preparing)
+            return await self._in_thread(turn, work)
+
+    def queues(self) -> list[Queue]:
+        """What waits now, of each model that was sent a large picture."""
+        return [line.queue() for line in self._lines.values()]
+
+    def close(self) -> None:
+        """Give up what waits for a thread."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, turn: ExitStack, work: Callable[[], T]) -> T:
+        """Return what some work comes to. The turn ends with the work, also where nobody waits for it any more."""
+        job = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        ends = turn.pop_all()
+        job.add_done_callback(lambda _: ends.close())
+        return await asyncio.shield(job)
+
+    def _line(self, model: str, spec: InputSpec) -> Line:
+        if model not in self._lines:
+            self._lines[model] = Line(model, self._limits.pixels_of(spec))
+        return self._lines[model]
+
+
+async def _enter(turn: ExitStack, gate: asyncio.Lock | asyncio.Semaphore) -> None:
+    await gate.acquire()
+    turn.callback(gate.release)
