@@ -26,6 +26,7 @@ from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
 from traffic.database import Database
 from traffic.dataset import read_labelled_file
+from traffic.file_form import FileForm
 from traffic.record import Answer
 from uncertainty.output import LabelledOutput, Output
 
@@ -55,6 +56,7 @@ def fit_model(
     name: str,
     data: Path,
     *,
+    form: FileForm | None = None,
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool = False,
@@ -62,10 +64,11 @@ def fit_model(
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
 
     Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
-    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance.
+    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance. Without
+    a `form` the file is read as the model's `calibration` says.
     """
     cascade = config.cascade(name)
-    rows = read_labelled_file(data)
+    rows = read_labelled_file(data, form or config.model(name).calibration.form)
     truth = truth_of(rows, cascade[name].task)
     models = loaded_models(config, cascade)
     facts = {"file": data.name, "since": None, "until": None}

@@ -325,7 +325,7 @@ def _example(model: ModelConfig) -> Any:
     data = model.calibration.data
     if data is None or not data.is_file():
         return "a text to classify"
-    value = read_labelled_file(data).inputs[0]
+    value = read_labelled_file(data, model.calibration.form).inputs[0]
     image = picture(value)
     return PNG_PREFIX + base64.b64encode(image).decode() if image else value
 

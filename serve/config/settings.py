@@ -1,16 +1,18 @@
-"""Settings as they are written in the configuration, turned into parts, and what is wrong with them put into words."""
+"""Settings as they are written in the configuration, turned into parts.
 
-from collections.abc import Callable, Iterable, Mapping
+Whoever checks settings says with `ValueError` what is wrong. Where that is not about the whole section, the message
+begins with the keys that lead to it from there: `policy.matrix: write a row of costs`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
+from types import TracebackType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-MOST_TOLD = 20
-"""Mistakes that are put into words."""
-
-LONGEST_STEP = 200
-"""Characters of a key that are told; keys come from outside as well."""
+from serve.config.nearest import did_you_mean, one_of
 
 
 class Section(BaseModel):
@@ -19,22 +21,55 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def complaint(error: ValidationError) -> str:
-    """What pydantic found, as one sentence for each mistake; of very many the first ones."""
-    mistakes = error.errors(include_url=False, include_input=False)  # what was sent may be large, and is never told
-    told = [
-        ": ".join(filter(None, (".".join(str(step)[:LONGEST_STEP] for step in mistake["loc"]), _in_words(mistake))))
-        for mistake in mistakes[:MOST_TOLD]
-    ]
-    more = len(mistakes) - len(told)
-    return "; ".join([*told, f"and {more:,} more"] if more > 0 else told)
+class Mistakes(ValueError):
+    """Several things are wrong in one section: `found`."""
+
+    found: Sequence[ValueError] = ()
+
+    @classmethod
+    def of(cls, found: Sequence[ValueError]) -> "Mistakes":
+        error = cls("; ".join(map(str, found)))
+        error.found = tuple(found)
+        return error
 
 
-def _in_words(mistake: Mapping[str, Any]) -> str:
-    if mistake["type"] == "extra_forbidden":
-        return "this key is not known; check its spelling and its place"
-    text = str(mistake["msg"]).removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]
+class UnfitSettings(ValueError):
+    """Settings do not fit the part that they are for. `error` says why, of the settings that stand in `within`."""
+
+    error: ValidationError
+    within: str
+
+    @classmethod
+    def of(cls, error: ValidationError, within: str) -> "UnfitSettings":
+        unfit = cls(f"{within}: the settings do not fit")
+        unfit.error, unfit.within = error, within
+        return unfit
+
+
+class Gathered(AbstractContextManager["Gathered"]):
+    """Several checks, each under `with`, whose mistakes are raised together in the end."""
+
+    def __init__(self) -> None:
+        self._found: list[ValueError] = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, ValueError):
+            self._found.append(error)
+        return isinstance(error, ValueError)
+
+    def check(self) -> None:
+        """Raise what was found."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise Mistakes.of(self._found)
+
+
+def settings_of(table: Mapping[str, Callable[..., Any]]) -> set[str]:
+    """Every setting of every part that a table offers."""
+    return {field.name for kind in table.values() if isinstance(kind, type) for field in fields(kind)}
 
 
 def named(place: str, entry: Any) -> tuple[str, dict[str, Any]]:
@@ -54,19 +89,24 @@ def part(
     name: Any,
     settings: dict[str, Any],
     *,
+    within: str | None = None,
     also: Iterable[str] = (),
 ) -> Any:
-    """Build what a table offers under this name, from settings whose names and types are checked."""
+    """Build what a table offers under this name, from settings whose names and types are checked. `place` leads to the
+    name; the settings stand `within` another section, or else under the name."""
     if not isinstance(name, str) or name not in table:
-        raise ValueError(f"{place}: {name!r} is not one of: {', '.join((*table, *also))}")
+        raise ValueError(f"{place}: {one_of(name, (*table, *also))}")
     kind = table[name]
+    within = f"{place}.{name}" if within is None else within
     offered = [field.name for field in fields(kind)] if isinstance(kind, type) else []
-    for setting in settings:
-        if setting not in offered:
-            raise ValueError(f"{place}: {name} has no setting {setting!r}; it takes: {', '.join(offered) or 'none'}")
+    if unknown := [setting for setting in settings if setting not in offered]:
+        takes = f"{name} has no such setting; it takes: {', '.join(offered) or 'none'}"
+        raise Mistakes.of(
+            [ValueError(f"{within}.{setting}: {takes}{did_you_mean(setting, offered)}") for setting in unknown]
+        )
     if not isinstance(kind, type):
         return kind()
     try:
         return TypeAdapter(kind).validate_python(settings)
     except ValidationError as error:
-        raise ValueError(f"{place}: {name}: {complaint(error)}") from None
+        raise UnfitSettings.of(error, within) from None

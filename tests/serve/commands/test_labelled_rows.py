@@ -6,7 +6,8 @@ import pytest
 from serve.commands.labelled_rows import is_label_of, said_again, truth_about, truth_of
 from serve.config.task import TaskConfig
 from serve.language.matching import is_right
-from traffic.dataset import BadDataFile, LabelledFile
+from traffic.dataset import LabelledFile
+from traffic.table_file import BadDataFile
 from uncertainty.generation import Generation, Replies, as_column
 from uncertainty.output import Output
 
