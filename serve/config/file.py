@@ -443,7 +443,7 @@ def read_config(path: Path) -> ConfigFile:
         config = Config.model_validate(document.content)
     except ValidationError as error:
         keys = KnownKeys(Config, SETTINGS_OF_PARTS)
-        mistakes += mistakes_of(error, document.content, document=document, keys=keys)
+        mistakes += mistakes_of(error, document, keys, again=Config.model_validate)
     else:
         config = with_absolute_paths(config, Path.cwd())
         mistakes += [one for name, model in config.models.items() for one in _prompt_mistakes(document, name, model)]

@@ -39,25 +39,43 @@ class KnownKeys:
         listed = ", ".join(here[:MOST_LISTED])
         return f"known here are: {listed}" if listed else "no keys are known here"
 
+    def meant(self, steps: Sequence[str | int], content: Any) -> set[Steps]:
+        """Where whoever wrote a key that is not known may have wanted to write it."""
+        *around, key = steps
+        close = nearest(key, self.at(around, content))
+        elsewhere = (_filled(place, around) for place in self._elsewhere(str(key), around))
+        return {*([(*around, close)] if close else []), *elsewhere}
+
     def at(self, steps: Sequence[str | int], content: Any) -> list[str]:
         """The keys that are known at a place. Where there are several kinds of a section, those of the kind that
         `content` names there, or of all of them."""
+        found = self._schemas(steps, content)
+        return list(dict.fromkeys(key for schema in found for key in schema.get("properties", ())))
+
+    def kinds(self, steps: Sequence[str | int], content: Any) -> list[str]:
+        """What the `kind` of a section may be."""
+        found = [schema["properties"]["kind"] for schema in self._schemas(steps, content)]
+        return list(dict.fromkeys(one for kind in found for one in kind.get("enum", [kind.get("const")])))
+
+    def _schemas(self, steps: Sequence[str | int], content: Any) -> list[Schema]:
         found = self._variants(self._root, content)
         for step in steps:
             inner = content[step] if has(content, step) else None
             found = [each for schema in found for one in _into(schema, step) for each in self._variants(one, inner)]
             content = inner
-        return list(dict.fromkeys(key for schema in found for key in schema.get("properties", ())))
+        return found
 
     def places_of(self, key: str, around: Sequence[str | int]) -> list[str]:
-        """Where a key is known, those first that share the most with where it stands now."""
+        """Where a key is known, in words: those places first that share the most with where it stands now."""
+        named = [_named(_filled(place, around)[:-1]) for place in self._elsewhere(key, around) if len(place) > 1]
+        return list(dict.fromkeys(named))
+
+    def _elsewhere(self, key: str, around: Sequence[str | int]) -> list[Steps]:
         here = [str(step) for step in around]
         found = {place for place in self._places(self._root, ()) if place[-1] == key}
         found |= {(*place, key) for place, keys in self._further.items() if key in keys}
-        others = [place for place in found if not _same(place[:-1], here)]
-        others.sort(key=lambda place: (-_shared(place, here), len(place), [str(step) for step in place]))
-        named = [_named(place[:-1], here) for place in others if len(place) > 1]
-        return list(dict.fromkeys(named))
+        others = [place for place in found if len(place) - 1 != len(here) or _shared(place, here) < len(here)]
+        return sorted(others, key=lambda place: (-_shared(place, here), len(place), [str(step) for step in place]))
 
     def _places(self, schema: Schema, above: Steps) -> Iterator[Steps]:
         for one in self._variants(schema, None):
@@ -104,10 +122,6 @@ def has(content: Any, step: str | int) -> bool:
     return isinstance(content, Sequence) and isinstance(step, int) and 0 <= step < len(content)
 
 
-def _same(place: Steps, here: Sequence[str]) -> bool:
-    return len(place) == len(here) and _shared(place, here) == len(place)
-
-
 def _shared(place: Steps, here: Sequence[str]) -> int:
     """How many of the first steps are the same."""
     for at, (wanted, step) in enumerate(zip(place, here, strict=False)):
@@ -116,11 +130,11 @@ def _shared(place: Steps, here: Sequence[str]) -> int:
     return min(len(place), len(here))
 
 
-def _named(place: Steps, here: Sequence[str]) -> str:
+def _filled(place: Steps, around: Sequence[str | int]) -> Steps:
     """A place with the names that were given around here, as far as they are the same."""
-    shared = _shared(place, here)
-    return f"`{'.'.join(here[at] if at < shared else _word(step) for at, step in enumerate(place))}`"
+    shared = _shared(place, [str(step) for step in around])
+    return (*around[:shared], *place[shared:])
 
 
-def _word(step: str | int) -> str:
-    return "NAME" if step == ANY else str(step)
+def _named(place: Steps) -> str:
+    return f"`{'.'.join('NAME' if step == ANY else str(step) for step in place)}`"

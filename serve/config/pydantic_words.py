@@ -59,6 +59,7 @@ WANTED: dict[str, str] = {
     ),
     **dict.fromkeys(("none_required", "missing_sentinel_error", "ellipsis_error"), "nothing"),
     "json_type": "a text of JSON",
+    "path_type": "the name of a file or folder",
 }
 """What is wanted in the place of something of another type."""
 
@@ -82,7 +83,7 @@ SENTENCES: dict[str, str] = {
     "literal_error": "write one of: {choices}",
     "enum": "write one of: {choices}",
     "union_tag_invalid": "write one of: {choices}",
-    "union_tag_not_found": "this key is missing",
+    "union_tag_not_found": "this key is missing; it says which kind is meant",
     "set_item_not_hashable": "a list of texts or numbers is wanted here",
     "json_invalid": "this is not JSON: {error}",
     "recursion_loop": "this holds itself",

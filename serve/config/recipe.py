@@ -47,7 +47,9 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     gathered.check()
     known = (*scores, *combinations)
     if unknown := sorted(policy.reads - set(known)):
-        raise ValueError(f"policy: a score that it reads is not among the scores: {one_of(unknown[0], known)}")
+        raise ValueError(
+            f"policy: {unknown[0]!r} is not among the scores: {', '.join(known)}{did_you_mean(unknown[0], known)}"
+        )
     parts: dict[str, ScoreRecipe | CombinationRecipe] = {**scores, **combinations}
     _check_right(model, policy, [name for name, one in parts.items() if _of_right(one)])
     with gathered:

@@ -4,13 +4,13 @@ Whoever checks settings says with `ValueError` what is wrong. Where that is not 
 begins with the keys that lead to it from there: `policy.matrix: write a row of costs`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from serve.config.nearest import did_you_mean, one_of
 
@@ -19,6 +19,15 @@ class Section(BaseModel):
     """A part of the configuration: frozen, and without keys that are not known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def yes_is_no_number(cls, values: Any) -> Any:
+        """YAML reads `yes` and `on` as true, which would pass for 1."""
+        if isinstance(values, Mapping):
+            wanted = {field.alias or name: field.annotation for name, field in cls.model_fields.items()}
+            check_numbers({name: value for name, value in values.items() if name in wanted}, wanted)
+        return values
 
 
 class Mistakes(ValueError):
@@ -67,6 +76,38 @@ class Gathered(AbstractContextManager["Gathered"]):
             raise Mistakes.of(self._found)
 
 
+def check_numbers(values: Mapping[str, Any], wanted: Mapping[str, Any], within: str = "") -> None:
+    """Raise `ValueError` for true or false where only a number is `wanted`, in a value or inside of it."""
+    gathered = Gathered()
+    for name, value in values.items():
+        types = set(_types_in(wanted[name]))
+        if types & {int, float} and not types & {bool, Any} and not any(_is_section(one) for one in types):
+            for place, truth in _truths(f"{within}{name}", value):
+                with gathered:
+                    raise ValueError(f"{place}: a number is wanted here, and YAML reads this as {str(truth).lower()}")
+    gathered.check()
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """The types of which an annotation is made."""
+    yield annotation
+    for one in get_args(annotation):
+        yield from _types_in(one)
+
+
+def _is_section(one: Any) -> bool:
+    return isinstance(one, type) and issubclass(one, BaseModel)
+
+
+def _truths(place: str, value: Any) -> Iterator[tuple[str, bool]]:
+    if isinstance(value, bool):
+        yield place, value
+    elif isinstance(value, Mapping | list | tuple):
+        inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for name, one in inner:
+            yield from _truths(f"{place}.{name}", one)
+
+
 def settings_of(table: Mapping[str, Callable[..., Any]]) -> set[str]:
     """Every setting of every part that a table offers."""
     return {field.name for kind in table.values() if isinstance(kind, type) for field in fields(kind)}
@@ -80,7 +121,10 @@ def named(place: str, entry: Any) -> tuple[str, dict[str, Any]]:
         name, settings = next(iter(entry.items()))
         if isinstance(settings, dict):
             return name, settings
-    raise ValueError(f"{place}: write a name, or one name with its settings, like `mahalanobis: {{shrinkage: 0.1}}`")
+    several = f", and not {', '.join(map(str, entry))} together" if isinstance(entry, dict) and len(entry) > 1 else ""
+    raise ValueError(
+        f"{place}: write a name, or one name with its settings{several}, like `mahalanobis: {{shrinkage: 0.1}}`"
+    )
 
 
 def part(
@@ -106,6 +150,7 @@ def part(
         )
     if not isinstance(kind, type):
         return kind()
+    check_numbers(settings, get_type_hints(kind), f"{within}.")
     try:
         return TypeAdapter(kind).validate_python(settings)
     except ValidationError as error:

@@ -273,6 +273,6 @@ def test_demur_check_has_a_line_for_each_score(tmp_path, monkeypatch):
         }
     }
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
-    shown = CliRunner().invoke(app, ["check", "demur.yaml"])
+    shown = CliRunner().invoke(app, ["check", "--offline", "demur.yaml"])
     assert shown.exit_code == 0, shown.output
     assert "    semantic_entropy: 10 sampled replies\n    rating: 1 more reply (self-reported)\n" in shown.output

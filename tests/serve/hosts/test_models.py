@@ -147,7 +147,9 @@ def test_weights_that_broke_off_are_refused(tiny_bert, tmp_path):
 
 
 def test_a_name_that_is_nothing_is_refused():
-    with pytest.raises(BadCheckpoint, match="there is no folder no/such-model, and no hub hands out a model of this name"):
+    with pytest.raises(
+        BadCheckpoint, match="there is no folder no/such-model, and no hub hands out a model of this name"
+    ):
         Classifier("no/such-model")
 
 
