@@ -60,7 +60,7 @@ def try_endpoint(name: str, host: OpenAIHost, *, offline: bool) -> Iterator[Find
     elif (known := _listed(body)) is None:
         yield Wrong((*place, "base_url"), f"{url} lists no models; the address of most endpoints ends in /v1")
     elif not any(_same_model(host.model, one) for one in known):
-        yield Wrong((*place, "model"), f"{one_of(host.model, known)}, the models of {host.base_url}")
+        yield Wrong((*place, "model"), f"{host.base_url} lists no such model: {one_of(host.model, known)}")
 
 
 def try_provider(oidc: OidcConfig, *, offline: bool) -> Iterator[Finding]:

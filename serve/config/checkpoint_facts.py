@@ -75,7 +75,9 @@ def labels_of(facts: CheckpointFacts, checkpoint: str, rename: Mapping[str, str]
     """The checkpoint's labels, some of them renamed. Raises `BadCheckpoint` where a name that is to be changed is none
     of them."""
     if unknown := [name for name in rename if name not in facts.labels]:
-        raise BadCheckpoint(f"task.rename: {one_of(unknown[0], facts.labels)}, the classes of {checkpoint}")
+        raise BadCheckpoint(
+            f"task.rename.{unknown[0]}: {checkpoint} has no such class: {one_of(unknown[0], facts.labels)}"
+        )
     return [rename.get(name, name) for name in facts.labels]
 
 
