@@ -1,24 +1,28 @@
-"""The Ray Serve applications, built from the configuration: `serve.app:build` and the others of `APPLICATIONS`."""
+"""The Ray Serve applications, built from the configuration: those of `APPLICATIONS`, or `build` for all in one."""
 
 import atexit
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import ray
-from pydantic import model_validator
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
 from ray import serve as ray_serve
 from ray.serve import Application
 
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactStore
 from serve.config.access import check_guarded
+from serve.config.complaint import complaint
 from serve.config.file import BadConfig, Config, load_config, with_absolute_paths
 from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost, target_of_host
+from serve.config.known_keys import known_keys
 from serve.config.scaling import Scaled
 from serve.deployments.gateway import Gateway
 from serve.deployments.hosts import Host, LanguageModelHost, host_deployment
 from serve.deployments.pages import Audits, Console
+from serve.deployments.whole import WholeService
 from serve.postgres import EmbeddedPostgres
 
 PAGES_AT_A_TIME = 1000
@@ -28,6 +32,10 @@ LOOK_SECONDS = 0.2
 """How often a replica that is to stop looks whether its last request has ended."""
 
 
+class CannotBuild(RuntimeError):
+    """The arguments of a builder are no configuration. The message says what is wrong, and where."""
+
+
 class AppArgs(Config):
     """What a builder takes: the whole configuration, or `config` with the path of a file that every node has.
 
@@ -35,22 +43,45 @@ class AppArgs(Config):
     together with the file.
     """
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def from_file(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "config" in values and set(values) <= {"config", "version"}:
-            return load_config(Path(values["config"])).model_dump()
-        return values
+    def from_file(cls, values: Any, read: ModelWrapValidatorHandler["AppArgs"]) -> "AppArgs":
+        """Raises `CannotBuild`, which Ray passes on as it is: what pydantic says of it is not for people."""
+        try:
+            if isinstance(values, dict) and "config" in values and set(values) <= {"config", "version"}:
+                values = load_config(Path(values["config"])).model_dump()
+            return read(values)
+        except ValidationError as error:
+            raise CannotBuild(complaint(error, values, known_keys(Config))) from None
+        except BadConfig as error:
+            raise CannotBuild(str(error)) from None
 
 
 def build(args: AppArgs) -> Application:
+    """The service as one application, for `serve run`: pages and all, at `/`. On a cluster the gateway alone, since
+    `serve deploy` is told of every application."""
+    if _on_cluster():
+        return build_gateway(args)
+    if not ray.is_initialized():  # by `serve run`, which asks for no address, and listens where Ray Serve does
+        for sentence in _elsewhere(args):
+            print(sentence, file=sys.stderr)
+    return _gateway(args, WholeService, {}, {})
+
+
+def build_gateway(args: AppArgs) -> Application:
     """The gateway with a host for each model, at `/`."""
     return predictions(args, {}, {})
 
 
 def predictions(args: AppArgs, left_out: Mapping[str, str], notes: Mapping[str, str]) -> Application:
-    """As `build`, but for models that are left out, with the reason why each cannot be served. `notes` has, for models
-    without an artifact, what callers are told besides."""
+    """As `build_gateway`, but for models that are left out, with the reason why each cannot be served. `notes` has, for
+    models without an artifact, what callers are told besides."""
+    return _gateway(args, Gateway, left_out, notes)
+
+
+def _gateway(
+    args: AppArgs, replica: Callable[..., Any], left_out: Mapping[str, str], notes: Mapping[str, str]
+) -> Application:
     config = _checked(args)
     dsn = _dsn(config)
     config = config.model_copy(update={"database": dsn})
@@ -69,7 +100,8 @@ def predictions(args: AppArgs, left_out: Mapping[str, str], notes: Mapping[str, 
     }
     gateway = config.gateway
     return ray_serve.deployment(
-        Gateway,
+        replica,
+        name=Gateway.__name__,
         **_copies(gateway, gateway.target),
         ray_actor_options={"num_cpus": gateway.cpus},
         max_ongoing_requests=gateway.max_ongoing,
@@ -109,11 +141,28 @@ PREDICTIONS = "demur"
 """The application that answers requests; the others are for people."""
 
 APPLICATIONS: dict[str, tuple[Callable[[AppArgs], Application], str]] = {
-    PREDICTIONS: (build, "/"),
+    PREDICTIONS: (build_gateway, "/"),
     "demur-console": (build_console, "/review"),
     "demur-audit": (build_audit, "/audit"),
 }
 """What a service is made of: each application by its name in Ray Serve, with the prefix under which it answers."""
+
+
+SERVE_RUN = ("127.0.0.1", 8000)
+"""Where `serve run` listens: it takes neither from an application."""
+
+
+def _elsewhere(config: Config) -> list[str]:
+    """What to say where the configuration names another address than that of `serve run`."""
+    host, port = SERVE_RUN
+    wanted = config.http.host, config.http.port
+    if wanted == SERVE_RUN:
+        return []
+    return [
+        f"demur: `serve run` listens at {host}:{port}, whatever http.host and http.port say, which is"
+        f" {wanted[0]}:{wanted[1]}; `demur up` listens there, and so does `serve run` in a Ray in which"
+        f" `serve start --http-host {wanted[0]} --http-port {wanted[1]}` came first"
+    ]
 
 
 def _checked(args: AppArgs) -> Config:

@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from calibration_store.store import ArtifactStore
 from serve.commands.access_log import access_log
 from serve.commands.alarm_commands import alarms
 from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
 from serve.commands.backup import backup, restore
 from serve.commands.export import export
+from serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from serve.commands.key_commands import keys
 from serve.commands.review_commands import review
 from serve.commands.terminal import (
@@ -31,9 +31,8 @@ from serve.commands.terminal import (
     put_in_force,
     write_json,
 )
-from serve.config.access import check_access_secrets, check_guarded, reach_in_words
+from serve.config.access import check_access_secrets
 from serve.config.file import BadConfig, load_config
-from serve.config.task import TaskConfig
 from serve.config.webhooks import check_secrets
 from serve.printable import printable
 from serve.rank.command import rank
@@ -42,6 +41,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     help="Selective prediction as a service: answer what is sure, hold what is not, ask a person, audit the promise.",
 )
 app.add_typer(artifacts, name="artifacts")
@@ -83,42 +83,25 @@ def up(
 
 
 @app.command()
-def check(config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None) -> None:
-    """Validate a configuration and the checkpoints that it names, and say what would be served."""
-    from serve.commands.score_cost import costs
-    from serve.hosts.checkpoint import check_model
-    from traffic.outcomes import rule_in_words
+def check(
+    config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no other machine; say what was left out because of that.")
+    ] = False,
+) -> None:
+    """Read a configuration, say what would be served, and try what can be tried before it is.
 
-    path = config_path(config)
-    settings = load_config(path)
-    check_secrets(settings.review.webhooks)
-    check_access_secrets(settings.access)
-    check_guarded(settings.access, settings.http.host)
-    store = ArtifactStore(settings.artifacts)
-    out.print(f"{path} is valid; it serves on http://{settings.http.host}:{settings.http.port}")
-    out.print(f"  {reach_in_words(settings.access, settings.http.host)}")
-    for name, model in settings.models.items():
-        check_model(model)
-        in_force = store.name_in_force(name) or "none yet"
-        out.print(f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}")
-        if model.host.most_replicas > 1:
-            out.print(f"    {model.host.replicas_in_words}")
-        for score, cost in costs(model).items():
-            out.print(f"    {score}: {cost.words}")
-        if model.control:
-            out.print(f"    control: {model.control.words}")
-        if precedence := model.outcomes.precedence:
-            out.print(f"    of several outcomes counts: {rule_in_words(precedence)}")
-        if model.watched:
-            out.print(f"    {model.watched.words}")
-    if settings.gateway.most_replicas > 1:
-        out.print(f"  gateway: {settings.gateway.replicas_in_words}")
-    out.print(f"  {settings.audit.words}")
-    for webhook in settings.review.webhooks:
-        which = ", ".join(webhook.models or ("all models",))
-        out.print(f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}")
-    for n, rule in enumerate(settings.review.rules, start=1):
-        out.print(f"  review rule {n}: {rule.words}")
+    Tried are: what the environment must hold (keys of endpoints, secrets of webhooks and logins, the address of the
+    database); whether each endpoint answers within 10 seconds, takes the key and knows the model; whether each
+    checkpoint is there, whole, and has these labels; prompts, their examples, ratings and labelled rows; whether the
+    artifacts that decide can be read and were fitted for this checkpoint and these labels; whether there are as many
+    GPUs as models ask for; the database, and the provider of logins. Nothing is changed, and no model is asked.
+
+    Every mistake is told with its line. Ends with status 1 if there is one; that the file is valid is said last, and
+    only where nothing is wrong."""
+    from serve.commands.check import check_file
+
+    check_file(config_path(config), offline=offline)
 
 
 @app.command()
@@ -127,6 +110,9 @@ def fit(
     data: Annotated[
         Path | None, typer.Option(help="Labelled .jsonl, .csv or .parquet with `input` and `label`.")
     ] = None,
+    input_column: InputColumn = None,
+    label_column: LabelColumn = None,
+    encoding: Encoding = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -164,6 +150,8 @@ def fit(
         raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
     if since is None and (until is not None or every_outcome_known):
         raise BadConfig("--until and --every-outcome-known go with --since; a labelled file is fitted on as a whole")
+    if since is not None and (input_column or label_column or encoding):
+        raise BadConfig(NO_FILE)
     if path is None and since is None:
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
@@ -182,7 +170,8 @@ def fit(
                 bar.update(task, description=f"fitting and measuring {model}")
 
         if database is None:
-            done = fit_model(settings, model, path or Path(), clock=now, progress=progress, anyway=anyway)
+            form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
+            done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)
         else:
             done = fit_on_traffic(
                 settings,
@@ -250,6 +239,9 @@ def demo(
             help="Labelled rows that the model has not seen; by default `test.jsonl` beside its calibration data."
         ),
     ] = None,
+    input_column: InputColumn = None,
+    label_column: LabelColumn = None,
+    encoding: Encoding = None,
     model: Annotated[str | None, typer.Option(help="Model to ask; by default the first one.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the corruptions.")] = 0,
     outcomes: Annotated[
@@ -268,7 +260,8 @@ def demo(
     name = model or next(iter(settings.models))
     path = data or _beside(settings.model(name).calibration.data, name)
     address = url or f"http://{settings.http.host}:{settings.http.port}"
-    todo = samples(path, seed)
+    form = file_form(settings.model(name).calibration, input_column, label_column, encoding)
+    todo = samples(path, seed, form)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
         predictions = asyncio.run(
@@ -313,16 +306,6 @@ def _beside(calibration: Path | None, model: str) -> Path:
     return calibration.with_name("test.jsonl")
 
 
-def _labels(task: TaskConfig) -> str:
-    if task.tree is None:
-        return f"{len(task.labels)} labels"
-    text = f"{len(task.labels)} labels in a tree of {task.tree.roots} roots and depth {task.tree.depth}"
-    if added := task.labels[len(task.outputs) :]:
-        names = f"{', '.join(added[:5])}{', ...' if len(added) > 5 else ''}"
-        text += f" ({len(added)} without an output of the model: {names})"
-    return text
-
-
 def main() -> None:
     os.umask(os.umask(PRIVATE) | PRIVATE)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -336,9 +319,14 @@ def main() -> None:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ROOMS:
             raise
-        sys.exit(
-            f"demur: {printable(str(error))}"
-        )  # an error that we named says in its message what is wrong and what to do
+        sys.exit(f"demur: {printable(_in_words(error))}")
+
+
+def _in_words(error: Exception) -> str:
+    """An error that we named says in its message what is wrong and what to do; of several mistakes each has a line."""
+    if isinstance(error, BadConfig) and error.mistakes:
+        return "\n  ".join([error.heading, *error.mistakes])
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,24 @@ from uuid import UUID
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import from_json
 
 from review.erasing import Erased
 from review.item import Case, Status
 from review.load import NOTHING_EXPECTED, Expectation
 from serve.body import check_structure
+from serve.config.complaint import complaint
+from serve.config.known_keys import known_keys
+from serve.config.pydantic_words import written_as
 from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
-from serve.config.settings import complaint
 from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
 from traffic.outcomes import Precedence, position_that_counts, reads_as_review, rule_in_words
 from traffic.record import Answer, Cost, Outcome, Record
 
-Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+PLAIN_TEXT = written_as(r"^[^\x00-\x1f\x7f]+$", "control characters, such as line breaks and tabs, are not taken here")
+
+Word = Annotated[str, Field(min_length=1, max_length=200), PLAIN_TEXT]
 """A short text without control characters."""
 
 T = TypeVar("T")
@@ -302,8 +307,10 @@ B = TypeVar("B", bound=Body)
 def parse(kind: type[B], body: bytes) -> B:
     """Return the checked body, or raise `MalformedBody` or `InvalidRequest` in words for the caller."""
     check_structure(body)
+    sent: Any = None
     with suppress(orjson.JSONDecodeError, ValidationError):  # several times as quick, but less is said of what is wrong
-        return kind.model_validate(orjson.loads(body))
+        sent = orjson.loads(body)
+        return kind.model_validate(sent)
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -311,7 +318,7 @@ def parse(kind: type[B], body: bytes) -> B:
         if first["type"] == "json_invalid":
             detail = str(first["ctx"]["error"])
             raise MalformedBody(f"the body is not JSON: {detail}") from None
-        raise InvalidRequest(complaint(error)) from None
+        raise InvalidRequest(complaint(error, from_json(body) if sent is None else sent, known_keys(kind))) from None
 
 
 def parse_item(item: Any) -> PredictRequest:
@@ -319,7 +326,7 @@ def parse_item(item: Any) -> PredictRequest:
     try:
         return PredictRequest.model_validate(item)
     except ValidationError as error:
-        raise InvalidRequest(complaint(error)) from None
+        raise InvalidRequest(complaint(error, item, known_keys(PredictRequest))) from None
 
 
 def checked_key(key: str | None) -> str | None:

@@ -1,25 +1,18 @@
 """Labelled rows: from a file that somebody prepared, or from the log."""
 
-import csv
 import hashlib
-import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import pyarrow.parquet as parquet
-
 from traffic.database import Connection, Database
+from traffic.file_form import FileForm
 from traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
 from traffic.record import Answer
-
-
-class BadDataFile(ValueError):
-    """A labelled file cannot be read. The message names the file, the row and what is wrong."""
+from traffic.table_file import BadDataFile, no_column, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,73 +31,29 @@ class LabelledFile:
         return len(self.inputs)
 
 
-def read_labelled_file(path: Path) -> LabelledFile:
+def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile:
     """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
 
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
-    what is JSON (an array or an object) is read as such; everything else is text.
+    what is JSON (an array or an object) is read as such; everything else is text. Raises `BadDataFile`.
     """
+    chosen = form or FileForm()
     inputs, labels, groups = [], [], []
-    for where, row in rows_of(path):
-        label = row.get("label", row.get("labels"))
-        for needed, value in (("input", row.get("input")), ("label", label)):
-            if value is None:
-                raise BadDataFile(f"{where}: there is no {needed!r}")
-        inputs.append(row["input"])
+    for where, row in rows_of(path, chosen.encoding):
+        column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
+        for needed, option in ((chosen.input, "input"), (column, "label")):
+            if needed not in row:
+                raise BadDataFile(f"{where}: {no_column(needed, row, option if form else None)}")
+            if row[needed] is None or (row[needed] == "" and needed == column):
+                raise BadDataFile(f"{where}: {needed!r} is empty")
+        label = row[column]
+        inputs.append(row[chosen.input])
         labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))
     if not inputs:
         raise BadDataFile(f"{path}: there are no rows")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
-
-
-def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of a .jsonl, .csv or .parquet beside where it stands, in words."""
-    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    if path.suffix not in readers:
-        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
-    if not path.is_file():
-        raise BadDataFile(f"{path}: there is no such file")
-    yield from readers[path.suffix](path)
-
-
-def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise BadDataFile(f"{where}: not JSON: {error.msg}") from None
-            if not isinstance(row, dict):
-                raise BadDataFile(f"{where}: not an object with 'input' and 'label'")
-            yield where, row
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        for row in (reader := csv.DictReader(lines)):
-            where = f"{path}, line {reader.line_num}"
-            yield where, {name: _json_or_text(value) for name, value in row.items()}
-
-
-def _json_or_text(text: Any) -> Any:
-    if isinstance(text, str) and text.lstrip().startswith(("[", "{")):
-        with suppress(json.JSONDecodeError):  # a text may merely start with a bracket
-            return json.loads(text)
-    return text
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        rows = parquet.read_table(path).to_pylist()
-    except (OSError, ValueError) as error:
-        raise BadDataFile(f"{path}: not a Parquet file: {error}") from None
-    for number, row in enumerate(rows, start=1):
-        yield f"{path}, row {number}", row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,11 @@ class InvalidInput(ValueError):
     """The numbers break a rule of the formula. The message names the argument and the rule."""
 
 
+class UnknownScore(InvalidInput):
+    """A score has no value in any row, so nothing can be fitted on it. Choose another one, or see that the model gives
+    what it reads."""
+
+
 def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
     array = _numbers(name, values, ndim)

@@ -147,7 +147,7 @@ class Site:
 
         from benchmarks.serving.bare import bare
         from benchmarks.serving.usual import usual
-        from serve.app import AppArgs, build
+        from serve.app import AppArgs, build_gateway
 
         ray.init(
             address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
@@ -169,7 +169,7 @@ class Site:
         if "demur" in ways:
             targets.append(
                 RunTarget(
-                    build(AppArgs.model_validate(config.model_dump())),
+                    build_gateway(AppArgs.model_validate(config.model_dump())),
                     name="demur",
                     route_prefix="/",
                     logging_config=QUIET,  # type: ignore[arg-type]

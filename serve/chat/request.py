@@ -9,9 +9,10 @@ from pydantic_core import from_json
 
 from serve import wire
 from serve.body import check_structure
+from serve.config.complaint import complaint
 from serve.config.file import ModelConfig
 from serve.config.hosts import ClassifierHost
-from serve.config.settings import complaint
+from serve.config.known_keys import known_keys
 from serve.inputs import InvalidRequest
 
 ONLY: dict[str, tuple[Any, ...]] = {
@@ -177,7 +178,7 @@ def _read(kind: type[C], content: Mapping[str, Any], why: str) -> C:
     try:
         return kind.model_validate(left)
     except ValidationError as error:
-        raise InvalidRequest(complaint(error)) from None
+        raise InvalidRequest(complaint(error, left, known_keys(kind))) from None
 
 
 def _refuse(name: str, value: Any, why: str) -> None:

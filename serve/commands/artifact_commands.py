@@ -10,6 +10,7 @@ from rich.table import Table
 
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.store import ArtifactStore
+from serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from serve.commands.role_words import bounds, role, told
 from serve.commands.terminal import (
     ConfigOption,
@@ -226,6 +227,9 @@ def compare_artifacts(
     data: Annotated[
         Path | None, typer.Option(help="Compare on a labelled .jsonl, .csv or .parquet with `input` and `label`.")
     ] = None,
+    input_column: InputColumn = None,
+    label_column: LabelColumn = None,
+    encoding: Encoding = None,
     to: Annotated[Path | None, typer.Option("--json", help="File for every number, as JSON.")] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -237,6 +241,9 @@ def compare_artifacts(
         raise BadConfig("compare on which rows? give either --since, for labelled records of the log, or --data FILE")
     if until is not None and data is not None:
         raise BadConfig("--until goes with --since; a labelled file is compared on as a whole")
+    if data is None and (input_column or label_column or encoding):
+        raise BadConfig(NO_FILE)
+    form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
     start, end = moment(since), moment(until) or now()
     from serve.commands.compare import compare_on_file, compare_on_traffic
     from serve.commands.compare_tables import remarks, tables
@@ -250,7 +257,7 @@ def compare_artifacts(
             bar.update(task, completed=done, total=total)
 
         if database is None:
-            found = compare_on_file(settings, model, a, b, data or Path(), progress=progress)
+            found = compare_on_file(settings, model, a, b, data or Path(), form=form, progress=progress)
         else:
             found = compare_on_traffic(settings, model, a, b, database, since=start, until=end, progress=progress)
     for table in tables(found):

@@ -60,7 +60,9 @@ def audit(
             help="Hold the answers to this share of wrong ones, instead of `monitor.max_risk` or the promise."
         ),
     ] = None,
-    to: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("var/audit"),
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the report; by default `audit` in `data`.")
+    ] = None,
     every: Annotated[
         str | None, typer.Option(help="Do it again every so often, like 24h or 30m, until Ctrl-C.", metavar="TIME")
     ] = None,
@@ -114,7 +116,7 @@ def audit(
         raise BadConfig("--store goes without --parquet: it keeps reports of what is in the database")
     if ray and parquet is None:
         raise BadConfig("--ray goes with --parquet: several machines read exported records; see demur export")
-    pause = _pause(every)
+    pause, folder = _pause(every), to or settings.data / "audit"
     asked = Asked(
         model=name,
         since=since,
@@ -134,7 +136,7 @@ def audit(
             opened.enter_context(ray_of_audits())
 
         def once() -> int:
-            return _once(settings, database, asked, to, store=store, json_to=json_to, check=check, say=say)
+            return _once(settings, database, asked, folder, store=store, json_to=json_to, check=check, say=say)
 
         status = once() if pause is None else _again_and_again(once, pause, say)
     if status:

@@ -177,7 +177,9 @@ def _checked(backup: Path) -> dict[str, Any]:
     """What a backup says about itself, once every file of it is found to be as it was."""
     try:
         told: dict[str, Any] = json.loads((backup / TOLD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        if missing := {"files", "schema", "demur"} - set(told):
+            raise ValueError(missing)
+    except (OSError, ValueError, TypeError, RecursionError):
         raise CannotRestore(f"{backup} is no backup: there is no {TOLD} in it that can be read") from None
     for name, kept in told["files"].items():
         path = backup / name

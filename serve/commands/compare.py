@@ -16,6 +16,7 @@ from serve.config.file import Config
 from serve.hosts.decided import as_columns
 from traffic.database import Database
 from traffic.dataset import count_logged, logged_pages, read_labelled_file
+from traffic.file_form import FileForm
 from traffic.record import Answer
 from uncertainty.checks import Mask
 
@@ -72,9 +73,11 @@ class Batch:
     unusable: int = 0
 
 
-def compare_on_file(config: Config, model: str, a: str, b: str, data: Path, *, progress: Progress) -> Comparison:
+def compare_on_file(
+    config: Config, model: str, a: str, b: str, data: Path, *, form: FileForm | None = None, progress: Progress
+) -> Comparison:
     """Compare on a labelled file, every row of which must be sound."""
-    rows = read_labelled_file(data)
+    rows = read_labelled_file(data, form or config.model(model).calibration.form)
     truth = truth_of(rows, config.model(model).task)
     rerun = Rerun(config, model, [a, b])
 

@@ -13,8 +13,10 @@ from scipy.ndimage import rotate
 
 from serve.config.task import TaskConfig
 from serve.language.matching import is_right
-from traffic.dataset import BadDataFile, read_labelled_file
+from traffic.dataset import read_labelled_file
+from traffic.file_form import FileForm
 from traffic.record import Answer
+from traffic.table_file import BadDataFile
 from uncertainty.checks import Array
 
 AT_A_TIME = 16
@@ -59,9 +61,9 @@ class Line:
         return self.rows - self.answered
 
 
-def samples(data: Path, seed: int) -> list[Sample]:
+def samples(data: Path, seed: int, form: FileForm | None = None) -> list[Sample]:
     """The rows of a labelled file as they are; images as nested numbers once more under each corruption."""
-    rows = read_labelled_file(data)
+    rows = read_labelled_file(data, form)
     if not all(isinstance(value, list) for value in rows.inputs):
         every = zip(rows.inputs, rows.labels, rows.groups, strict=True)
         found = [Sample(part=group or ALL, input=value, label=label) for value, label, group in every]

@@ -20,6 +20,7 @@ from policies.selector_recipe import SelectorRecipe
 from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.commands.labelled_traffic import read_labelled_traffic
 from serve.commands.manifest import Sources, facts_of, versions
+from serve.commands.missing_parts import missing_parts
 from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
 from serve.config.file import Config, ModelConfig
 from serve.config.fitted_settings import fitted_settings
@@ -27,7 +28,9 @@ from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
 from traffic.database import Database
 from traffic.dataset import read_labelled_file
+from traffic.file_form import FileForm
 from traffic.record import Answer
+from uncertainty.checks import UnknownScore
 from uncertainty.output import LabelledOutput, Output
 
 
@@ -44,6 +47,7 @@ def fit_model(
     name: str,
     data: Path,
     *,
+    form: FileForm | None = None,
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool = False,
@@ -51,10 +55,11 @@ def fit_model(
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
 
     Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
-    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance.
+    promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance. Without
+    a `form` the file is read as the model's `calibration` says.
     """
     cascade = config.cascade(name)
-    rows = read_labelled_file(data)
+    rows = read_labelled_file(data, form or config.model(name).calibration.form)
     truth = truth_of(rows, cascade[name].task)
     models = loaded_models(config, cascade)
     facts = {"file": data.name, "since": None, "until": None}
@@ -134,15 +139,23 @@ def _fit(
         step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
     }
     labelled, sources = _judged_again(labelled, sources, task=model.task)
-    fit = fit_selectors(
-        recipes,
-        labelled,
-        report=held_out_report,
-        cross_report=calibration_report,
-        rank_report=rank_report,
-        report_share=model.calibration.report_share,
-        rng=np.random.default_rng(model.calibration.seed),
-    )
+    try:
+        fit = fit_selectors(
+            recipes,
+            labelled,
+            report=held_out_report,
+            cross_report=calibration_report,
+            rank_report=rank_report,
+            report_share=model.calibration.report_share,
+            rng=np.random.default_rng(model.calibration.seed),
+        )
+    except UnknownScore as error:
+        lacked = [
+            sentence
+            for step, its_config in cascade.items()
+            for sentence in missing_parts(step, its_config, recipes[step], labelled[step].output)
+        ]
+        raise UnknownScore(". ".join([str(error), *lacked])) from None
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)

@@ -9,8 +9,9 @@ from serve.config.task import LETTERS, TaskConfig
 from serve.inputs import InvalidRequest
 from serve.language.forms import option_of
 from serve.language.matching import is_right
-from traffic.dataset import BadDataFile, LabelledFile
+from traffic.dataset import LabelledFile
 from traffic.record import Answer
+from traffic.table_file import BadDataFile
 from uncertainty.checks import Mask
 from uncertainty.output import Output
 

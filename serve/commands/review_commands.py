@@ -12,6 +12,7 @@ from review.item import Scope, Status
 from serve.commands.artifact_commands import ModelArgument
 from serve.commands.terminal import ConfigOption, config_path, now, opened_database, out, progress_bar
 from serve.config.file import BadConfig, Config, load_config
+from traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:
     from serve.console.desk import Desk
@@ -127,9 +128,9 @@ def import_file(
 
     settings = load_config(config_path(config))
     try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise BadExport(f"{file} cannot be read: {error.strerror}") from None
+        content = read_text(file)
+    except NotText as error:
+        raise BadExport(str(error)) from None
     tasks = rows_of_export(content)
     with ExitStack() as opened:
         desk = _desk(settings, opened)

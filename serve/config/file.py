@@ -1,32 +1,44 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from policies.label_sets import MULTILABEL_SETS, SETS
+from policies.rules import POLICIES
 from policies.selector_recipe import SelectorRecipe
 from serve.config.access import AccessConfig
 from serve.config.audits import AuditConfig
+from serve.config.checkpoint_labels import with_labels
+from serve.config.complaint import mistakes_of
 from serve.config.control import ControlConfig, check_control
+from serve.config.document import Document, read_document
 from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from serve.config.known_keys import ANY, KnownKeys, Steps
+from serve.config.mistake import Mistake, in_order, told
 from serve.config.monitor import MonitorConfig, Monitored, read_monitor
+from serve.config.nearest import did_you_mean
+from serve.config.pydantic_words import written_as
 from serve.config.recipe import check_follows, recipe_of
 from serve.config.redact import RedactConfig
-from serve.config.review import ReviewConfig
+from serve.config.review import ReviewConfig, ReviewRule
 from serve.config.scaling import ConsoleConfig, GatewayConfig
 from serve.config.secret import told_elsewhere
-from serve.config.settings import Section, complaint
+from serve.config.settings import Gathered, Section, settings_of
 from serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from serve.config.task import TaskConfig
 from serve.config.telemetry import TelemetryConfig
 from serve.config.webhooks import check_webhooks
+from serve.config.yaml_trouble import NotYaml
 from serve.language.forms import check_prompts
 from serve.language.prompts import BadPrompt
 from serve.language.task_settings import check_task_settings
+from traffic.file_form import FileForm
 from traffic.outcomes import LATEST, Precedence
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
@@ -34,6 +46,20 @@ TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pai
 
 class BadConfig(ValueError):
     """The configuration cannot be used. The message names the key, what is wrong, and what would be right."""
+
+    heading: str = ""
+    mistakes: Sequence[str] = ()
+    """Where there are several, each as a sentence, under a heading."""
+
+    @classmethod
+    def of(cls, path: Path, mistakes: Sequence[Mistake]) -> "BadConfig":
+        words = told(mistakes)
+        if len(words) == 1:
+            return cls(f"{path}{', ' if mistakes[0].mark else ': '}{words[0]}")
+        heading = f"{path}: {len(mistakes)} things are wrong:"
+        error = cls(f"{heading} {'; '.join(words)}")
+        error.heading, error.mistakes = heading, words
+        return error
 
 
 class ConfidenceConfig(Section):
@@ -54,10 +80,20 @@ class CalibrationConfig(Section):
     data: Path | None = None
     """Fitted from on the first start, when the store has no artifact for the model."""
 
+    input_column: str = Field(default="input", min_length=1)
+    label_column: str = Field(default="label", min_length=1)
+    encoding: str | None = None
+    """Of a .csv or .jsonl, such as `cp1252`; by default as the first bytes of the file say, else UTF-8."""
+
     report_share: float = Field(default=0.4, gt=0, lt=1)
     """Share of the labelled rows that is kept out of the fit, to report on."""
 
     seed: int = 0
+
+    @property
+    def form(self) -> FileForm:
+        """How the labelled file is read."""
+        return FileForm(input=self.input_column, label=self.label_column, encoding=self.encoding)
 
 
 class OutcomesConfig(Section):
@@ -135,16 +171,22 @@ class ModelConfig(Section):
     def is_a_monitor_or_none(cls, value: Any) -> Monitored:
         return read_monitor(value)
 
-    @model_validator(mode="after")
-    def one_model_streams(self) -> "ModelConfig":
-        if self.chat.stream == "tentative" and self.escalate_to:
-            raise ValueError("chat.stream: what one model streams cannot become another's answer; write `hold`")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def labels_of_the_checkpoint(cls, values: Any) -> Any:
+        return with_labels(values)
 
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
-        check_task_settings(self)
-        _ = self.recipe
+        gathered = Gathered()
+        with gathered:
+            check_task_settings(self)
+        with gathered:
+            _ = self.recipe
+        with gathered:
+            if self.chat.stream == "tentative" and self.escalate_to:
+                raise ValueError("chat.stream: what one model streams cannot become another's answer; write `hold`")
+        gathered.check()
         check_control(self)
         return self
 
@@ -251,20 +293,31 @@ class LimitsConfig(Section):
         return 16 * self.body_bytes if self.open_bytes is None else self.open_bytes
 
 
-ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
+ModelName = Annotated[
+    str,
+    written_as(
+        r"^[a-z0-9][a-z0-9_.-]{0,62}$",
+        "a model's name has lower-case letters, digits, `_`, `.` and `-`, up to 63 of them, and begins with a letter or"
+        " digit",
+    ),
+]
+
+
+DATA = Path("var")
+"""Where everything is kept unless the configuration names a folder."""
 
 
 class Config(Section):
     """The whole file."""
 
-    data: Path = Path("var")
+    data: Path = DATA
     """Folder of everything that demur itself keeps on this machine."""
 
     database: str = Field(default="embedded", repr=False)
     """`embedded`, or the address of a PostgreSQL; or where that stands: `env:NAME` or `file:/path`."""
 
-    artifacts: str = "var/artifacts"
-    """A folder, or any URL that fsspec understands."""
+    artifacts: str
+    """A folder, or any URL that fsspec understands; by default `artifacts` in the folder of everything else."""
 
     keep_inputs_days: float | None = Field(default=None, gt=0)
     """After how long inputs are deleted; records stay. By default they are kept. A case that waits keeps its input."""
@@ -316,50 +369,58 @@ class Config(Section):
             )
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def artifacts_lie_in_data(cls, values: Any) -> Any:
+        """Unless they are named, and so with everything else that demur keeps."""
+        if not isinstance(values, Mapping) or values.get("artifacts") is not None:
+            return values
+        return {**values, "artifacts": str(Path(str(values.get("data", DATA))) / "artifacts")}
+
     @model_validator(mode="after")
-    def cascades_end(self) -> "Config":
+    def goes_together(self) -> "Config":
+        gathered = Gathered()
         for name in self.models:
-            self.cascade(name)
+            with gathered:
+                self.cascade(name)
+        for at, name in enumerate(self.audit.every_outcome_known):
+            with gathered:
+                self._check_served(name, f"audit.every_outcome_known.{at}")
+        with gathered:
+            self._check_inputs_go_first()
+        with gathered:
+            check_webhooks(self.review.webhooks, list(self.models))
+        for at, rule in enumerate(self.review.rules):
+            with gathered:
+                self._check_rule(rule, f"review.rules.{at}.when")
+        gathered.check()
         return self
 
-    @model_validator(mode="after")
-    def audited_models_exist(self) -> "Config":
-        for name in self.audit.every_outcome_known:
-            if name not in self.models:
-                raise ValueError(
-                    f"audit.every_outcome_known: there is no model {name!r}; there are: {', '.join(self.models)}"
-                )
-        return self
+    def _check_served(self, name: str, place: str) -> None:
+        if name not in self.models:
+            raise ValueError(
+                f"{place}: there is no model {name!r}; there are: {', '.join(self.models)}"
+                f"{did_you_mean(name, self.models)}"
+            )
 
-    @model_validator(mode="after")
-    def inputs_go_first(self) -> "Config":
+    def _check_inputs_go_first(self) -> None:
         if self.keep_records_days is not None and (self.keep_inputs_days or 0) > self.keep_records_days:
             raise ValueError(
                 "keep_inputs_days: an input goes with its record at the latest; give no more than keep_records_days,"
                 f" {self.keep_records_days:g}"
             )
-        return self
 
-    @model_validator(mode="after")
-    def webhooks_fit(self) -> "Config":
-        check_webhooks(self.review.webhooks, list(self.models))
-        return self
-
-    @model_validator(mode="after")
-    def rules_can_apply(self) -> "Config":
+    def _check_rule(self, rule: ReviewRule, place: str) -> None:
         """A score in a rule is one of every model that the rule is about, or of one that is asked after it."""
-        for n, rule in enumerate(self.review.rules):
-            place = f"review.rules.{n}.when"
-            for name in rule.when.models or self.models:
-                if name not in self.models:
-                    raise ValueError(f"{place}.models: there is no model {name!r}; there are: {', '.join(self.models)}")
-                known = [score for model in self.cascade(name).values() for score in model.recorded_scores]
-                if unknown := [score for score in rule.when.scores if score not in known]:
-                    raise ValueError(
-                        f"{place}.scores: model {name!r} has no score {unknown[0]!r}; it has:"
-                        f" {', '.join(dict.fromkeys(known))}; or name other models with `models`"
-                    )
-        return self
+        for at, name in enumerate(rule.when.models or ()):
+            self._check_served(name, f"{place}.models.{at}")
+        for name in rule.when.models or self.models:
+            known = list(dict.fromkeys(one for model in self.cascade(name).values() for one in model.recorded_scores))
+            if unknown := [score for score in rule.when.scores if score not in known]:
+                raise ValueError(
+                    f"{place}.scores.{unknown[0]}: model {name!r} has no score {unknown[0]!r}; it has:"
+                    f" {', '.join(known)}{did_you_mean(unknown[0], known)}; or name other models with `models`"
+                )
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:
         """The model and those that are asked after it, in turn, by name."""
@@ -368,8 +429,7 @@ class Config(Section):
             place, first = f"models.{name}.escalate_to", road[name]
             if following in road:
                 raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*road, following])}")
-            if following not in self.models:
-                raise ValueError(f"{place}: there is no model {following!r}; there are: {', '.join(self.models)}")
+            self._check_served(following, place)
             road[following] = self.models[following]
             if not first.task.means_the_same_as(road[following].task):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
@@ -383,7 +443,10 @@ class Config(Section):
 
     def model(self, name: str) -> ModelConfig:
         if name not in self.models:
-            raise BadConfig(f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}")
+            raise BadConfig(
+                f"there is no model {name!r} in the configuration; it has: {', '.join(self.models)}"
+                f"{did_you_mean(name, self.models)}"
+            )
         return self.models[name]
 
     def precedence(self, name: str) -> Precedence:
@@ -391,36 +454,77 @@ class Config(Section):
         return self.models[name].outcomes.precedence if name in self.models else LATEST
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConfigFile:
+    """A configuration, and the file that it was read from."""
+
+    config: Config
+    document: Document
+
+
 def load_config(path: Path) -> Config:
     """Read and check a file. Relative paths in it are relative to the working directory."""
-    if not path.is_file():
+    return read_config(path).config
+
+
+def read_config(path: Path) -> ConfigFile:
+    """The same, with the place of everything in it. Raises `BadConfig` with all that is wrong."""
+    if not path.exists():
         raise BadConfig(f"there is no configuration file {path}")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise BadConfig(f"{path} is not a mapping with `models:` in it")
+        document = read_document(path)
+    except NotYaml as error:
+        raise BadConfig(str(error)) from None
+    if not isinstance(document.content, dict):
+        raise BadConfig(f"{path} is no configuration: it has no keys with values, such as `models:`")
+    mistakes = list(document.mistakes)
     try:
-        config = with_absolute_paths(Config.model_validate(content), Path.cwd())
+        config = Config.model_validate(document.content)
     except ValidationError as error:
-        raise BadConfig(f"{path}: {complaint(error)}") from None
-    for name, model in config.models.items():
-        _check_prompts(f"{path}: models.{name}.prompt", model)
-    return config
+        keys = KnownKeys(Config, SETTINGS_OF_PARTS)
+        mistakes += mistakes_of(error, document, keys, again=Config.model_validate)
+    else:
+        config = with_absolute_paths(config, Path.cwd())
+        mistakes += [one for name, model in config.models.items() for one in _prompt_mistakes(document, name, model)]
+    if mistakes:
+        raise BadConfig.of(path, in_order(mistakes))
+    check_kept(config, Path.cwd(), named="artifacts" in document.content)
+    return ConfigFile(config=config, document=document)
 
 
-def _check_prompts(place: str, model: ModelConfig) -> None:
-    """What a prompt is made of is there, and can be asked."""
+SETTINGS_OF_PARTS: Mapping[Steps, set[str]] = {
+    ("models", ANY, "policy"): settings_of(POLICIES),
+    ("models", ANY, "prediction_set"): settings_of({**SETS, **MULTILABEL_SETS}),
+}
+"""Keys that no section knows, because they go to what a `kind` names."""
+
+
+def check_kept(config: Config, base: Path, *, named: bool) -> None:
+    """Raise `BadConfig` where artifacts lie in the folder in which they were kept before `data` moved them as well:
+    nobody shall lose them without a word."""
+    if named or config.data == (base / DATA).resolve():
+        return
+    before = [name for name in config.models if (base / DATA / "artifacts" / name).is_dir()]
+    if before and not Path(config.artifacts).exists():
+        raise BadConfig(
+            f"artifacts: they now lie in {config.artifacts} unless they are named, and those of {', '.join(before)} are"
+            f" in {DATA / 'artifacts'}, where they were kept before; move them (mv {DATA / 'artifacts'}"
+            f" {config.artifacts}), or write `artifacts: {DATA / 'artifacts'}`"
+        )
+
+
+def _prompt_mistakes(document: Document, name: str, model: ModelConfig) -> Iterator[Mistake]:
+    """What is wrong with what a prompt is made of: it must be there, and can be asked."""
     if isinstance(model.host, ClassifierHost):
         return
+    place = ("models", name, "prompt")
     try:
         check_prompts(model)
     except BadPrompt as error:
-        raise BadConfig(f"{place}: {error}") from None
+        yield document.mistake(place, str(error))
     few_shot = model.prompt.few_shot
     if few_shot and isinstance(few_shot.examples, Path) and not few_shot.examples.is_file():
-        raise BadConfig(f"{place}.few_shot.examples: there is no file {few_shot.examples}")
+        yield document.mistake((*place, "few_shot", "examples"), f"there is no file {few_shot.examples}")
 
 
 def with_absolute_paths(config: Config, base: Path) -> Config:

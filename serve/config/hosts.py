@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from serve.config.pydantic_words import written_as
 from serve.config.scaling import Scaled
 from serve.config.settings import Section
 
-Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")]
+Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 
 
 class BatchConfig(Section):
@@ -122,7 +123,7 @@ class OpenAIHost(LanguageHost):
     """A language model behind any endpoint that speaks OpenAI's chat completions."""
 
     kind: Literal["openai"]
-    base_url: str = Field(pattern=r"^https?://")
+    base_url: str = written_as(r"^https?://", "write an address that begins with http:// or https://")
     model: str
     """As the endpoint calls it."""
 

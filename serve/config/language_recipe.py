@@ -51,37 +51,37 @@ def offered_scores(model: "ModelConfig") -> list[str]:
     return list(SCORES) if writes(model) else [name for name in SCORES if name not in REPLY_SCORES]
 
 
-def check_name(model: "ModelConfig", kind: str) -> None:
+def check_name(model: "ModelConfig", kind: str, place: str) -> None:
     """Raise `ValueError` for a score that a classifier cannot have, before its settings are looked at."""
     if kind in REPLY_SCORES and not writes(model):
         raise ValueError(
-            f"scores: {kind} reads the replies of a language model, and the host is a {model.host.kind};"
+            f"{place}: {kind} reads the replies of a language model, and the host is a {model.host.kind};"
             f" these go with it: {', '.join(offered_scores(model))}"
         )
 
 
-def as_hosted(model: "ModelConfig", kind: str, score: ScoreRecipe) -> ScoreRecipe:
+def as_hosted(model: "ModelConfig", kind: str, score: ScoreRecipe, place: str) -> ScoreRecipe:
     """Return the score as the language model's output has it; raise `ValueError` where that lacks what it needs."""
     if not writes(model):
         return score
     task = model.task.kind
     if ONLY_KIND.get(kind, task) != task:
-        raise ValueError(f"scores: {kind} is for {ONLY_KIND[kind]} tasks, and this is a {task} one; leave it out")
+        raise ValueError(f"{place}: {kind} is for {ONLY_KIND[kind]} tasks, and this is a {task} one; leave it out")
     if "embedding" in score.needs:
-        raise ValueError(f"scores: {kind} looks at an embedding, and a language model gives none; leave it out")
+        raise ValueError(f"{place}: {kind} looks at an embedding, and a language model gives none; leave it out")
     if kind in OF_PASSES:
         if task == "generate":
-            raise ValueError(f"scores: {kind} counts labels, and a text has none; use semantic_entropy")
+            raise ValueError(f"{place}: {kind} counts labels, and a text has none; use semantic_entropy")
         return OverSamples(name=kind)
     if not score.needs & OF_REPLIES and not own_probabilities(model):
         other = "use a score of the reply, such as g_nll" if task == "generate" else ASK_FOR_PROBABILITIES
-        raise ValueError(f"scores: {kind} looks at probabilities, which are 1 and 0 here; {other}")
+        raise ValueError(f"{place}: {kind} looks at probabilities, which are 1 and 0 here; {other}")
     if isinstance(score, SpanScore) and score.per == "label" and task == "generate":
-        raise ValueError(f"scores: {kind}: `per: label` needs labels, and a text has none; leave it out")
+        raise ValueError(f"{place}: `per: label` of {kind} needs labels, and a text has none; leave it out")
     if kind == "self_verbalised" and task == "generate":
-        raise ValueError(f"scores: {kind} is stated of labels, and a text has none; use rating")
+        raise ValueError(f"{place}: {kind} is stated of labels, and a text has none; use rating")
     if score.needs & {"logprobs", "top_logprobs"} and isinstance(model.host, OpenAIHost):
-        _check_logprobs(model.host, kind)
+        _check_logprobs(model.host, f"{place}: {kind}")
     return score
 
 

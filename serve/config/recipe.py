@@ -20,7 +20,9 @@ from serve.config.language_recipe import (
     own_probabilities,
     writes,
 )
-from serve.config.settings import named, part
+from serve.config.mistake import MOST_TOLD
+from serve.config.nearest import did_you_mean, one_of
+from serve.config.settings import Gathered, Mistakes, named, part
 from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
@@ -31,23 +33,40 @@ if TYPE_CHECKING:
 
 
 def recipe_of(model: "ModelConfig") -> SelectorRecipe:
-    """Return the recipe, or raise `ValueError` in words for whoever wrote the settings."""
-    scores, combinations = _scores(model)
-    policy = _policy(model, model.policy)
-    if unknown := sorted(policy.reads - {*scores, *combinations}):
-        raise ValueError(f"policy: {', '.join(unknown)} is not among the scores: {', '.join((*scores, *combinations))}")
+    """Return the recipe, or raise `ValueError` in words for whoever wrote the settings: with everything that is wrong
+    with one part or another, else with what does not go together."""
+    gathered = Gathered()
+    with gathered:
+        scores, combinations = _scores(model)
+    with gathered:
+        policy = _policy(model, model.policy, "policy")
+    with gathered:
+        calibrator = _calibrator(model)
+    with gathered:
+        label_calibrator = _label_calibrator(model)
+    gathered.check()
+    known = (*scores, *combinations)
+    if unknown := sorted(policy.reads - set(known)):
+        raise ValueError(
+            f"policy: {unknown[0]!r} is not among the scores: {', '.join(known)}{did_you_mean(unknown[0], known)}"
+        )
     parts: dict[str, ScoreRecipe | CombinationRecipe] = {**scores, **combinations}
     _check_right(model, policy, [name for name, one in parts.items() if _of_right(one)])
+    with gathered:
+        predictor = _predictor(model)
+    with gathered:
+        sets = _sets(model, policy)
+    gathered.check()
     recipe = SelectorRecipe(
         scores=scores,
         combinations=combinations,
         confidence_score=model.confidence.score,
-        calibrator=_calibrator(model),
+        calibrator=calibrator,
         policy=policy,
-        predictor=_predictor(model),
+        predictor=predictor,
         right=model.right,
-        sets=_sets(model, policy),
-        label_calibrator=_label_calibrator(model),
+        sets=sets,
+        label_calibrator=label_calibrator,
         sampled=writes(model) and own_probabilities(model) and model.prompt.probabilities == "samples",
     )
     check_language(model, recipe)
@@ -73,59 +92,75 @@ def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
     scores: dict[str, ScoreRecipe] = {}
     combinations: dict[str, CombinationRecipe] = {}
-    link = model.task.link
-    for entry in model.scores:
-        kind, settings = named("scores", entry)
-        settings = dict(settings)
-        name = settings.pop("as", kind)
-        if not isinstance(name, str):
-            raise ValueError(f"scores: {kind}: `as` is {name!r}; a name is a text")
-        if name in scores or name in combinations:
-            raise ValueError(f"scores: {name!r} is listed twice; give one of them another name with `as`")
-        if kind in COMBINATIONS:
-            combinations[name] = part("scores", COMBINATIONS, kind, settings)
-        else:
-            check_name(model, kind)
-            offered = {other: SCORES[other] for other in offered_scores(model)}
-            score = part("scores", offered, kind, settings, also=COMBINATIONS)
-            scores[name] = as_hosted(model, kind, score)
-            if ONLY_FOR.get(kind, link) != link:
-                fitting = [other for other in offered if ONLY_FOR.get(other, link) == link]
-                raise ValueError(
-                    f"scores: {kind} is not defined for a {model.task.kind} task; these are: {', '.join(fitting)}"
-                )
+    gathered = Gathered()
+    for at, entry in enumerate(model.scores):
+        with gathered:
+            _add_score(model, f"scores.{at}", entry, scores, combinations)
+    gathered.check()
     for name, mix in combinations.items():
         if missing := [source for source in mix.sources if source not in scores]:
             raise ValueError(f"scores: {name} is made of {', '.join(mix.sources)}; list {', '.join(missing)} as well")
     check_cascades(scores, combinations)
-    if model.confidence.score not in {**scores, **combinations}:
+    known = (*scores, *combinations)
+    if model.confidence.score not in known:
         raise ValueError(
-            f"confidence.score: {model.confidence.score!r} is not among the scores:"
-            f" {', '.join((*scores, *combinations))}"
+            f"confidence.score: {model.confidence.score!r} is not among the scores: {', '.join(known)}"
+            f"{did_you_mean(model.confidence.score, known)}"
         )
     return scores, combinations
 
 
-def _policy(model: "ModelConfig", written: Mapping[str, Any]) -> PolicyRecipe | AllOf:
+def _add_score(
+    model: "ModelConfig",
+    place: str,
+    entry: Any,
+    scores: dict[str, ScoreRecipe],
+    combinations: dict[str, CombinationRecipe],
+) -> None:
+    kind, settings = named(place, entry)
+    settings, within = dict(settings), f"{place}.{kind}" if settings else place
+    name = settings.pop("as", kind)
+    if not isinstance(name, str):
+        raise ValueError(f"{within}.as: {name!r} is no name; a name is a text")
+    if name in scores or name in combinations:
+        raise ValueError(f"{place}: {name!r} is listed twice; give one of them another name with `as`")
+    if kind in COMBINATIONS:
+        combinations[name] = part(place, COMBINATIONS, kind, settings, within=within)
+        return
+    check_name(model, kind, place)
+    offered = {other: SCORES[other] for other in offered_scores(model)}
+    score = part(place, offered, kind, settings, within=within, also=COMBINATIONS)
+    scores[name] = as_hosted(model, kind, score, place)
+    link = model.task.link
+    if ONLY_FOR.get(kind, link) != link:
+        fitting = [other for other in offered if ONLY_FOR.get(other, link) == link]
+        raise ValueError(
+            f"{place}: {kind} is not defined for a {model.task.kind} task; these are: {', '.join(fitting)}"
+        )
+
+
+def _policy(model: "ModelConfig", written: Mapping[str, Any], place: str) -> PolicyRecipe | AllOf:
     settings = dict(written)
     kind = settings.pop("kind", None)
+    if kind is None:
+        raise ValueError(f"{place}.kind: this key is missing; write one of: {', '.join((*POLICIES, 'all_of'))}")
     if kind == "all_of":
         return _all_of(model, settings)
     if kind == "risk_control":
         settings.pop("alpha", None)  # of its sets
     by_label, with_labels = WITH_LABELS.get(str(kind), ("", None))
     if with_labels is None or by_label not in settings:
-        policy: PolicyRecipe = part("policy.kind", POLICIES, kind, settings, also=["all_of"])
+        policy: PolicyRecipe = part(f"{place}.kind", POLICIES, kind, settings, within=place, also=["all_of"])
         return policy
-    place, told = f"policy.{by_label}", settings.pop(by_label)
+    at, told = f"{place}.{by_label}", settings.pop(by_label)
     if kind == "threshold":
         if model.task.exclusive:
-            raise ValueError(f"{place}: limits for labels are for multilabel tasks")
+            raise ValueError(f"{at}: limits for labels are for multilabel tasks")
         limit = settings.get("limit", 0.5)
         if isinstance(limit, bool) or not isinstance(limit, int | float):
-            raise ValueError(f"policy.limit: {limit!r} is not a number")
-        settings |= {"limit": limit, "limits": _by_label(place, told, model.task.labels, otherwise=limit)}
-    rule: PolicyRecipe = part("policy.kind", {str(kind): with_labels}, kind, settings)
+            raise ValueError(f"{place}.limit: {limit!r} is not a number")
+        settings |= {"limit": limit, "limits": _by_label(at, told, model.task.labels, otherwise=limit)}
+    rule: PolicyRecipe = part(f"{place}.kind", {str(kind): with_labels}, kind, settings, within=place)
     return rule
 
 
@@ -137,14 +172,19 @@ def _all_of(model: "ModelConfig", settings: dict[str, Any]) -> AllOf:
     if not isinstance(entries, list) or not entries:
         raise ValueError("policy.gates: write a list of gates, like `- in_distribution: {score: ..., quantile: 0.99}`")
     gates: list[GateRecipe] = []
-    for entry in entries:
-        if not isinstance(entry, str | dict):
-            raise ValueError(f"policy.gates: {entry!r} is not a gate; there are: {', '.join(GATES)}")
-        name, its_settings = named("policy.gates", entry)
-        gates.append(part("policy.gates", GATES, name, its_settings))
-    if not isinstance(settings["rule"], dict) or settings["rule"].get("kind") == "all_of":
-        raise ValueError("policy.rule: write a policy with its `kind`, other than all_of")
-    rule = _policy(model, settings["rule"])
+    gathered = Gathered()
+    for at, entry in enumerate(entries):
+        place = f"policy.gates.{at}"
+        with gathered:
+            if not isinstance(entry, str | dict):
+                raise ValueError(f"{place}: {entry!r} is not a gate; there are: {', '.join(GATES)}")
+            name, its_settings = named(place, entry)
+            gates.append(part(place, GATES, name, its_settings))
+    with gathered:
+        if not isinstance(settings["rule"], dict) or settings["rule"].get("kind") == "all_of":
+            raise ValueError("policy.rule: write a policy with its `kind`, other than all_of")
+        rule = _policy(model, settings["rule"], "policy.rule")
+    gathered.check()
     assert not isinstance(rule, AllOf)
     return AllOf(rule=rule, gates=tuple(gates))
 
@@ -155,23 +195,29 @@ def _rule_settings(model: "ModelConfig") -> Mapping[str, Any]:
     return rule
 
 
+def _rule_place(model: "ModelConfig") -> str:
+    return "policy.rule" if model.policy.get("kind") == "all_of" else "policy"
+
+
 def _predictor(model: "ModelConfig") -> PredictorRecipe:
     rule = _rule_settings(model)
     if "matrix" not in rule:
         return model.task.predictor
-    matrix = rule["matrix"]
+    matrix, place = rule["matrix"], f"{_rule_place(model)}.matrix"
     if not model.task.exclusive:
-        raise ValueError("policy.matrix: a matrix of costs is for tasks with one right label")
+        raise ValueError(f"{place}: a matrix of costs is for tasks with one right label")
     labels = model.task.labels
-    if not isinstance(matrix, dict) or set(matrix) != set(labels):
+    if not isinstance(matrix, dict) or not set(matrix) >= set(labels):
         raise ValueError(
-            f"policy.matrix: write a row of costs for each label that may be predicted: {', '.join(labels[:50])}"
+            f"{place}: write a row of costs for each label that may be predicted: {', '.join(labels[:50])}"
         )
-    costs = [_by_label(f"policy.matrix.{label}", matrix[label], labels, otherwise=None) for label in labels]
+    if unknown := [label for label in matrix if label not in labels]:
+        raise ValueError(f"{place}.{unknown[0]}: {one_of(unknown[0], labels)}")
+    costs = [_by_label(f"{place}.{label}", matrix[label], labels, otherwise=None) for label in labels]
     try:
         return LeastCost(costs=tuple(costs))
     except ValueError as error:
-        raise ValueError(f"policy.matrix: {error}") from None
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _by_label(place: str, told: Any, labels: Sequence[str], *, otherwise: float | None) -> tuple[float, ...]:
@@ -179,11 +225,11 @@ def _by_label(place: str, told: Any, labels: Sequence[str], *, otherwise: float 
     if not isinstance(told, dict):
         raise ValueError(f"{place}: write a number for each label, like `{{{labels[0]}: 0.5}}`")
     if unknown := [str(label) for label in told if label not in labels]:
-        raise ValueError(f"{place}: {', '.join(unknown[:5])} is not among the labels: {', '.join(labels[:50])}")
+        raise Mistakes.of([ValueError(f"{place}.{label}: {one_of(label, labels)}") for label in unknown[:MOST_TOLD]])
     if otherwise is None and (missing := [label for label in labels if label not in told]):
         raise ValueError(f"{place}: there is no number for {', '.join(missing[:5])}")
-    if wrong := [one for one in told.values() if isinstance(one, bool) or not isinstance(one, int | float)]:
-        raise ValueError(f"{place}: {wrong[0]!r} is not a number")
+    if wrong := [name for name, one in told.items() if isinstance(one, bool) or not isinstance(one, int | float)]:
+        raise ValueError(f"{place}.{wrong[0]}: {told[wrong[0]]!r} is not a number")
     default = 0.0 if otherwise is None else otherwise
     return tuple(float(told.get(label, default)) for label in labels)
 
@@ -210,7 +256,9 @@ def _sets(model: "ModelConfig", policy: PolicyRecipe | AllOf) -> PredictionSetsR
     table = SETS if model.task.exclusive else MULTILABEL_SETS
     if rule.get("kind") == "risk_control":
         if model.task.exclusive:
-            raise ValueError("policy: risk_control is for multilabel tasks; in others use conformal")
+            raise ValueError(
+                f"{_rule_place(model)}.kind: risk_control is for multilabel tasks; in others use conformal"
+            )
         settings = {"kind": "risk_control", **settings, **({"alpha": rule["alpha"]} if "alpha" in rule else {})}
     if not model.task.exclusive and "kind" not in settings:
         if settings:
@@ -225,14 +273,15 @@ def _sets(model: "ModelConfig", policy: PolicyRecipe | AllOf) -> PredictionSetsR
     if hosted is None:
         return None
     kind = hosted.pop("kind", "split")
-    recipe: PredictionSetsRecipe = part("prediction_set", table, kind, hosted)
+    place = _rule_place(model) if rule.get("kind") == "risk_control" and "alpha" in rule else "prediction_set"
+    recipe: PredictionSetsRecipe = part("prediction_set.kind", table, kind, hosted, within=place)
     return recipe
 
 
 def _label_calibrator(model: "ModelConfig") -> LabelCalibratorRecipe | None:
     if model.task.exclusive:
         if model.label_confidence is not None:
-            raise ValueError("label_confidence is for multilabel tasks; here confidence is that of the one label")
+            raise ValueError("label_confidence: this is for multilabel tasks; here confidence is that of the one label")
         return None
     name, settings = named("label_confidence", model.label_confidence or "isotonic")
     recipe: LabelCalibratorRecipe = part("label_confidence", LABEL_CALIBRATORS, name, settings)
@@ -251,7 +300,8 @@ def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, learners: S
         return
     if policy.certifies:
         raise ValueError(
-            f"policy: {_rule_settings(model)['kind']} counts errors; it needs `confidence: {{right: exact}}`"
+            f"{_rule_place(model)}.kind: {_rule_settings(model)['kind']} counts errors; it needs"
+            " `confidence: {right: exact}`"
         )
     if learners:
         raise ValueError(f"scores: {learners[0]} learns from right and wrong; it needs `confidence: {{right: exact}}`")

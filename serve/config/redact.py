@@ -5,6 +5,7 @@ from typing import Annotated
 import re2
 from pydantic import Field, field_validator
 
+from serve.config.pydantic_words import written_as
 from serve.config.settings import Section
 
 QUIET = re2.Options()
@@ -31,11 +32,22 @@ class PatternConfig(Section):
         return pattern
 
 
+PatternName = Annotated[
+    str,
+    written_as(
+        r"^[a-z][a-z0-9_-]{0,62}$",
+        "a pattern's name has lower-case letters, digits, `_` and `-`, up to 63 of them, and begins with a letter",
+    ),
+]
+
+
 class RedactConfig(Section):
     """Applied to every text of an input and to every reply, of all models: first the function, then the patterns."""
 
-    patterns: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], PatternConfig] = Field(default={})
+    patterns: dict[PatternName, PatternConfig] = Field(default={})
     """By name, each applied to what the one before has left."""
 
-    function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    function: (
+        Annotated[str, written_as(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", "write it as package.module:function")] | None
+    ) = None
     """`package.module:function` of your own: it is given an input, or a reply as a text, and returns what is stored."""

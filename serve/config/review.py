@@ -7,11 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from review.item import Order, Scope
+from serve.config.pydantic_words import written_as
 from serve.config.settings import Section
 from serve.config.webhooks import WebhookConfig
 from traffic.record import Record
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=100),
+    written_as(r"^\S(.*\S)?$", "a name is on one line, without blanks before or after it"),
+]
 
 HIGHEST_PRIORITY = 9
 """That a caller or a rule may give."""

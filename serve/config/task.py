@@ -1,6 +1,5 @@
 """What a model decides between: its labels, which of them lie above which, and from when on they are predicted."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from policies.closed_labels import ClosedLabelLimits, LimitsRecipe
 from policies.hierarchy import imdrf_parents, tree_over
 from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
-from serve.config.settings import Section, named, part
+from serve.config.mistake import MOST_TOLD
+from serve.config.nearest import one_of
+from serve.config.settings import Mistakes, Section, named, part
 from serve.config.tree_file import as_parents, read_parents
 from uncertainty.checks import InvalidInput, Mask, fraction
 from uncertainty.label_tree import LabelTree
@@ -38,6 +39,9 @@ class TaskConfig(Section):
     letters of as many options as a question may have, by default A to J. `generate` has none to be given: its text is
     `right` or `wrong`."""
 
+    rename: dict[str, str] = Field(default={})
+    """Classifiers: what is called otherwise here than in the checkpoint, from its name to yours."""
+
     match: Literal["exact", "number", "contains"] = "exact"
     """`generate`: when a text is right, once the right one is known: they are the same but for case, blanks and the
     stop at the end; the last number in it is the right one's; or the right one occurs in it."""
@@ -55,7 +59,7 @@ class TaskConfig(Section):
     def tree_is_read(cls, value: Any) -> Any:
         if value in (None, "imdrf"):
             return value
-        return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents("this", value)
+        return read_parents(Path(value)) if isinstance(value, str | Path) else as_parents(value)
 
     @model_validator(mode="before")
     @classmethod
@@ -63,11 +67,11 @@ class TaskConfig(Section):
         """Those of a kind that brings its own."""
         if not isinstance(values, Mapping):
             return values
-        labels = values.get("labels", values.get("outputs"))
-        own = OWN_LABELS.get(values.get("kind", ""))
+        labels, kind = values.get("labels", values.get("outputs")), values.get("kind")
+        own = OWN_LABELS.get(kind) if isinstance(kind, str) else None
         if own and not labels:
             return {**values, "labels": own}
-        if values.get("kind") == "generate" and tuple(labels) != own:
+        if kind == "generate" and (not isinstance(labels, list | tuple) or tuple(labels) != own):
             raise ValueError("labels: a text has none to be chosen from; leave them out")
         return values
 
@@ -77,17 +81,21 @@ class TaskConfig(Section):
             raise ValueError(f"labels: list the labels of the {self.kind} task")
         if self.kind == "choice" and self.outputs != LETTERS[: len(self.outputs)]:
             raise ValueError("labels: of a choice these are letters, A, B and so on, one for each option")
-        twice = sorted(label for label, times in Counter(self.outputs).items() if times > 1)
-        if twice:
-            raise ValueError(f"labels appear twice: {', '.join(twice)}")
+        first = {label: at for at, label in reversed(list(enumerate(self.outputs)))}
+        if twice := [at for at, label in enumerate(self.outputs) if first[label] < at][:MOST_TOLD]:
+            raise Mistakes.of([ValueError(f"labels.{at}: {self.outputs[at]!r} is listed twice") for at in twice])
         if self.kind == "binary" and len(self.outputs) != 2:
-            raise ValueError(f"a binary task has 2 labels, the negative one first; there are {len(self.outputs)}")
+            raise ValueError(
+                f"labels: a binary task has 2 labels, the negative one first; there are {len(self.outputs)}"
+            )
         if self.exclusive and len(self.outputs) < 2:
-            raise ValueError(f"a {self.kind} task has 2 labels or more")
+            raise ValueError(f"labels: a {self.kind} task has 2 labels or more")
         if self.parents is not None and self.exclusive:
-            raise ValueError(f"tree is for multilabel tasks; the labels of a {self.kind} one exclude each other")
+            raise ValueError(f"tree: this is for multilabel tasks; the labels of a {self.kind} one exclude each other")
         if self.thresholds is not None and self.exclusive:
-            raise ValueError(f"thresholds are for multilabel tasks; in a {self.kind} one the most probable label wins")
+            raise ValueError(
+                f"thresholds: they are for multilabel tasks; in a {self.kind} one the most probable label wins"
+            )
         _ = self.predictor
         return self
 
@@ -154,10 +162,13 @@ class TaskConfig(Section):
             raise ValueError(f"tree: {error}") from None
 
     def _by_position(self, limits: Any) -> dict[int, float]:
-        place = "thresholds: fixed: labels"
+        place = "thresholds.fixed.labels"
         if not isinstance(limits, Mapping):
             raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
         index = {label: position for position, label in enumerate(self.labels)}
-        if unknown := [label for label in limits if label not in index]:
-            raise ValueError(f"{place}: {', '.join(map(repr, unknown[:10]))} is not among task.labels")
-        return {index[label]: fraction(f"{place}: {label}", limit) for label, limit in limits.items()}
+        if unknown := [label for label in limits if label not in index][:MOST_TOLD]:
+            raise Mistakes.of([ValueError(f"{place}.{label}: {one_of(label, index)}") for label in unknown])
+        try:
+            return {index[label]: fraction(label, limit) for label, limit in limits.items()}
+        except InvalidInput as error:
+            raise ValueError(f"{place}: {error}") from None

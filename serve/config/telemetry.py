@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from serve.config.pydantic_words import written_as
 from serve.config.settings import Section
 
 LogKind = Literal["text", "json"]
@@ -13,7 +14,7 @@ LogKind = Literal["text", "json"]
 class TracesConfig(Section):
     """Where traces of OpenTelemetry go."""
 
-    endpoint: str = Field(pattern=r"^https?://.+")
+    endpoint: str = written_as(r"^https?://.+", "write an address such as http://127.0.0.1:4318/v1/traces")
     """Of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces. What it wants for a password
     comes from the environment, OTEL_EXPORTER_OTLP_HEADERS."""
 

@@ -2,9 +2,12 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from traffic.text_file import NotText, read_text
+from traffic.unique_keys import RepeatedKey, unique_keys
 
 HEADER = ["child", "parent"]
 
@@ -21,36 +24,41 @@ def read_parents(path: Path) -> dict[str, list[str]]:
     and one with an empty parent has none above it.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadTreeFile(f"{path} cannot be read ({reason}); write imdrf, or name a .csv or .json file") from None
+        text = read_text(path)
+    except NotText as error:
+        raise BadTreeFile(f"{error}; write imdrf, or name a .csv or .json file") from None
     return _json(path, text) if path.suffix.lower() == ".json" else _csv(path, text)
 
 
-def as_parents(name: str, mapping: Any) -> dict[str, list[str]]:
+def as_parents(mapping: Any) -> dict[str, list[str]]:
     """Return a mapping from child to parent, or to a list of parents, with lists throughout."""
     if not isinstance(mapping, Mapping):
-        raise BadTreeFile(f"{name} is not a mapping from a label to its parent or a list of its parents")
+        raise BadTreeFile("write imdrf, the name of a file, or a mapping from a label to its parent or their list")
     parents = {}
     for child, above in mapping.items():
         listed = [] if above is None else above if isinstance(above, list | tuple) else [above]
         if not all(isinstance(label, str) and label for label in (child, *listed)):
-            raise BadTreeFile(f"{name}: {child!r} has the parents {above!r}; labels are texts, so put them in quotes")
+            raise BadTreeFile(f"{child!r} has the parents {above!r}; labels are texts, so put them in quotes")
         parents[child] = list(listed)
     return parents
 
 
 def _json(path: Path, text: str) -> dict[str, list[str]]:
     try:
-        return as_parents(str(path), json.loads(text))
-    except json.JSONDecodeError as error:
-        raise BadTreeFile(f"{path} is not JSON: {error}") from None
+        content = json.loads(text, object_pairs_hook=unique_keys)
+    except RepeatedKey as error:
+        raise BadTreeFile(f"{path}: {error}; a label with several parents has a list of them") from None
+    except (ValueError, RecursionError) as error:
+        raise BadTreeFile(f"{path} is not JSON: {getattr(error, 'msg', 'it cannot be read')}{_place(error)}") from None
+    try:
+        return as_parents(content)
+    except BadTreeFile as error:
+        raise BadTreeFile(f"{path}: {error}") from None
 
 
 def _csv(path: Path, text: str) -> dict[str, list[str]]:
     parents: dict[str, list[str]] = {}
-    for number, cells in enumerate(_lines(text), start=1):
+    for number, cells in enumerate(_lines(path, text), start=1):
         if not any(cells) or (number == 1 and [cell.lower() for cell in cells] == HEADER):
             continue
         if len(cells) != 2 or not cells[0]:
@@ -60,5 +68,14 @@ def _csv(path: Path, text: str) -> dict[str, list[str]]:
     return parents
 
 
-def _lines(text: str) -> Iterable[list[str]]:
-    return ([cell.strip() for cell in row] for row in csv.reader(text.splitlines()))
+def _lines(path: Path, text: str) -> Iterator[list[str]]:
+    reader = csv.reader(text.splitlines())
+    try:
+        for row in reader:
+            yield [cell.strip() for cell in row]
+    except csv.Error as error:
+        raise BadTreeFile(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _place(error: Exception) -> str:
+    return f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""

@@ -151,7 +151,8 @@ def rows_of_export(content: bytes | str) -> list[Mapping[str, Any]]:
     try:
         tasks = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise BadExport(f"this is not JSON: {error}; export from Label Studio as JSON") from None
+        why = str(error) if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        raise BadExport(f"this is not JSON: {why}; export from Label Studio as JSON") from None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise BadExport("this is not a list of tasks; export from Label Studio as JSON, not as JSON-MIN or CSV")
     if isinstance(content, bytes):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from review.cases import Backlog
 from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
+from serve.config.pydantic_words import written_as
 from serve.config.task import TaskConfig
 from serve.console.desk import Sight
 from serve.wire import Body, Listed, OutcomeView, Problem, Word
@@ -19,7 +20,11 @@ Label = Word | Listed[Word]
 
 LONGEST_TEXT = 10_000
 
-Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+Text = Annotated[
+    str,
+    Field(max_length=LONGEST_TEXT),
+    written_as(r"^[^\x00]*$", "a character 0 is not taken here"),
+]
 """What a person typed, lines and all."""
 
 Token = Annotated[int, Field(ge=0, lt=2**63, description="Of your claim. It is another one each time a case is taken.")]

@@ -1,6 +1,7 @@
 """Ray Serve's shells of the pages for people: the console and the audits, with the jobs that run beside them."""
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -20,8 +21,11 @@ from serve.gateway.journal import open_database
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.telemetry import Telemetry
 from serve.webhooks import webhook_senders
+from traffic.database import Database
 
 log = logging.getLogger("demur.deployments")
+
+Build = Callable[[], ASGIApp]
 
 WATCH_SECONDS = 5.0
 """How often it is looked whether canaries keep within their bounds."""
@@ -42,37 +46,10 @@ class Console:
 
     def __init__(self, config: Config, dsn: str) -> None:
         log_to_stderr(config.telemetry.logs)
-        self._config = config
-        self._database = open_database(dsn)
-        watch = CanaryWatch(config, ArtifactStore(config.artifacts), self._database, clock=lambda: datetime.now(UTC))
-        every(FORGET_SECONDS, self._forget, name="forgetting")
-        every(WATCH_SECONDS, watch.look, name="canaries")
-        every(SWEEP_SECONDS, Desk(config, self._database).sweep, name="settling")
-        senders = webhook_senders(config, self._database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
-        for sender in senders:
-            every(SEND_SECONDS, sender.send, name=f"webhook {sender.url}")
-        self._keeper = keeper_of(config, self._database)
-
-    def _forget(self) -> None:
-        with self._database.transaction() as connection:
-            forgotten = queue.forget_inputs(connection)
-        if forgotten:
-            log.info("%d inputs whose time was up are deleted", forgotten)
-        with self._database.transaction() as connection:
-            outbox.forget_delivered(connection)
-        if days := self._config.keep_records_days:
-            for gone in forget_records(self._database, before=datetime.now(UTC) - timedelta(days=days)):
-                log.info(
-                    "%d records of %s whose time was up are deleted, with %d outcomes and %d cases",
-                    gone.records, gone.model, gone.outcomes, gone.cases,
-                )  # fmt: skip
+        self._built = started_console(config, dsn)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        from serve.console.app import console_app
-
-        app = console_app(self._config, self._database)
-        behind = guarded(app, self._keeper, needs.REVIEW, cookie_of(self._config))
-        return received(behind, self._config, Telemetry())
+        return self._built()
 
 
 @ray_serve.ingress()
@@ -80,18 +57,62 @@ class Audits:
     """One replica of the auditors' pages, which also makes the audits that are due."""
 
     def __init__(self, config: Config, dsn: str) -> None:
-        from serve.audits.jobs import jobs  # brings what audits need, which gateway and hosts do without
-
         log_to_stderr(config.telemetry.logs)
-        self._config = config
-        self._database = open_database(dsn)
-        for job in jobs(config, self._database):
-            every(job.seconds, job.do, name=job.name)
-        self._keeper = keeper_of(config, self._database)
+        self._built = started_audits(config, dsn)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        return self._built()
+
+
+def started_console(config: Config, dsn: str) -> Build:
+    """Start what happens to cases by itself; return what builds the pages for people."""
+    database = open_database(dsn)
+    watch = CanaryWatch(config, ArtifactStore(config.artifacts), database, clock=lambda: datetime.now(UTC))
+    every(FORGET_SECONDS, lambda: _forget(config, database), name="forgetting")
+    every(WATCH_SECONDS, watch.look, name="canaries")
+    every(SWEEP_SECONDS, Desk(config, database).sweep, name="settling")
+    senders = webhook_senders(config, database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
+    for sender in senders:
+        every(SEND_SECONDS, sender.send, name=f"webhook {sender.url}")
+    keeper = keeper_of(config, database)
+
+    def build() -> ASGIApp:
+        from serve.console.app import console_app
+
+        behind = guarded(console_app(config, database), keeper, needs.REVIEW, cookie_of(config))
+        return received(behind, config, Telemetry())
+
+    return build
+
+
+def started_audits(config: Config, dsn: str) -> Build:
+    """Start what makes audits by itself; return what builds the auditors' pages."""
+    from serve.audits.jobs import jobs  # brings what audits need, which gateway and hosts do without
+
+    database = open_database(dsn)
+    for job in jobs(config, database):
+        every(job.seconds, job.do, name=job.name)
+    keeper = keeper_of(config, database)
+
+    def build() -> ASGIApp:
         from serve.audits.app import audits_app
 
-        app = audits_app(self._config, self._database)
-        behind = guarded(app, self._keeper, needs.AUDIT, cookie_of(self._config))
-        return received(behind, self._config, Telemetry())
+        behind = guarded(audits_app(config, database), keeper, needs.AUDIT, cookie_of(config))
+        return received(behind, config, Telemetry())
+
+    return build
+
+
+def _forget(config: Config, database: Database) -> None:
+    with database.transaction() as connection:
+        forgotten = queue.forget_inputs(connection)
+    if forgotten:
+        log.info("%d inputs whose time was up are deleted", forgotten)
+    with database.transaction() as connection:
+        outbox.forget_delivered(connection)
+    if days := config.keep_records_days:
+        for gone in forget_records(database, before=datetime.now(UTC) - timedelta(days=days)):
+            log.info(
+                "%d records of %s whose time was up are deleted, with %d outcomes and %d cases",
+                gone.records, gone.model, gone.outcomes, gone.cases,
+            )  # fmt: skip

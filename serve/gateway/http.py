@@ -19,6 +19,7 @@ from serve.access.described import describe_access
 from serve.access.needs import Needs
 from serve.chat import request as chat
 from serve.chat.routes import add_chat_routes
+from serve.config.pydantic_words import sentence
 from serve.errors import STATUS, problem_json, retry_after, status_of
 from serve.gateway import door
 from serve.gateway.deadline import PATTERN
@@ -269,7 +270,11 @@ async def _as_invalid_request(_request: Request, error: Exception) -> Response:
 
 def in_words(error: RequestValidationError) -> InvalidRequest:
     """What does not fit in an address or its parameters."""
-    return InvalidRequest("; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg'].lower()}" for e in error.errors()))
+    return InvalidRequest(
+        "; ".join(
+            f"{'.'.join(map(str, e['loc'][1:]))}: {sentence(e['type'], e.get('ctx', {}))}" for e in error.errors()
+        )
+    )
 
 
 async def _as_plain_problem(request: Request, error: Exception) -> Response:

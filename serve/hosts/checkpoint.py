@@ -2,23 +2,27 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
 from pathlib import Path
-from typing import Literal
 
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
+from serve.config.checkpoint_facts import (
+    TRAINED_FOR,
+    BadCheckpoint,
+    check_same,
+    labels_of,
+    read_config_json,
+    read_facts,
+)
+from serve.config.checkpoint_labels import is_path, no_folder
 from serve.config.file import ModelConfig
 from serve.config.hosts import ClassifierHost, OpenAIHost
+from serve.config.task import TaskConfig
 from serve.language.anchors import Anchors
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
-
-
-class BadCheckpoint(ValueError):
-    """The checkpoint cannot be served. The message says which one, and why."""
 
 
 class NoEmbedding(RuntimeError):
@@ -26,75 +30,47 @@ class NoEmbedding(RuntimeError):
     need the embedding."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointFacts:
-    """What a config.json says about the classifier."""
-
-    labels: tuple[str, ...]
-    """In the order of the outputs."""
-
-    kind: Literal["image", "text"]
-    problem_type: str | None
-
-
-def read_facts(folder: Path) -> CheckpointFacts:
-    """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch."""
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        names = {int(index): str(name) for index, name in content.get("id2label", {}).items()}
-        count = len(names) or int(content.get("num_labels", 2))  # 2 is the default of transformers
-        architecture = " ".join(content.get("architectures") or ["no architecture"])
-        problem_type = content.get("problem_type")
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise BadCheckpoint(f"{folder} has no config.json that can be read: {first_line(error)}") from None
-    kinds: dict[str, Literal["image", "text"]] = {
-        "ForImageClassification": "image",
-        "ForSequenceClassification": "text",
-    }
-    kind = next((kind for ending, kind in kinds.items() if ending in architecture), None)
-    if kind is None:
-        raise BadCheckpoint(f"{folder} holds {architecture}, which is no image or sequence classifier")
-    labels = tuple(names.get(index, f"LABEL_{index}") for index in range(count))
-    return CheckpointFacts(labels=labels, kind=kind, problem_type=problem_type)
-
-
-def check_labels(checkpoint: str, kind: str, labels: Sequence[str]) -> None:
-    """Raise `BadCheckpoint` unless these can be the labels of the checkpoint, in its order, in a task of this kind."""
-    facts = read_facts(local_folder(checkpoint))
-    trained_for = "multi_label_classification" if kind == "multilabel" else "single_label_classification"
-    if facts.problem_type not in (None, trained_for):
-        raise BadCheckpoint(f"{checkpoint} was trained for {facts.problem_type}, which is not a {kind} task")
-    own = list(facts.labels)
-    if kind == "binary" and len(own) == 1:  # its single output speaks for the second label and against the first
-        return
-    if len(own) != len(labels):
-        raise BadCheckpoint(
-            f"task.labels lists {len(labels)} labels, and {checkpoint} has {len(own)} classes: {own[:12]}"
-        )
-    if sorted(own) == sorted(labels) and list(labels) != own:
-        raise BadCheckpoint(f"task.labels has the labels of {checkpoint} in another order; write them as {own}")
-
-
 def check_model(model: ModelConfig) -> None:
     """Raise `BadCheckpoint` unless the checkpoint of a configured model, if it has one, can do what it is to do, and
     `BadRatings` unless there are anchors, where it needs some."""
-    host, task = model.host, model.task
+    if not isinstance(model.host, OpenAIHost):
+        check_suits(model, local_folder(model.host.checkpoint))
+    check_ratings(model)
+
+
+def check_suits(model: ModelConfig, folder: Path) -> None:
+    """Raise `BadCheckpoint` unless what lies in this folder is a checkpoint for the model's task."""
+    host = model.host
     if isinstance(host, ClassifierHost):
-        check_labels(host.checkpoint, task.kind, task.outputs)
-    elif not isinstance(host, OpenAIHost):
-        check_writes(host.checkpoint)
-    if not isinstance(host, ClassifierHost) and host.tournament:
-        Anchors.of(host.tournament)
+        check_labels(host.checkpoint, model.task, folder)
+    else:
+        check_writes(str(folder))
+
+
+def check_labels(checkpoint: str, task: TaskConfig, folder: Path) -> None:
+    """Raise `BadCheckpoint` unless the labels of a task are those of the checkpoint in this folder, in its order."""
+    facts = read_facts(folder)
+    trained_for = "multi_label_classification" if task.kind == "multilabel" else "single_label_classification"
+    if facts.problem_type not in (None, trained_for):
+        what = TRAINED_FOR.get(str(facts.problem_type), facts.problem_type)
+        raise BadCheckpoint(f"task.kind: {checkpoint} was trained for {what}, and this is a {task.kind} task")
+    own = labels_of(facts, checkpoint, task.rename)
+    if task.kind == "binary" and len(own) == 1:  # its single output speaks for the second label and against the first
+        return
+    check_same(list(task.outputs), own, checkpoint)
+
+
+def check_ratings(model: ModelConfig) -> None:
+    """Raise `BadRatings` unless there are anchors, where a model compares its inputs with some."""
+    if not isinstance(model.host, ClassifierHost) and model.host.tournament:
+        Anchors.of(model.host.tournament)
 
 
 def check_writes(checkpoint: str) -> None:
     """Raise `BadCheckpoint` unless this is a language model that can be told what was said before."""
     folder = local_folder(checkpoint)
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        architecture = " ".join(content.get("architectures") or ["no architecture"])
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise BadCheckpoint(f"{folder} has no config.json that can be read: {first_line(error)}") from None
+    architectures = read_config_json(folder).get("architectures")
+    architecture = " ".join(map(str, architectures)) if isinstance(architectures, list) else "no architecture"
     if "Classification" in architecture:
         raise BadCheckpoint(f"{folder} holds {architecture}, which writes nothing; serve it with `kind: classifier`")
     if not _has_chat_template(folder):
@@ -130,12 +106,24 @@ def local_folder(checkpoint: str) -> Path:
     """The folder of a checkpoint; one that is on a hub is fetched into the hub's own cache."""
     if Path(checkpoint).is_dir():
         return Path(checkpoint)
+    if is_path(checkpoint):
+        raise BadCheckpoint(f"host.checkpoint: {no_folder(checkpoint)}")
     try:
         return Path(snapshot_download(checkpoint, allow_patterns=list(FILES_OF_A_CHECKPOINT)))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise BadCheckpoint(
-            f"{checkpoint!r} is neither a folder nor a model that a hub hands out: {first_line(error)}"
-        ) from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise BadCheckpoint(f"host.checkpoint: {not_handed_out(checkpoint, error)}") from None
+
+
+def not_handed_out(checkpoint: str, error: Exception) -> str:
+    """Why a model did not come from its hub."""
+    said = f"there is no folder {checkpoint}, and no hub hands out a model of this name"
+    if isinstance(error, GatedRepoError):
+        return f"{said} to you: it wants your consent there, and a token (`hf auth login`)"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"{said}; a private one wants a token (`hf auth login`)"
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        return f"{said} while HF_HUB_OFFLINE is set; fetch it elsewhere, or name a folder"
+    return f"{said}: the hub cannot be reached; fetch it with `hf download {checkpoint}`, or name a folder"
 
 
 def first_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from serve.hosts.checkpoint import BadCheckpoint
+from serve.config.checkpoint_facts import BadCheckpoint
 from serve.inputs import InputSpec, Pixels
 
 Floats = NDArray[np.float32]

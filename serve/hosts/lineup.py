@@ -110,7 +110,7 @@ class Watch:
                 return known[name]
             try:
                 artifact = self._store.load(self._model, name)
-                self._check_fits(artifact)
+                check_fits(artifact, self._identity, self._others)
                 trial(artifact)
             except Exception as error:  # whatever is wrong with it, it is not to be used
                 self.refused = self.refused or not isinstance(error, ArtifactsUnreachable | OSError)
@@ -135,19 +135,20 @@ class Watch:
         share = standing.canary.share if standing.canary and canary else 0.0
         return Lineup(in_force=in_force, shadow=shadow, canary=canary, share=share)
 
-    def _check_fits(self, artifact: Artifact) -> None:
-        """Raise `ArtifactRefused` unless it fits the model, and every model that it asks afterwards."""
-        artifact.check_fits(self._identity)
-        if self._others is None:
-            return
-        for step in artifact.further:
-            if step not in self._others:
-                raise ArtifactRefused(
-                    f"artifact {artifact.name} asks the model {step!r} next, which is not configured; add it, or fit a"
-                    " new artifact with `demur fit`"
-                )
-            if identity := identity_if_here(self._others[step]):  # elsewhere it is checked by the host that has it
-                artifact.check_fits(identity, step)
+
+def check_fits(artifact: Artifact, identity: ModelIdentity, others: Mapping[str, ModelConfig] | None) -> None:
+    """Raise `ArtifactRefused` unless an artifact fits the model, and every model that it asks afterwards."""
+    artifact.check_fits(identity)
+    if others is None:
+        return
+    for step in artifact.further:
+        if step not in others:
+            raise ArtifactRefused(
+                f"artifact {artifact.name} asks the model {step!r} next, which is not configured; add it, or fit a"
+                " new artifact with `demur fit`"
+            )
+        if following := identity_if_here(others[step]):  # elsewhere it is checked by the host that has it
+            artifact.check_fits(following, step)
 
 
 def _words(error: Exception) -> str:

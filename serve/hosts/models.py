@@ -16,9 +16,10 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from serve.config.checkpoint_facts import BadCheckpoint, read_facts
 from serve.config.hosts import ClassifierHost
 from serve.config.task import TaskConfig
-from serve.hosts.checkpoint import BadCheckpoint, NoEmbedding, first_line, local_folder, read_facts
+from serve.hosts.checkpoint import NoEmbedding, check_labels, first_line, local_folder
 from serve.hosts.image_features import ImageFeatures, check_scale
 from serve.hosts.mc_dropout import DropoutPasses
 from serve.inputs import InputSpec, ModelInput
@@ -67,7 +68,8 @@ class Classifier:
 
     @classmethod
     def of(cls, host: ClassifierHost, task: TaskConfig) -> "Classifier":
-        """As it is configured."""
+        """As it is configured. Raises `BadCheckpoint` where the labels are not those of the checkpoint."""
+        check_labels(host.checkpoint, task, local_folder(host.checkpoint))
         return cls(host.checkpoint, device=host.device, link=task.link, tree=task.tree, mc_passes=host.mc_passes)
 
     @property

@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
+from pydantic_core import from_json
 
+from serve.config.complaint import complaint
 from serve.config.hosts import TournamentConfig
-from serve.config.settings import Section, complaint
+from serve.config.settings import Section
+from traffic.text_file import NotText, read_text
 from uncertainty.checks import Array
 from uncertainty.isotonic import IsotonicMap
 from uncertainty.tournament import START
@@ -104,11 +107,14 @@ class Ratings(Section):
 def read_ratings(path: Path) -> Ratings:
     """Read what `demur rank` wrote. Raises `BadRatings`."""
     try:
-        return Ratings.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise BadRatings(f"{path} cannot be read ({error.strerror}); `demur rank` writes it") from None
+        content = from_json(read_text(path))
+        return Ratings.model_validate(content)
+    except NotText as error:
+        raise BadRatings(f"{error}; `demur rank` writes it") from None
     except ValidationError as error:
-        raise BadRatings(f"{path} is not what `demur rank` writes: {complaint(error)}") from None
+        raise BadRatings(f"{path} is not what `demur rank` writes: {complaint(error, content)}") from None
+    except ValueError:
+        raise BadRatings(f"{path} is not what `demur rank` writes: it is not JSON") from None
 
 
 def ratings_fingerprint(settings: TournamentConfig, *, labels: tuple[str, ...], judge: str) -> str:

@@ -113,13 +113,7 @@ def few_shot_from(config: FewShotConfig, form: Form, reviewed: Reviewed | None =
     the examples are those of the log; what does not fit there is left out, because tasks change and the log does not.
     """
     if isinstance(config.examples, Path):
-        rows = read_labelled_file(config.examples)
-        examples = []
-        for number, (value, label) in enumerate(zip(rows.inputs, rows.labels, strict=True), start=1):
-            try:
-                examples.append(_fitting(value, label, form))
-            except (InvalidRequest, UnfitExample) as error:
-                raise UnfitExample(f"few_shot.examples: {rows.path}, row {number}: {error}") from None
+        examples = examples_of(config.examples, form)
     else:
         if reviewed is None:
             raise UnfitExample("few_shot.examples: the log is not at hand here; name a labelled file instead")
@@ -131,6 +125,18 @@ def few_shot_from(config: FewShotConfig, form: Form, reviewed: Reviewed | None =
             return None
     embedding = CharacterNgrams() if config.embedding == "tfidf" else Encoder(str(local_folder(config.embedding)))
     return FewShot(examples, k=config.k, embedding=embedding)
+
+
+def examples_of(path: Path, form: Form) -> list[Example]:
+    """The examples of a labelled file. Raises `UnfitExample` or `BadDataFile`."""
+    rows = read_labelled_file(path)
+    examples = []
+    for number, (value, label) in enumerate(zip(rows.inputs, rows.labels, strict=True), start=1):
+        try:
+            examples.append(_fitting(value, label, form))
+        except (InvalidRequest, UnfitExample) as error:
+            raise UnfitExample(f"few_shot.examples: {rows.path}, row {number}: {error}") from None
+    return examples
 
 
 def _fitting(value: Any, label: Answer, form: Form) -> Example:

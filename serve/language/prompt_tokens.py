@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serve.hosts.checkpoint import BadCheckpoint, first_line
+from serve.config.checkpoint_facts import BadCheckpoint
+from serve.hosts.checkpoint import first_line
 from serve.language.engine import CannotGive, EngineFailed, Message
 from serve.language.reasoning import OPEN
 from serve.language.tokenizer_inside import inside_of

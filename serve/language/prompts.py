@@ -11,6 +11,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from serve.language.engine import Message
+from traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:
     from serve.config.file import ModelConfig
@@ -61,11 +62,10 @@ class Prompt:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.source = path.read_text(encoding="utf-8")
+            self.source = read_text(path)
             self._template: Template = ENVIRONMENT.from_string(self.source)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise BadPrompt(f"{path} cannot be read ({reason}); name a Jinja template") from None
+        except NotText as error:
+            raise BadPrompt(f"{error}; name a Jinja template") from None
         except TemplateSyntaxError as error:
             raise BadPrompt(f"{path}, line {error.lineno}: {error.message}") from None
         parsed = ENVIRONMENT.parse(self.source)

@@ -31,14 +31,16 @@ def check_task_settings(model: "ModelConfig") -> None:
     """Raise `ValueError` in words for whoever wrote the settings."""
     kind = model.task.kind
     if model.task.match != "exact" and kind != "generate":
-        raise ValueError(f"task.match is for generate tasks; in a {kind} one labels are right or wrong")
+        raise ValueError(f"task.match: this is for generate tasks; in a {kind} one labels are right or wrong")
     if isinstance(model.host, ClassifierHost):
         _check_classifier(model)
         return
+    if model.task.rename:
+        raise ValueError("task.rename: this is for classifiers, whose checkpoints name their classes; leave it out")
     for name, kinds in ONLY_FOR.items():
         if _is_set(model.prompt, name) and kind not in kinds:
             because = f": {WHY_NOT[kind]}" if kind in WHY_NOT else ""
-            raise ValueError(f"prompt.{name} is for {' and '.join(kinds)} tasks, and this one is {kind}{because}")
+            raise ValueError(f"prompt.{name}: this is for {' and '.join(kinds)} tasks, and this one is {kind}{because}")
     if model.prompt.probabilities != "reply" and kind in ("multilabel", "generate"):
         several = "several labels may be right" if kind == "multilabel" else "there are no labels to choose from"
         raise ValueError(

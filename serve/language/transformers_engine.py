@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from serve.config.checkpoint_facts import BadCheckpoint
 from serve.config.hosts import TransformersHost
-from serve.hosts.checkpoint import BadCheckpoint, check_writes, first_line, local_folder
+from serve.hosts.checkpoint import check_writes, first_line, local_folder
 from serve.hosts.models import best_device
 from serve.language.decoding import Decoder, Place, Request, Row, as_array
 from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from serve.config.checkpoint_facts import BadCheckpoint
 from serve.config.hosts import VllmHost
-from serve.hosts.checkpoint import BadCheckpoint, check_writes, first_line, local_folder
+from serve.hosts.checkpoint import check_writes, first_line, local_folder
 from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, Message, Piece
 from serve.language.prompt_tokens import ChatTemplate, PromptTokens
 from serve.language.reasoning import Parts

@@ -7,7 +7,8 @@ from typing import Any
 from serve.config.file import Config, ModelConfig
 from serve.local.service import Say
 from serve.reading.picture_url import picture_url
-from traffic.dataset import BadDataFile, read_labelled_file
+from traffic.dataset import read_labelled_file
+from traffic.table_file import BadDataFile
 
 EXAMPLES: dict[str, Any] = {
     "generate": "a question to answer",
@@ -50,7 +51,7 @@ def example_of(model: ModelConfig) -> Any:
     if data is None or not data.is_file():
         return otherwise
     try:
-        value = read_labelled_file(data).inputs[0]
+        value = read_labelled_file(data, model.calibration.form).inputs[0]
     except (BadDataFile, OSError):  # an artifact may be older than what the file has become
         return otherwise
     value = picture_url(value) or value

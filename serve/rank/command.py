@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from serve.commands.file_form import Encoding, InputColumn, LabelColumn, file_form
 from serve.commands.terminal import ConfigOption, config_path, out, progress_bar
 from serve.config.file import load_config
 
@@ -33,10 +34,14 @@ def rank(
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for ratings, picture and journal; by default where host.tournament looks, or var/rank/MODEL.",
+            help="Folder for ratings, picture and journal; by default where host.tournament looks, else rank/MODEL in"
+            " `data`.",
         ),
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Throw away what was compared before.")] = False,
+    input_column: InputColumn = None,
+    label_column: LabelColumn = None,
+    encoding: Encoding = None,
     config: ConfigOption = None,
 ) -> None:
     """Rank inputs instead of asking about each by itself: a model compares them two at a time, and Elo ratings come of
@@ -61,11 +66,12 @@ def rank(
             settings,
             model,
             file,
-            folder=to or folder_of(settings.model(model), model),
+            folder=to or folder_of(settings, model),
             plan=Plan(schedule=schedule, seed=seed),
             budget=Budget(rounds=rounds, comparisons=comparisons, settled=settled),
             criterion=cut,
             anew=anew,
+            form=file_form(settings.model(model).calibration, input_column, label_column, encoding),
             told=told,
         )
         bar.update(turns, completed=found.ratings.rounds)

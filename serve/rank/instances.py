@@ -9,7 +9,8 @@ from pathlib import Path
 
 from serve.inputs import InputLimits, InputSpec, InvalidRequest
 from serve.reading.inputs import read_input
-from traffic.dataset import BadDataFile, rows_of
+from traffic.file_form import FileForm
+from traffic.table_file import BadDataFile, no_column, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +32,18 @@ class Instances:
         return hashlib.sha256(json.dumps(self.distinct).encode()).hexdigest()
 
 
-def read_instances(path: Path, known: Sequence[str], limits: InputLimits) -> Instances:
+def read_instances(path: Path, known: Sequence[str], limits: InputLimits, form: FileForm | None = None) -> Instances:
     """Read rows with an `input` and perhaps a `label`, one of those that are `known`. Raises `BadDataFile`."""
+    form = form or FileForm()
     inputs, labels = list[str](), list[str | None]()
-    for where, row in rows_of(path):
-        label = None if row.get("label") in (None, "") else str(row["label"])  # an empty cell of a .csv is none
+    for where, row in rows_of(path, form.encoding):
+        if form.input not in row:
+            raise BadDataFile(f"{where}: {no_column(form.input, row, 'input')}")
+        label = None if row.get(form.label) in (None, "") else str(row[form.label])  # an empty cell of a .csv is none
         if label is not None and label not in known:
             raise BadDataFile(f"{where}: the label is {label!r}, and the model has {' and '.join(known)}")
         try:
-            text = read_input(row.get("input"), InputSpec(kind="text"), limits)
+            text = read_input(row[form.input], InputSpec(kind="text"), limits)
         except InvalidRequest as error:
             raise BadDataFile(f"{where}: {error}") from None
         assert isinstance(text, str)

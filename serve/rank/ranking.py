@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit.metrics.ratings import Criterion
-from serve.config.file import BadConfig, Config, ModelConfig
+from serve.config.file import DATA, BadConfig, Config, ModelConfig
 from serve.config.hosts import AnyLanguageHost, ClassifierHost
 from serve.hosts.checkpoint import check_model
 from serve.hosts.identity import weights_fingerprint
@@ -19,6 +19,7 @@ from serve.rank.instances import read_instances
 from serve.rank.journal import Journal
 from serve.rank.report import as_ratings, drawn, remarks
 from serve.rank.rounds import Budget, Plan, Told, check_feasible, play
+from traffic.file_form import FileForm
 
 RATINGS = "ratings.json"
 
@@ -53,6 +54,7 @@ def rank_file(
     budget: Budget,
     criterion: Criterion = "f1",
     anew: bool = False,
+    form: FileForm | None = None,
     told: Told,
 ) -> Ranked:
     """Let a configured model rank the rows of a file; write ratings.json and ratings.svg into `folder`.
@@ -62,7 +64,7 @@ def rank_file(
     """
     model, host = as_judge(config.model(name), name)
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-    instances = read_instances(data, model.task.labels, limits)
+    instances = read_instances(data, model.task.labels, limits, form)
     check_model(model)
     fingerprint = judge_fingerprint(model, weights_fingerprint(model))
     header = {"inputs": instances.sha256, "model or prompt": fingerprint, **plan.as_facts()}
@@ -78,10 +80,19 @@ def rank_file(
     return Ranked(ratings=ratings, path=path, picture=picture, remarks=remarks(ratings))
 
 
-def folder_of(model: ModelConfig, name: str) -> Path:
+def folder_of(config: Config, name: str) -> Path:
     """Where the ratings of a model lie: where it is configured to read them, if that is what we call the file."""
-    rated = None if isinstance(model.host, ClassifierHost) else model.host.tournament
-    return rated.ratings.parent if rated and rated.ratings.name == RATINGS else Path("var") / "rank" / name
+    host = config.model(name).host
+    rated = None if isinstance(host, ClassifierHost) else host.tournament
+    if rated and rated.ratings.name == RATINGS:
+        return rated.ratings.parent
+    folder, before = config.data / "rank" / name, DATA / "rank" / name
+    if before.is_dir() and not folder.exists() and folder != before.resolve():  # what was compared cost something
+        raise BadConfig(
+            f"what was compared before lies in {before}, and is now kept in {folder}; move it there, or go on where it"
+            f" is with --out {before}"
+        )
+    return folder
 
 
 def as_judge(model: ModelConfig, name: str) -> tuple[ModelConfig, AnyLanguageHost]:

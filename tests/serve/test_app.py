@@ -39,7 +39,7 @@ def path(tmp_path):
 def test_as_many_replicas_as_the_configuration_says(ray_parts, path):
     app, deployments = ray_parts
     args = app.AppArgs.model_validate(load_config(path).model_dump())
-    found = deployments(app.build(args))
+    found = deployments(app.build_gateway(args))
     assert found["Gateway"].num_replicas == 3
     assert found["Gateway"].max_ongoing_requests == 500
     assert found["host-sums"].num_replicas == 1
@@ -56,5 +56,5 @@ def test_a_version_beside_the_path_makes_ray_build_again(ray_parts, path):
     app, _ = ray_parts
     for told in ({"config": str(path)}, {"config": str(path), "version": "b"}):
         assert app.AppArgs.model_validate(told).models == load_config(path).models
-    with pytest.raises(ValueError, match="config"):
+    with pytest.raises(app.CannotBuild, match="config: this key is not known"):
         app.AppArgs.model_validate({"config": str(path), "http": {}})

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from fsspec.registry import _registry
+from safetensors.numpy import save_file
 
 from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.store import ArtifactStore
@@ -282,7 +283,7 @@ def test_a_store_that_cannot_be_reached(folder, demur, monkeypatch):
     change(folder, lambda content: content.update(artifacts="s3://bucket/artifacts"))
     for command in (("check",), ("artifacts", "list"), ("artifacts", "shadow", "digits", "digits-1")):
         said = demur(*command)
-        assert said.startswith("demur: the artifacts in s3://bucket/artifacts cannot be reached: Install s3fs")
+        assert "the artifacts in s3://bucket/artifacts cannot be reached: Install s3fs" in said
 
 
 @pytest.mark.slow
@@ -424,7 +425,9 @@ def test_the_demo_says_when_nobody_serves(folder, demur, digits):
 
 def test_an_unknown_key_in_the_yaml(folder, demur):
     change(folder, lambda content: content.update(databse="embedded"))
-    assert demur("up") == "demur: demur.yaml: databse: this key is not known; check its spelling and its place"
+    assert (
+        demur("up") == "demur: demur.yaml, line 4, column 1: databse: this key is not known; did you mean `database`?"
+    )
 
 
 def test_a_label_list_that_does_not_fit_the_checkpoint(folder, demur):
@@ -436,14 +439,14 @@ def test_a_label_list_that_does_not_fit_the_checkpoint(folder, demur):
 
 def test_a_checkpoint_that_is_not_there(folder, demur):
     change(folder, lambda content: content["models"]["digits"]["host"].update(checkpoint="./nowhere"))
-    assert "'./nowhere' is neither a folder nor a model that a hub hands out" in demur("up")
+    assert demur("up") == "demur: host.checkpoint: there is no folder ./nowhere"
+    assert demur("check").endswith(": models.digits.host.checkpoint: there is no folder ./nowhere")
 
 
 def test_a_service_that_others_reach_does_not_start_before_it_is_said_who_gets_in(folder, demur):
     change(folder, lambda content: content.update(http={"host": "0.0.0.0"}))
     for command in ("up", "check"):
-        said = demur(command)
-        assert said.startswith("demur: access: nothing says who gets in, at http.host 0.0.0.0, which others reach")
+        assert "access: nothing says who gets in, at http.host 0.0.0.0, which others reach" in demur(command)
     change(folder, lambda content: content.update(access={"mode": "keys"}))
     assert "others reach it at 0.0.0.0, and whoever asks shows a key or has logged in" in demur("check")
 
@@ -487,6 +490,8 @@ def test_check_tells_what_a_label_tree_makes_of_the_labels(folder, demur):
     (folder / "codes").mkdir()
     facts = {"architectures": ["BertForSequenceClassification"], "num_labels": 3}
     (folder / "codes/config.json").write_text(json.dumps(facts))
+    (folder / "codes/tokenizer.json").write_text("{}")
+    save_file({}, folder / "codes/model.safetensors")
     model = {
         "task": {"kind": "multilabel", "labels": ["A0101", "A01", "B0203"], "tree": "imdrf"},
         "host": {"kind": "classifier", "checkpoint": "codes"},
@@ -531,7 +536,7 @@ def test_a_webhook_without_its_secret_is_refused_before_anything_starts(folder, 
     monkeypatch.delenv("HOOK_SECRET", raising=False)
     for command in ("check", "up"):
         said = demur(command)
-        assert said.startswith("demur: review.webhooks: the environment variable HOOK_SECRET is not set")
+        assert "the environment variable HOOK_SECRET is not set" in said
         assert "openssl rand -base64 32" in said
     monkeypatch.setenv("HOOK_SECRET", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     assert "told of what is resolved, expired, of all models: https://example.org/demur" in demur("check")

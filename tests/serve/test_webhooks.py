@@ -390,7 +390,7 @@ def test_subscriptions_are_those_of_the_configuration(config, database):
         ({"url": "https://example.org:port/"}, "is not an address"),
         ({"url": "https://example.org/a b"}, "is not an address"),
         ({"url": "https://me:secret@example.org/"}, "an address with a password in it is shown to people"),
-        ({"events": ["answered"]}, "review.webhooks.0.events.0: input should be 'resolved'"),
+        ({"events": ["answered"]}, "review.webhooks.0.events.0: 'answered' is not one of: resolved, overdue"),
         ({"events": []}, "review.webhooks.0.events"),
         ({"models": ["letters"]}, "there is no model 'letters'; there are: digits, sums"),
         ({"timeout_seconds": 0}, "review.webhooks.0.timeout_seconds"),

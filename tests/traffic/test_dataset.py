@@ -8,8 +8,9 @@ import pytest
 from serve.gateway.journal import Writing, commit
 from tests.conftest import entry
 from traffic import log
-from traffic.dataset import BadDataFile, count_logged, logged_pages, read_labelled_file
+from traffic.dataset import count_logged, logged_pages, read_labelled_file
 from traffic.outcomes import LATEST
+from traffic.table_file import BadDataFile
 
 ROWS = [
     {"input": [[0.0, 0.5]], "label": "1", "group": "left"},

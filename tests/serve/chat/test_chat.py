@@ -401,7 +401,7 @@ REFUSED = {
         "messages.0.content",
         "only parts of the type 'text' are taken, not 'image_url'",
     ),
-    "a tool's message": ({"messages": [{"role": "tool", "content": "7"}]}, "messages.0.role", "input should be"),
+    "a tool's message": ({"messages": [{"role": "tool", "content": "7"}]}, "messages.0.role", "write one of: system"),
     "no message": ({"messages": []}, "messages", "at least 1"),
     "nothing to reply to": (
         {"messages": [{"role": "assistant", "content": "I said"}]},

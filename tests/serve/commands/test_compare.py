@@ -15,7 +15,7 @@ from serve.config.file import Config
 from tests.conftest import entry
 from tests.serve.conftest import WORDS
 from traffic import log
-from traffic.dataset import BadDataFile
+from traffic.table_file import BadDataFile
 
 LABELS = ["bad", "fair", "good"]
 

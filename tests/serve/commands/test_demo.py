@@ -5,7 +5,7 @@ import pytest
 
 from serve.commands.demo import CORRUPTIONS, Sample, samples, table
 from serve.config.task import TaskConfig
-from traffic.dataset import BadDataFile
+from traffic.table_file import BadDataFile
 
 DIGITS = TaskConfig.model_validate({"kind": "multiclass", "labels": list("0123456789")})
 

@@ -10,7 +10,7 @@ from serve.commands.fit import fit_model
 from serve.config.file import Config
 from serve.hosts.host import ModelHost
 from tests.serve.conftest import WORDS
-from traffic.dataset import BadDataFile
+from traffic.table_file import BadDataFile
 
 
 def clock():

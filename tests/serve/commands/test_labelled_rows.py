@@ -7,7 +7,8 @@ from serve.commands.labelled_rows import is_label_of, rows_read, said_again, tru
 from serve.config.task import TaskConfig
 from serve.inputs import InvalidRequest
 from serve.language.matching import is_right
-from traffic.dataset import BadDataFile, LabelledFile
+from traffic.dataset import LabelledFile
+from traffic.table_file import BadDataFile
 from uncertainty.generation import Generation, Replies, as_column
 from uncertainty.output import Output
 

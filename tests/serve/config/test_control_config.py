@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from serve.config.complaint import complaint
 from serve.config.control import first_course, settings_of
 from serve.config.file import ModelConfig
-from serve.config.settings import complaint
 from tests.serve.scripted import configured
 
 SETS = {
@@ -48,14 +48,14 @@ def test_without_a_step_one_label_moves_a_limit_by_two_percent():
 @pytest.mark.parametrize(
     ("told", "sections", "why"),
     [
-        ({"kind": "price"}, {}, "does not match any of the expected tags"),
-        ({**PRICE, "capacity": 1.1}, {}, "less than or equal to 1"),
-        ({**PRICE, "step": 0}, {}, "greater than 0"),
+        ({"kind": "price"}, {}, "control.kind: write one of: review_price, review_rate, tracked_limit, adaptive_sets"),
+        ({**PRICE, "capacity": 1.1}, {}, "write at most 1"),
+        ({**PRICE, "step": 0}, {}, "write more than 0"),
         ({**PRICE, "floor": 0.5}, {}, "this key is not known"),
         ({**PRICE, "review_cost": 1}, {}, "a review must cost less"),
         (PRICE, {"policy": {"kind": "threshold", "limit": 0.5, "otherwise": "abstain"}}, "otherwise: review"),
         (RISK, {}, "set `spot_check`"),
-        ({**RISK, "max_risk": 0}, {"spot_check": 0.02}, "greater than 0"),
+        ({**RISK, "max_risk": 0}, {"spot_check": 0.02}, "write more than 0"),
         (
             {**RISK, "step": 0.01},
             {"spot_check": 0.02},

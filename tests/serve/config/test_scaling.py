@@ -36,9 +36,9 @@ def test_a_target_is_half_of_what_may_be_on_its_way(tmp_path):
 @pytest.mark.parametrize(
     ("host", "why"),
     [
-        ({"autoscaling": {"min": 3, "max": 2}}, "host.classifier.autoscaling: min is 3, above max, 2"),
-        ({"autoscaling": {"min": 0, "max": 2}}, "autoscaling.min: input should be greater than or equal to 1"),
-        ({"autoscaling": {"min": 1}}, "autoscaling.max: field required"),
+        ({"autoscaling": {"min": 3, "max": 2}}, "host.autoscaling.min: min is 3, above max, 2"),
+        ({"autoscaling": {"min": 0, "max": 2}}, "autoscaling.min: write at least 1, not 0"),
+        ({"autoscaling": {"min": 1}}, "autoscaling.max: this key is missing"),
         ({"autoscaling": {"max": 2}, "replicas": 2}, "`replicas` and `autoscaling` both say how many there are"),
         ({"autoscaling": {"max": 2, "target": 2}}, "so 2 would never be exceeded; write less than 2"),
     ],

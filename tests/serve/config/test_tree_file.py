@@ -31,9 +31,9 @@ def test_a_mapping(tmp_path):
         ("tree.csv", b"b,a\nc\n", "line 2: there are 2 columns"),
         ("tree.csv", b"b,a,3\n", "line 1: there are 2 columns"),
         ("tree.csv", b",a\n", "line 1: there are 2 columns"),
-        ("tree.csv", b"b,\xff\n", "it is not UTF-8"),
+        ("tree.csv", b"b,\xff\n", "line 1: byte 0xff is no text in UTF-8; it looks like cp1252"),
         ("tree.json", b"[1, 2", "is not JSON"),
-        ("tree.json", b'["a", "b"]', "is not a mapping"),
+        ("tree.json", b'["a", "b"]', "a mapping from a label"),
         ("tree.json", b'{"b": [["a"]]}', "labels are texts"),
         ("tree.json", b'{"b": ""}', "labels are texts"),
     ],
@@ -45,10 +45,10 @@ def test_what_is_no_tree_is_refused_with_its_place(tmp_path, name, content, why)
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(BadTreeFile, match=r"cannot be read .* write imdrf, or name a .csv or .json file"):
+    with pytest.raises(BadTreeFile, match=r"there is no such file; write imdrf, or name a .csv or .json file"):
         read_parents(tmp_path / "tree.csv")
 
 
 def test_labels_that_yaml_takes_for_numbers_are_named():
     with pytest.raises(BadTreeFile, match="101 has the parents 100; labels are texts, so put them in quotes"):
-        as_parents("this", {101: 100})
+        as_parents({101: 100})

@@ -444,7 +444,7 @@ def test_the_command_line_says_what_is_wrong(run, tmp_path):
         (("export", "toy", "--out", tmp_path / "x", "--format", "xml"), "not one of: label-studio"),
         (("label-config", "toy", "--input", "film"), "neither text nor image"),
         (("label-config", "toy"), "there is no case"),
-        (("import", tmp_path / "nothing.json"), "cannot be read"),
+        (("import", tmp_path / "nothing.json"), "there is no such file"),
         (("export", "nobody", "--out", tmp_path / "x"), "nobody"),
     ):
         done = run(*words)

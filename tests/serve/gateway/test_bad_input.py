@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
 from calibration_store.store import ArtifactStore
+from serve.config.task import TaskConfig
 from serve.gateway.door import Door
 from serve.gateway.http import gateway_app
 from serve.gateway.left_out import LeftOut
@@ -98,7 +99,7 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
     words = digits.model_copy(
         update={
             "host": digits.host.model_copy(update={"checkpoint": tiny_bert}),
-            "task": digits.task.model_copy(update={"labels": ("bad", "fair", "good")}),
+            "task": TaskConfig(kind="multiclass", labels=("bad", "fair", "good")),
         }
     )
     bare = ArtifactStore(str(tmp_path))

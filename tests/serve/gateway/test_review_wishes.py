@@ -60,14 +60,14 @@ def test_a_retry_keeps_the_case_of_the_first_try(ruled, database, doubtful_digit
 @pytest.mark.parametrize(
     ("wishes", "why"),
     [
-        ({"priority": 10}, "review.priority: input should be less than or equal to 9"),
-        ({"priority": -1}, "review.priority: input should be greater than or equal to 0"),
-        ({"priority": 1.5}, "review.priority: input should be a valid integer"),
-        ({"due_seconds": 0}, "review.due_seconds: input should be greater than 0"),
-        ({"due_seconds": 1e18}, "review.due_seconds: input should be less than or equal to"),
-        ({"due_seconds": "soon"}, "review.due_seconds: input should be a valid number"),
+        ({"priority": 10}, "review.priority: write at most 9"),
+        ({"priority": -1}, "review.priority: write at least 0"),
+        ({"priority": 1.5}, "review.priority: a whole number is wanted here"),
+        ({"due_seconds": 0}, "review.due_seconds: write more than 0"),
+        ({"due_seconds": 1e18}, "review.due_seconds: write at most 315,360,000"),
+        ({"due_seconds": "soon"}, "review.due_seconds: a number is wanted here"),
         ({"due": 5}, "review.due: this key is not known"),
-        ("soon", "review: input should be an object"),
+        ("soon", "review: an object of keys and values is wanted here"),
     ],
 )
 def test_wishes_that_cannot_be_are_refused(ruled, wishes, why, clear_digit):

@@ -6,7 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from serve.hosts.checkpoint import BadCheckpoint, check_labels, fingerprint
+from serve.config.checkpoint_facts import BadCheckpoint
+from serve.config.hosts import ClassifierHost
+from serve.config.task import TaskConfig
+from serve.hosts.checkpoint import fingerprint
 from serve.hosts.models import Classifier
 from serve.inputs import InputSpec
 from tests.conftest import ROOT, digit_rows
@@ -72,27 +75,41 @@ def test_images_of_another_size_are_resized(tiny_convnext):
     assert classifier.run(images, frozenset({"probabilities"})).probabilities.shape == (2, 3)
 
 
+WRONG_LABELS = (
+    (["bad", "good"], "lists 2 labels, and .* has 3 classes; it lacks: fair"),
+    (["good", "fair", "bad"], r'in another order; write them as labels: \["bad", "fair", "good"\]'),
+    (["bad", "fare", "good"], 'lacks: fair; these are none of its classes: fare.* rename: {"fair": "fare"}'),
+    (["fair", "bad", "goood"], "lacks: good; these are none of its classes: goood"),  # swapped, and misspelt as well
+    (["rot", "mittel", "gut"], "it lacks: bad, fair, good; these are none of its classes: rot, mittel, gut"),
+)
+
+
 def test_labels_must_be_those_of_the_checkpoint(tiny_bert):
-    check_labels(tiny_bert, "multiclass", ["bad", "fair", "good"])
-    check_labels(
-        tiny_bert, "multiclass", ["rot", "mittel", "gut"]
-    )  # other names for the same classes are a matter of taste
-    with pytest.raises(BadCheckpoint, match=r"lists 2 labels, and .* has 3 classes"):
-        check_labels(tiny_bert, "multiclass", ["bad", "good"])
-    with pytest.raises(BadCheckpoint, match="in another order"):
-        check_labels(tiny_bert, "multiclass", ["good", "fair", "bad"])
+    Classifier.of(*hosted(tiny_bert, ["bad", "fair", "good"]))
+    other_names = {"bad": "rot", "fair": "mittel", "good": "gut"}  # which is a matter of taste, and is to be said
+    Classifier.of(*hosted(tiny_bert, ["rot", "mittel", "gut"], rename=other_names))
+    for labels, why in WRONG_LABELS:
+        with pytest.raises(BadCheckpoint, match=why):
+            Classifier.of(*hosted(tiny_bert, labels))
+    with pytest.raises(BadCheckpoint, match=r"task\.rename\.baad: .* has no such class: .*; did you mean `bad`"):
+        Classifier.of(*hosted(tiny_bert, ["rot", "fair", "good"], rename={"baad": "rot"}))
+
+
+def hosted(checkpoint, labels, **more):
+    """A host with its task, as they are configured."""
+    host = ClassifierHost(kind="classifier", checkpoint=str(checkpoint))
+    return host, TaskConfig.model_validate({"kind": "multiclass", "labels": labels, **more})
 
 
 def load(checkpoint):
-    check_labels(checkpoint, "multiclass", ["bad", "fair", "good"])
-    Classifier(checkpoint)
+    Classifier.of(*hosted(checkpoint, ["bad", "fair", "good"]))
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"architectures": ["BertForMaskedLM"]}, "no image or sequence classifier"),
-        ({"problem_type": "multi_label_classification"}, "not a multiclass task"),
+        ({"problem_type": "multi_label_classification"}, "which is a `multilabel` task, and this is a multiclass task"),
         ({"model_type": "unheard-of"}, "cannot be loaded"),
     ],
 )
@@ -105,11 +122,11 @@ def test_other_checkpoints_are_refused(tiny_bert, tmp_path, change, why):
 
 
 def test_a_config_that_is_not_json_is_refused(tmp_path):
-    with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
-        check_labels(str(tmp_path), "multiclass", ["a", "b"])
+    with pytest.raises(BadCheckpoint, match=r"has no config\.json"):
+        load(tmp_path)
     (tmp_path / "config.json").write_text('{"id2label": [')
-    with pytest.raises(BadCheckpoint, match=r"no config\.json that can be read"):
-        check_labels(str(tmp_path), "multiclass", ["a", "b"])
+    with pytest.raises(BadCheckpoint, match=r"has no config\.json"):
+        load(tmp_path)
 
 
 def test_weights_that_are_missing_are_not_made_up(tiny_bert, tmp_path):
@@ -130,7 +147,9 @@ def test_weights_that_broke_off_are_refused(tiny_bert, tmp_path):
 
 
 def test_a_name_that_is_nothing_is_refused():
-    with pytest.raises(BadCheckpoint, match="neither a folder nor a model"):
+    with pytest.raises(
+        BadCheckpoint, match="there is no folder no/such-model, and no hub hands out a model of this name"
+    ):
         Classifier("no/such-model")
 
 

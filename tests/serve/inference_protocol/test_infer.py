@@ -240,7 +240,7 @@ REFUSED = {
     "an unknown key": (tensor(colour=1), 400, "colour: this key is not known"),
     "an unknown parameter": (rows(["a"], parameters={"gruop": "a"}), 400, "parameters.gruop: this parameter is not"),
     "a parameter that is a list": (rows(["a"], parameters={"group": ["a"]}), 400, "parameters.group"),
-    "a group with a control character": (rows(["a"], parameters={"group": "a\n"}), 400, "parameters.group: string"),
+    "a group with a control character": (rows(["a"], parameters={"group": "a\n"}), 400, "parameters.group: control"),
     "a wish beyond the scale": (rows(["a"], parameters={"review_priority": 99}), 400, "parameters.review_priority: "),
     "an unknown datatype": (tensor(datatype="INT4"), 400, "inputs.0.datatype: 'INT4' is not taken; there are: BOOL"),
     "a datatype that the model does not take": (tensor(datatype="FP32", data=[1]), 400, "takes BYTES, not FP32"),

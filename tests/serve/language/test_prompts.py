@@ -198,7 +198,7 @@ def test_what_is_never_asked_does_not_count(tmp_path):
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
-        (b"\xff", "not UTF-8"),
+        (b"\xff", "is no text in UTF-8"),
         (b"{% block user %}{% for i in range(999999999) %}x{% endfor %}{% endblock %}", "block user"),
         (b"{% block user %}{{ input + 1 }}{% endblock %}", "block user"),
         (b"{% block user %}{{ input.__class__ }}{% endblock %}", "unsafe"),

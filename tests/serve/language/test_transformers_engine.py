@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from serve.config.checkpoint_facts import BadCheckpoint
 from serve.config.hosts import TransformersHost
-from serve.hosts.checkpoint import BadCheckpoint
 from serve.language.engine import Asking, CannotGive, EngineFailed
 from serve.language.engines import started
 from serve.language.prompt_tokens import ChatTemplate

@@ -23,7 +23,7 @@ from serve.rank.ranking import ModelJudge, NoVerdicts, as_judge, folder_of, rank
 from serve.rank.rounds import Budget, Plan, agreement, check_feasible, play
 from tests.conftest import ROOT
 from tests.serve.comparing import ComparingEngine, configured, drawn, judge_of, labelled, quiet, serve_with, write_rows
-from traffic.dataset import BadDataFile
+from traffic.table_file import BadDataFile
 
 SCHEDULES = ("random", "graph", "swiss")
 LIMITS = InputLimits(text_characters=1000, image_pixels=1)
@@ -287,7 +287,7 @@ def test_ratings_become_probabilities(judged_by, tmp_path):
         ([{"input": "a"}, {"input": "a"}], "two different inputs"),
         ([{"input": "a"}, {"input": "b", "label": "green"}], "line 2: the label is 'green'"),
         ([{"input": "a"}, {"input": ""}], "line 2: input: the text is empty"),
-        ([{"input": "a"}, {}], "line 2: input"),
+        ([{"input": "a"}, {}], "line 2: there is no 'input'; there are: none"),
         ([{"input": ["a"]}, {"input": "b"}], "line 1: input"),
     ],
 )
@@ -308,10 +308,23 @@ def test_only_language_models_with_a_binary_task_rank(tmp_path):
     three = model.model_copy(update={"task": model.task.model_copy(update={"kind": "multiclass"})})
     with pytest.raises(BadConfig, match="multiclass task"):
         as_judge(three, "three")
-    rated = configured(tmp_path, tournament={"ratings": "var/x/ratings.json"}).model("judge")
-    assert as_judge(rated, "judge")[1].tournament is None
+    rated = configured(tmp_path, tournament={"ratings": "var/x/ratings.json"})
+    assert as_judge(rated.model("judge"), "judge")[1].tournament is None
     assert folder_of(rated, "judge") == Path("var/x")
-    assert folder_of(model, "judge") == Path("var/rank/judge")
+
+
+def test_ratings_lie_with_everything_else_and_none_is_lost(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = configured(tmp_path)
+    config = config.model_copy(update={"models": {"judge": judge_of(config)}})
+    moved = config.model_copy(update={"data": tmp_path / "data"})
+    assert folder_of(config.model_copy(update={"data": tmp_path / "var"}), "judge") == tmp_path / "var/rank/judge"
+    assert folder_of(moved, "judge") == tmp_path / "data/rank/judge"
+    (tmp_path / "var/rank/judge").mkdir(parents=True)
+    with pytest.raises(BadConfig, match=r"lies in var/rank/judge, and is now kept in .*; move it there, or .* --out"):
+        folder_of(moved, "judge")
+    (tmp_path / "data/rank/judge").mkdir(parents=True)
+    assert folder_of(moved, "judge") == tmp_path / "data/rank/judge"
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""`demur check`: what a configuration would serve, and whether that would work."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.progress import Progress
+
+from calibration_store.folder import ArtifactsUnreachable
+from calibration_store.store import ArtifactStore
+from serve.commands.score_cost import costs
+from serve.commands.terminal import out
+from serve.commands.trials import Untried, Wrong, findings_of, trials_of
+from serve.config.access import reach_in_words
+from serve.config.file import BadConfig, Config, ModelConfig, read_config
+from serve.config.mistake import in_order
+from serve.config.task import TaskConfig
+from traffic.outcomes import rule_in_words
+
+
+def check_file(path: Path, *, offline: bool) -> None:
+    """Say what would be served and what could not be tried, and at the end that the file is valid. Raises `BadConfig`
+    with everything that is wrong."""
+    read = read_config(path)
+    for line in overview(read.config):
+        out.print(line)
+    trials = trials_of(read.config, offline=offline)
+    with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("trying what can be tried", total=len(trials))
+        findings = findings_of(trials, lambda: bar.advance(task))
+    for finding in findings:
+        if isinstance(finding, Untried):
+            out.print(f"not tried: {finding.text}")
+    wrong = [read.document.mistake(one.steps, one.text) for one in findings if isinstance(one, Wrong)]
+    if wrong:
+        raise BadConfig.of(path, in_order(wrong))
+    out.print(f"{path} is valid")
+
+
+def overview(config: Config) -> Iterator[str]:
+    """What would be served, in lines."""
+    http = config.http
+    yield f"http://{http.host}:{http.port}: {reach_in_words(config.access, http.host)}"
+    for name, model in config.models.items():
+        yield from _of_model(name, model, _in_force(config, name))
+    if config.gateway.most_replicas > 1:
+        yield f"  gateway: {config.gateway.replicas_in_words}"
+    yield f"  {config.audit.words}"
+    for webhook in config.review.webhooks:
+        which = ", ".join(webhook.models or ("all models",))
+        yield f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}"
+    for n, rule in enumerate(config.review.rules, start=1):
+        yield f"  review rule {n}: {rule.words}"
+
+
+def _of_model(name: str, model: ModelConfig, in_force: str) -> Iterator[str]:
+    yield f"  {name}: {_labels(model.task)}, {model.host.model_name}, artifact in force: {in_force}"
+    if model.host.most_replicas > 1:
+        yield f"    {model.host.replicas_in_words}"
+    for score, cost in costs(model).items():
+        yield f"    {score}: {cost.words}"
+    if model.control:
+        yield f"    control: {model.control.words}"
+    if precedence := model.outcomes.precedence:
+        yield f"    of several outcomes counts: {rule_in_words(precedence)}"
+    if model.watched:
+        yield f"    {model.watched.words}"
+
+
+def _in_force(config: Config, name: str) -> str:
+    try:
+        return ArtifactStore(config.artifacts).name_in_force(name) or "none yet"
+    except (ArtifactsUnreachable, OSError):
+        return "unknown"
+
+
+def _labels(task: TaskConfig) -> str:
+    if task.tree is None:
+        return f"{len(task.labels)} labels"
+    text = f"{len(task.labels)} labels in a tree of {task.tree.roots} roots and depth {task.tree.depth}"
+    if added := task.labels[len(task.outputs) :]:
+        names = f"{', '.join(added[:5])}{', ...' if len(added) > 5 else ''}"
+        text += f" ({len(added)} without an output of the model: {names})"
+    return text

