@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from serve.config.scaling import Scaled
 from serve.config.settings import Section
@@ -118,13 +118,37 @@ class VllmHost(LanguageHost):
         return self.checkpoint
 
 
+def _without_secret(url: str) -> str:
+    if "@" in url:
+        raise ValueError("an address with a password in it would be logged; put the key into `api_key_env`")
+    return url.rstrip("/")
+
+
+EndpointUrl = Annotated[str, Field(pattern=r"^https?://"), AfterValidator(_without_secret)]
+"""Up to `/v1`."""
+
+
+class EndpointConfig(Section):
+    """Another endpoint that serves the same model."""
+
+    base_url: EndpointUrl
+    model: str | None = None
+    """As this endpoint calls it; by default as the first one does."""
+
+    api_key_env: str | None = None
+    """By default that of the first one."""
+
+
 class OpenAIHost(LanguageHost):
     """A language model behind any endpoint that speaks OpenAI's chat completions."""
 
     kind: Literal["openai"]
-    base_url: str = Field(pattern=r"^https?://")
+    base_url: EndpointUrl
     model: str
     """As the endpoint calls it."""
+
+    endpoints: tuple[EndpointConfig, ...] = ()
+    """Further endpoints that serve the same model, asked in turn where the one before is away (`on_failure: next`)."""
 
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; a key in a file would be read by too many."""
@@ -145,12 +169,17 @@ class OpenAIHost(LanguageHost):
     def model_name(self) -> str:
         return f"{self.model} at {self.base_url}"
 
-    @field_validator("base_url")
-    @classmethod
-    def has_no_secret(cls, url: str) -> str:
-        if "@" in url:
-            raise ValueError("an address with a password in it would be logged; put the key into `api_key_env`")
-        return url.rstrip("/")
+    @property
+    def all_endpoints(self) -> tuple[EndpointConfig, ...]:
+        """The first one, and those that follow it."""
+        return (EndpointConfig(base_url=self.base_url), *self.endpoints)
+
+    @model_validator(mode="after")
+    def endpoints_differ(self) -> "OpenAIHost":
+        addresses = [endpoint.base_url for endpoint in self.all_endpoints]
+        if twice := next((url for url in addresses if addresses.count(url) > 1), None):
+            raise ValueError(f"endpoints: {twice} is named twice; each one is asked once")
+        return self
 
 
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
