@@ -11,7 +11,7 @@ from policies.decision import Action, Assessed, Decisions
 from policies.promise import Promise
 from policies.rules import Policy, PolicyRecipe
 from policies.threshold import Otherwise, score_reason
-from uncertainty.checks import InvalidInput, Mask, fraction, real_number, whole_number
+from uncertainty.checks import InvalidInput, Mask, UnknownScore, fraction, real_number, whole_number
 
 
 class Gate(Protocol):
@@ -91,7 +91,7 @@ class InDistribution:
             values = assessed.scores[self.score]
             known = values[np.isfinite(values)]  # what is unknown is stopped, whatever the limit
             if not len(known):
-                raise InvalidInput(f"the gate of {self.score}: the score is unknown in every row; choose another one")
+                raise UnknownScore(f"the gate of {self.score}: the score is unknown in every row; choose another one")
             limit = conformal_quantile(known, 1 - self.quantile)
             meaning = f"which at least {100 * self.quantile:g}% of the calibration data do not exceed"
         return ScoreGate(score=self.score, limit=limit, meaning=meaning, otherwise=self.otherwise)

@@ -15,6 +15,7 @@ from serve.gateway.batching import Overloaded
 from serve.gateway.deadline import DeadlinePassed
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
+from serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
 from serve.inference_protocol.versions import UnknownVersion
 from serve.inputs import InvalidRequest, TooLarge
 from serve.language.engine import EngineFailed
@@ -46,6 +47,8 @@ STATUS: dict[type[Exception], int] = {
     NotYours: 403,
     FromElsewhere: 403,
     Unwritable: 422,
+    UpstreamFailed: UpstreamFailed.status,
+    UpstreamUnavailable: UpstreamUnavailable.status,
     Overloaded: 503,
     ArtifactNotFound: 503,
     ModelNotReady: 503,

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from uncertainty.beta import Beta, BetaMap
-from uncertainty.checks import Array, InvalidInput
+from uncertainty.checks import Array, InvalidInput, UnknownScore
 from uncertainty.histogram_binning import HistogramBinning, HistogramMap
 from uncertainty.isotonic import Isotonic, IsotonicMap
 from uncertainty.min_max import MinMax, MinMaxMap
@@ -72,7 +72,7 @@ def fit_calibrator(recipe: CalibratorRecipe, u: Array, quality: Array, rows: Lab
     known = np.isfinite(u)
     if not known.all():
         if not known.any():
-            raise InvalidInput(
+            raise UnknownScore(
                 f"the score behind the confidence is unknown in all of {len(u)} rows; choose another one"
             )
         u, quality, rows = u[known], quality[known], rows.rows(known)

@@ -21,6 +21,10 @@ class InvalidInput(ValueError):
     """The numbers break a rule of the formula. The message names the argument and the rule."""
 
 
+class UnknownScore(InvalidInput):
+    """A score that something is fitted on is unknown in every row. Choose another one, or give what it needs."""
+
+
 def finite(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return `values` as float64 with `ndim` axes; raise if it is empty, ragged, NaN or infinite anywhere."""
     array = _numbers(name, values, ndim)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, fraction, real_number, snapped_floor
+from uncertainty.checks import Array, InvalidInput, UnknownScore, fraction, real_number, snapped_floor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,6 @@ class Cascade:
             return ScoreCascade(first=self.first, then=self.then, limit=float(self.limit))
         known = np.sort(scores[self.first][np.isfinite(scores[self.first])])
         if not len(known):
-            raise InvalidInput(f"cascade: {self.first} is unknown in every row; choose another score to begin with")
+            raise UnknownScore(f"cascade: {self.first} is unknown in every row; choose another score to begin with")
         asked = snapped_floor((self.ask_share or 0.0) * len(known))
         return ScoreCascade(first=self.first, then=self.then, limit=float(known[len(known) - asked - 1]))

@@ -1,5 +1,6 @@
 """`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from audit.held_out import calibration_report, held_out_report, rank_report
-from calibration_store.artifact import pack
+from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selectors
 from calibration_store.rows_apart import TooFewRows, rows_apart
 from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
@@ -23,11 +24,14 @@ from serve.commands.manifest import Sources, facts_of, versions
 from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
 from serve.config.file import Config, ModelConfig
 from serve.config.task import TaskConfig
+from serve.hosts.asked_as_fitted import left_out_in
 from serve.inputs import InvalidRequest
 from traffic.database import Database
 from traffic.dataset import read_labelled_file
 from traffic.record import Answer
+from uncertainty.checks import UnknownScore
 from uncertainty.output import LabelledOutput, Output
+from uncertainty.readings import without_logprobs
 
 CONFIGURED = {
     "scores",
@@ -145,23 +149,30 @@ def _fit(
         step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
     }
     labelled, sources = _judged_again(labelled, sources, task=model.task)
-    fit = fit_selectors(
-        recipes,
-        labelled,
-        report=held_out_report,
-        cross_report=calibration_report,
-        rank_report=rank_report,
-        report_share=model.calibration.report_share,
-        rng=np.random.default_rng(model.calibration.seed),
-    )
+    identities = {
+        step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
+    }
+    sources = replace(sources, remarks=[*sources.remarks, *_of_parameters(identities)])
+    try:
+        fit = fit_selectors(
+            recipes,
+            labelled,
+            report=held_out_report,
+            cross_report=calibration_report,
+            rank_report=rank_report,
+            report_share=model.calibration.report_share,
+            rng=np.random.default_rng(model.calibration.seed),
+        )
+    except UnknownScore as error:
+        raise UnknownScore(f"{error}{_why_unknown(labelled)}") from None
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)
     files = pack(
         fit.selector,
         model=name,
-        identity=models[name].identity,
-        further={step: (fit.selectors[step], models[step].identity) for step in cascade if step != name},
+        identity=identities[name],
+        further={step: (fit.selectors[step], identities[step]) for step in cascade if step != name},
         facts={
             "created_at": clock().isoformat(),
             "configured": model.model_dump(mode="json", include=CONFIGURED),
@@ -173,6 +184,25 @@ def _fit(
     ArtifactStore(config.artifacts).save(name, files)
     remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
+
+
+def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
+    """What an endpoint refused, and the fit did without."""
+    return [
+        f"The endpoint of {step} refuses {', '.join(sorted(identity.left_out))}: it was asked without, and what is"
+        " fitted holds for such replies alone."
+        for step, identity in identities.items()
+        if identity.left_out
+    ]
+
+
+def _why_unknown(labelled: Mapping[str, LabelledOutput]) -> str:
+    """What else is to be known where a score is unknown in every row: why replies came without log-probabilities."""
+    causes = Counter(cause for one in labelled.values() for cause in without_logprobs(one.output) if cause)
+    if not causes:
+        return ""
+    ((cause, _),) = causes.most_common(1)
+    return f"; {causes.total()} replies came without the log-probabilities that a score needs: {cause}"
 
 
 def _judged_again(

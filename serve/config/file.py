@@ -125,6 +125,15 @@ class ModelConfig(Section):
     """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
     artifact of this model then decides for both."""
 
+    on_failure: Literal["hold", "fail", "next"] | None = None
+    """What becomes of a request about which the model could not be asked: `hold`, it is held like any doubt; `fail`,
+    the caller gets an error and may try again; `next`, another endpoint or model is asked, and where none is there it
+    fails. By default `fail` where `host.kind` is `openai`, else `hold`."""
+
+    fall_back_to: str | None = None
+    """Another model of the same labels, which is asked in the place of this one where that is away. Its own artifact
+    decides, and the record is its own (`on_failure: next`)."""
+
     @field_validator("spot_check", mode="before")
     @classmethod
     def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
@@ -139,6 +148,18 @@ class ModelConfig(Section):
     def one_model_streams(self) -> "ModelConfig":
         if self.chat.stream == "tentative" and self.escalate_to:
             raise ValueError("chat.stream: what one model streams cannot become another's answer; write `hold`")
+        if self.chat.stream == "tentative" and self.fall_back_to:
+            raise ValueError("chat.stream: a stream that has begun cannot go on with fall_back_to; write `hold`")
+        return self
+
+    @model_validator(mode="after")
+    def next_is_somebody(self) -> "ModelConfig":
+        endpoints = isinstance(self.host, OpenAIHost) and bool(self.host.endpoints)
+        if self.on_failure == "next" and not (endpoints or self.fall_back_to):
+            raise ValueError("on_failure: next: name who is asked then, with host.endpoints or fall_back_to")
+        for key, told in (("host.endpoints", endpoints), ("fall_back_to", self.fall_back_to)):
+            if told and self.on_failure != "next":
+                raise ValueError(f"{key}: nobody would ask there; write `on_failure: next` beside it")
         return self
 
     @model_validator(mode="after")
@@ -152,6 +173,11 @@ class ModelConfig(Section):
     def recipe(self) -> SelectorRecipe:
         """The selector that is configured here, before it has seen data."""
         return recipe_of(self)
+
+    @property
+    def when_away(self) -> Literal["hold", "fail", "next"]:
+        """What becomes of a request about which the model could not be asked."""
+        return self.on_failure or ("fail" if isinstance(self.host, OpenAIHost) else "hold")
 
     @property
     def recorded_scores(self) -> tuple[str, ...]:
@@ -284,6 +310,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def fallbacks_end(self) -> "Config":
+        for name in self.models:
+            self._check_fallbacks(name)
+        return self
+
+    @model_validator(mode="after")
     def audited_models_exist(self) -> "Config":
         for name in self.audit.every_outcome_known:
             if name not in self.models:
@@ -341,6 +373,20 @@ class Config(Section):
             except ValueError as error:
                 raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
         return road
+
+    def _check_fallbacks(self, name: str) -> None:
+        """Raise `ValueError` where what is asked in the place of a model cannot stand in for it."""
+        place, asked = f"models.{name}.fall_back_to", [name]
+        while following := self.models[asked[-1]].fall_back_to:
+            if following in asked:
+                raise ValueError(f"{place}: it goes round in a circle: {' - '.join([*asked, following])}")
+            if following not in self.models:
+                raise ValueError(f"{place}: there is no model {following!r}; there are: {', '.join(self.models)}")
+            if not self.models[name].task.means_the_same_as(self.models[following].task):
+                raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
+            if self.models[following].chat.proxy:
+                raise ValueError(f"{place}: {following!r} decides nothing (chat.proxy); name a model that does")
+            asked.append(following)
 
     def model(self, name: str) -> ModelConfig:
         if name not in self.models:

@@ -132,5 +132,10 @@ async def whole_body(receive: Receive, limit: int) -> bytes:
 
 def _batch_result(result: Committed | Exception) -> dict[str, Any]:
     if isinstance(result, Exception):
-        return {"status": status_of(result), "prediction": None, "error": problem_json(result)}
-    return {"status": 200, "prediction": wire.prediction_json(result.record), "error": None}
+        return {
+            "status": status_of(result),
+            "prediction": None,
+            "error": problem_json(result),
+            "retry_after": retry_after(result),
+        }
+    return {"status": 200, "prediction": wire.prediction_json(result.record), "error": None, "retry_after": None}

@@ -44,7 +44,7 @@ async def infer(
         check_decides_all(model.name, version, await models.state(model.name))
     requests = requests_of(model.name, tensors, parameters, model.spec)
     use = key_use(key, model.name, version, tensors, parameters)
-    committed = await handler.predict_parsed(requests, use, caller)
+    committed = await handler.predict_parsed(requests, use, caller, by_this_model=bool(version))
     records = [one.record for one in committed]
     told = [wire.prediction_json(record) for record in records]
     return Inferred(

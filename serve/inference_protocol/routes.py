@@ -26,6 +26,7 @@ MEANINGS = {
     404: "No such model, or the version is not the artifact in force",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
+    502: "The model's endpoint answers nobody until somebody mends something; waiting does not help",
     503: "Not possible right now; try again after `Retry-After` seconds",
     504: "The time of X-Request-Timeout is over, and nothing was answered",
 }

@@ -30,9 +30,16 @@ class OfflineLanguageModel:
     def spec(self) -> InputSpec:
         return self._model.spec
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, more: More | None = None) -> Output:
+    def run(
+        self,
+        inputs: Sequence[ModelInput],
+        needs: frozenset[Need],
+        *,
+        more: More | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> Output:
         """What the model says about at least one input; every sample is drawn, unless `more` says when it is enough."""
-        return self.wait(self._model.run(inputs, needs, more=more))
+        return self.wait(self._model.run(inputs, needs, more=more, without=without))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the engine's loop, and wait for what comes back."""
