@@ -66,9 +66,10 @@ def status_of(error: Exception) -> int:
 
 def retry_after(error: Exception) -> int | None:
     """After how many seconds to try again; None where waiting changes nothing. With a 503 it is drawn, so that those
-    who were refused together do not come back together; a rate is its caller's own, and known."""
+    who were refused together do not come back together; a rate is its caller's own, and known, and so is
+    a time that the endpoint of a model has named."""
     seconds: float = getattr(error, "seconds", 0.0)
-    if isinstance(error, TooOften):
+    if isinstance(error, TooOften) or (isinstance(error, UpstreamUnavailable) and error.is_named):
         return math.ceil(seconds) or 1
     if status_of(error) != 503:
         return None

@@ -21,7 +21,7 @@ from policies.selector_recipe import SelectorRecipe
 from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from serve.commands.labelled_traffic import read_labelled_traffic
 from serve.commands.manifest import Sources, facts_of, versions
-from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
+from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from serve.config.file import Config, ModelConfig
 from serve.config.task import TaskConfig
 from serve.hosts.asked_as_fitted import left_out_in
@@ -71,10 +71,10 @@ def fit_model(
     cascade = config.cascade(name)
     rows = read_labelled_file(data)
     truth = truth_of(rows, cascade[name].task)
-    models = loaded_models(config, cascade)
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
-    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+    with opened_models(config, cascade) as models:
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
 
 
 def fit_on_traffic(
@@ -92,35 +92,35 @@ def fit_on_traffic(
     """The same on the records of the model in [since, until) that have an outcome and an input."""
     cascade = config.cascade(name)
     task = cascade[name].task
-    models = loaded_models(config, cascade)
+    with opened_models(config, cascade) as models:
 
-    def takes(value: Any) -> bool:
-        with suppress(InvalidRequest):
-            return all(model.read(value) is not None for model in models.values())
-        return False
+        def takes(value: Any) -> bool:
+            with suppress(InvalidRequest):
+                return all(model.read(value) is not None for model in models.values())
+            return False
 
-    def knows(outcome: Answer, value: Any) -> bool:
-        return is_label_of(outcome, value, task)
+        def knows(outcome: Answer, value: Any) -> bool:
+            return is_label_of(outcome, value, task)
 
-    found = read_labelled_traffic(
-        database,
-        name,
-        precedence=config.precedence(name),
-        since=since,
-        until=until,
-        takes=takes,
-        knows=knows,
-        every_outcome_known=every_outcome_known,
-        progress=progress,
-    )
-    sources = Sources(
-        rows=found.rows,
-        truth=truth_of(found.rows, cascade[name].task),
-        weights=found.weights,
-        facts=found.facts,
-        remarks=found.remarks,
-    )
-    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+        found = read_labelled_traffic(
+            database,
+            name,
+            precedence=config.precedence(name),
+            since=since,
+            until=until,
+            takes=takes,
+            knows=knows,
+            every_outcome_known=every_outcome_known,
+            progress=progress,
+        )
+        sources = Sources(
+            rows=found.rows,
+            truth=truth_of(found.rows, cascade[name].task),
+            weights=found.weights,
+            facts=found.facts,
+            remarks=found.remarks,
+        )
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
 
 
 def _fit(

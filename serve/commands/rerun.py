@@ -1,7 +1,8 @@
 """Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +86,28 @@ class LoadedModel:
             raise NobodyReplied(f"{outage.why}; {n} of {len(inputs)} inputs got no reply, so start again later")
         return output
 
+    def close(self) -> None:
+        """Let go of what the model keeps open."""
+        if isinstance(self._model, OfflineLanguageModel):
+            self._model.close()
+
 
 def _put_in(output: Output, places: Sequence[int], again: Output) -> Output:
     """The output with other rows in these places."""
     kept = np.setdiff1d(np.arange(len(output)), places)
     order = np.argsort(np.concatenate([kept, np.asarray(places, dtype=np.intp)]))
     return Output.concatenate([output.rows(kept), again]).rows(order)
+
+
+@contextmanager
+def opened_models(config: Config, models: Mapping[str, ModelConfig]) -> Iterator[dict[str, LoadedModel]]:
+    """Models by name, with their weights, for as long as this is open."""
+    loaded = loaded_models(config, models)
+    try:
+        yield loaded
+    finally:
+        for model in loaded.values():
+            model.close()
 
 
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:

@@ -23,6 +23,8 @@ class UpstreamUnavailable(UpstreamProblem):
 
     status = 503
     seconds = GUESS_SECONDS
+    is_named = False
+    """Whether the endpoint has named the seconds."""
 
 
 class UpstreamFailed(UpstreamProblem):
@@ -37,8 +39,9 @@ def problem_of(model: str, outage: Outage, *, passed_to: str | None) -> Upstream
     problem: UpstreamProblem
     what = f"model {model!r} could not be asked: it {outage.what}, and nothing was decided"
     if outage.passes:
-        problem = UpstreamUnavailable(f"{what}; try again a little later")
-        problem.seconds = GUESS_SECONDS if outage.retry_after is None else outage.retry_after
+        away = problem = UpstreamUnavailable(f"{what}; try again a little later")
+        if outage.retry_after is not None:
+            away.seconds, away.is_named = outage.retry_after, True
     else:
         problem = UpstreamFailed(f"{what}; whoever runs this service has to mend that, and its log says what")
     problem.passed_to = passed_to

@@ -49,7 +49,7 @@ async def infer(
     told = [wire.prediction_json(record) for record in records]
     return Inferred(
         version=version_of(records),
-        parameters=parameters_of(records),
+        parameters=parameters_of(records, model.name),
         tensors=[model.outputs[name].tensor(records, told) for name in wanted],
         replayed=all(one.replayed for one in committed),
     )
