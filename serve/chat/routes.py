@@ -151,8 +151,8 @@ class EventStream(StreamingResponse):
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 await sending
-        except OSError:
-            logger.info("a caller went away in the middle of a stream")
+        except OSError as error:
+            logger.info("a stream ended early: %s", str(error) or "the caller went away")
         finally:
             sending.cancel()
             leaving.cancel()

@@ -251,6 +251,33 @@ class SamplesConfig(Section):
         return self
 
 
+class ChatBounds(Section):
+    """What a single request may ask for where demur is switched off."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest reply, its reasoning included; by default 4,096, or `host.max_tokens` where that is more. A request that
+    names none gets this one."""
+
+    n: int = Field(default=8, ge=1)
+    """Replies to one request."""
+
+    alternatives: int = Field(default=20, ge=0)
+    """Tokens that are told beside each one, with their log-probabilities."""
+
+    characters: int = Field(default=100_000, ge=1)
+    """Of all texts of a request."""
+
+    seconds: float = Field(default=600.0, gt=0)
+    """From the request to the end of the reply."""
+
+    def longest_reply(self, host: AnyHost) -> int:
+        own = host.max_tokens if isinstance(host, LanguageHost) else 0
+        return self.max_tokens or max(LONGEST_REPLY, own)
+
+
+LONGEST_REPLY = 4096
+
+
 class ChatConfig(Section):
     """How the model answers at /v1/chat/completions."""
 
@@ -264,4 +291,13 @@ class ChatConfig(Section):
     """What is said in the place of an answer that is withheld and not reviewed."""
 
     proxy: bool = False
-    """Whether everything is passed through untouched: no scores, no decision, no record."""
+    """Whether requests are passed through, within `bounds`: no scores, no decision, no record."""
+
+    bounds: ChatBounds = ChatBounds()
+    """What a request may ask for that is passed through."""
+
+    @model_validator(mode="after")
+    def bounds_bound_something(self) -> "ChatConfig":
+        if "bounds" in self.model_fields_set and not self.proxy:
+            raise ValueError("bounds: they are for `proxy: true`; a decided reply is bounded by host.max_tokens")
+        return self

@@ -151,7 +151,7 @@ class Handler:
         chat.check_writes(road.name, config)
         assert not isinstance(host, ClassifierHost)  # one cannot write
         if config.chat.proxy:
-            return await self._proxy.pass_on(road.name, host, road.host, body, content)
+            return await self._proxy.pass_on(road.name, config, road.host, content)
         asked = chat.read_request(content)
         asked.check_limits(host.max_tokens)
         held = Held.of(config)

@@ -286,6 +286,11 @@ def _refusal(content: Any) -> Refusal:
     )
 
 
+def read_refusal(said: bytes) -> Refusal:
+    """What the body of an error says."""
+    return _refusal(_content(said))
+
+
 def _content(said: bytes) -> Any:
     try:
         return json.loads(said)

@@ -163,18 +163,19 @@ def _named(param: str | None, message: str, sent: Mapping[str, Any]) -> str | No
     """Which optional parameter of those that were sent is refused."""
     ours = [name for name in (*OPTIONAL, *LIMITS) if name in sent]
     if param:
-        told = _snake(re.split(r"[.\[\]]+", param.strip("."))[-1])
+        told = snake(re.split(r"[.\[\]]+", param.strip("."))[-1])
         return told if told in ours else None
     if not REFUSES.search(message):
         return None
-    words = [_snake(word) for word in re.findall(r"\w+", message)]
+    words = [snake(word) for word in re.findall(r"\w+", message)]
     found = [name for name in ours if name in words]
     if LIMITS[1] in words and LIMITS[0] in found:  # "use 'max_completion_tokens' instead"
         return LIMITS[0]
     return min(found, key=words.index, default=None)
 
 
-def _snake(word: str) -> str:
+def snake(word: str) -> str:
+    """The name of a parameter as most endpoints spell it."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower()
 
 

@@ -583,7 +583,7 @@ def test_past_demur_an_endpoint_answers_byte_for_byte(database, monkeypatch):
             assert (full.status_code, full.headers["retry-after"]) == (429, "9")
     path, headers, body = seen[0]
     assert (path, headers[b"authorization"]) == ("/v1/chat/completions", b"Bearer secret")
-    assert body == {**odd, "model": "far"}
+    assert body == {**odd, "model": "far", "max_tokens": 4096}
     handler = make_handler(config, dict.fromkeys(config.models, ScriptedHost()), database)
     with listening(gateway_app(handler, max_body_bytes=10_000)) as gateway:
         gone = httpx.post(f"{gateway}/v1/chat/completions", json=odd)
