@@ -51,7 +51,7 @@ class Proxy:
     ) -> PassedThrough:
         """Let the endpoint behind the model answer, or its engine. Raises `InvalidRequest` for what is above a bound,
         and `EngineFailed` where nobody answers."""
-        host, bounds = model.host, model.chat.bounds
+        host, bounds = model.host, model.chat.passed_on
         assert isinstance(host, LanguageHost)
         deadline = asyncio.get_running_loop().time() + bounds.seconds
         if isinstance(host, OpenAIHost):

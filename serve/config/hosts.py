@@ -293,11 +293,16 @@ class ChatConfig(Section):
     proxy: bool = False
     """Whether requests are passed through, within `bounds`: no scores, no decision, no record."""
 
-    bounds: ChatBounds = ChatBounds()
-    """What a request may ask for that is passed through."""
+    bounds: ChatBounds | None = None
+    """For `proxy`: what a single request may ask for; by default as `ChatBounds` says."""
 
     @model_validator(mode="after")
     def bounds_bound_something(self) -> "ChatConfig":
-        if "bounds" in self.model_fields_set and not self.proxy:
+        if self.bounds is not None and not self.proxy:
             raise ValueError("bounds: they are for `proxy: true`; a decided reply is bounded by host.max_tokens")
         return self
+
+    @property
+    def passed_on(self) -> ChatBounds:
+        """What a request may ask for that is passed through."""
+        return self.bounds or ChatBounds()

@@ -175,6 +175,9 @@ def test_an_endpoint_that_gives_no_reply_in_time(passed, endpoint):
 def test_bounds_are_for_what_is_passed_through():
     with pytest.raises(ValidationError, match="they are for `proxy: true`"):
         ModelConfig.model_validate({**MODEL, "chat": {"bounds": {"n": 2}}})
-    assert ModelConfig.model_validate({**MODEL, "chat": {"proxy": True}}).chat.bounds.n == 8
+    plain = ModelConfig.model_validate({**MODEL, "chat": {"proxy": True}})
+    assert plain.chat.passed_on.n == 8
     long = ModelConfig.model_validate({**MODEL, "host": {**MODEL["host"], "max_tokens": 9000}})
-    assert long.chat.bounds.longest_reply(long.host) == 9000
+    assert long.chat.passed_on.longest_reply(long.host) == 9000
+    for model in (plain, long):
+        assert ModelConfig.model_validate(model.model_dump()) == model  # as it travels to the processes that serve

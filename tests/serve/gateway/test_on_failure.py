@@ -27,6 +27,7 @@ from serve.gateway.upstream import UpstreamUnavailable
 from serve.inference_protocol.grpc_server import listening
 from serve.inference_protocol.messages import SERVICE
 from serve.language.host import LanguageHost
+from serve.telemetry.reception import Reception
 from tests.serve.conftest import make_handler
 from tests.serve.endpoint import choice, choices, delta, refusal, running, token
 from tests.serve.gateway.test_cost_on_record import LocalLanguageHost
@@ -106,7 +107,7 @@ async def gateway(config, database):
         name: await LanguageHost.started(name, one, store, others=config.models) for name, one in config.models.items()
     }
     handler = make_handler(config, {name: LocalLanguageHost(host) for name, host in hosts.items()}, database)
-    app = gateway_app(handler, max_body_bytes=100_000)
+    app = Reception(gateway_app(handler, max_body_bytes=100_000), handler.telemetry)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve())
     try:
