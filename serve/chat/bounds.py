@@ -85,7 +85,7 @@ def _settings(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Every text of a request, whatever it is for, but for pictures and the like."""
+    """Every text of a request, keys as well, whatever it is for, but for pictures and the like."""
     waiting = [content]
     while waiting:
         inside = waiting.pop()
@@ -94,4 +94,5 @@ def _texts(content: Any) -> Iterator[str]:
         elif isinstance(inside, list):
             waiting += inside
         elif isinstance(inside, dict):
+            yield from inside
             waiting += [value for name, value in inside.items() if name not in MEDIA]

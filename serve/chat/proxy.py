@@ -82,7 +82,7 @@ class Proxy:
         response = await self._sent(host, content, deadline)
         parts, said = response.aiter_raw(), b""
         if asked.limit_added and response.status_code in (400, 422):
-            said = await _beginning(parts, deadline)
+            said = await _beginning(response, parts, deadline)
             if change := change_for(read_refusal(said), {limit_name: content[limit_name]}):
                 await response.aclose()
                 response = await self._sent(host, change.applied(content), deadline)
@@ -126,12 +126,18 @@ async def _in_time(deadline: float) -> AsyncIterator[None]:
         raise EngineFailed("the reply took longer than is passed on (chat.bounds.seconds)") from None
 
 
-async def _beginning(parts: AsyncIterator[bytes], deadline: float) -> bytes:
+async def _beginning(response: httpx.Response, parts: AsyncIterator[bytes], deadline: float) -> bytes:
     """What an endpoint says in an error; of a very long one the beginning, and the rest is still to come."""
     said = b""
-    async with _in_time(deadline):
-        while len(said) < MOST_OF_AN_ERROR and (part := await anext(parts, None)) is not None:
-            said += part
+    try:
+        async with _in_time(deadline):
+            while len(said) < MOST_OF_AN_ERROR and (part := await anext(parts, None)) is not None:
+                said += part
+    except BaseException as error:
+        await response.aclose()
+        if isinstance(error, httpx.TransportError):
+            raise EngineFailed("the endpoint broke off in its reply; try again") from None
+        raise
     return said
 
 

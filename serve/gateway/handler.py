@@ -39,7 +39,7 @@ from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
 from serve.gateway.upstream import UpstreamProblem, problem_of
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge, read_input, read_inputs
-from serve.redaction import Redaction
+from serve.redaction import Redaction, RedactionFailed
 from serve.telemetry.stages import stage
 from serve.telemetry.telemetry import Queue, Telemetry
 from serve.telemetry.visit import VISIT, Visit
@@ -488,12 +488,15 @@ class Handler:
 
     async def _write_and_fail(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
         now = self._clock()
-        failures, problems = [], []
+        failures: list[FailedRequest] = []
+        problems: list[UpstreamProblem] = []
         for order, row in rows:
             if row.outage is not None:
                 problem = problem_of(order.request.model, row.outage, passed_to=order.passes_to)
                 problems.append(problem)
                 failures.append(_failure(order, row.outage, problem, now))
+        if self._redaction:  # an endpoint may repeat what it was sent
+            failures = await asyncio.to_thread(_redacted, self._redaction, failures)
         with stage("commit"):
             await self._failures.submit(failures)
         written = iter(await self._write([(order, row) for order, row in rows if row.outage is None]))
@@ -540,6 +543,18 @@ def _failure(order: Order, outage: Outage, problem: UpstreamProblem, now: dateti
         passed_to=problem.passed_to,
         request_id=order.visit.request_id if order.visit else None,
     )
+
+
+def _redacted(redaction: Redaction, failures: Sequence[FailedRequest]) -> list[FailedRequest]:
+    """The same without what is taken out of everything that is stored; a reason that cannot be redacted is left out."""
+    told = []
+    for failure in failures:
+        try:
+            reason = str(redaction.redacted(failure.reason))
+        except RedactionFailed:
+            reason = "left out, because it could not be redacted"
+        told.append(replace(failure, reason=reason))
+    return told
 
 
 def _last_word(row: Row) -> Row:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -29,6 +30,19 @@ OF_THE_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPE
 """Headers, and the environment variables that the official client takes them from."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """Until when something must be done, in the time of the running loop, and how many seconds that was in all."""
+
+    seconds: float
+    deadline: float
+
+    @classmethod
+    def of(cls, seconds: float) -> "TimeLimit":
+        """From now on."""
+        return cls(seconds, asyncio.get_running_loop().time() + seconds)
 
 
 class RequestRefused(EngineFailed):
@@ -67,38 +81,37 @@ class EndpointClient:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def get(self, path: str, *, seconds: float, most_bytes: int) -> Any:
+    async def get(self, path: str, *, limit: TimeLimit, most_bytes: int) -> Any:
         """Return the JSON at a path. Raises as `post` does."""
-        return await self._in_time(seconds, 0, lambda: self._whole("GET", path, None, most_bytes))
+        return await self._in_time(limit, 0, lambda: self._whole("GET", path, None, most_bytes))
 
-    async def post(self, path: str, body: Mapping[str, Any], *, seconds: float, retries: int, most_bytes: int) -> Any:
+    async def post(self, path: str, body: Mapping[str, Any], *, limit: TimeLimit, retries: int, most_bytes: int) -> Any:
         """Return the JSON of a reply of at most so many bytes.
 
-        A request that fails in passing is sent again, up to `retries` times and within `seconds` in all, after the
+        A request that fails in passing is sent again, up to `retries` times and within the limit in all, after the
         time that the endpoint names or one that grows. Raises `EndpointAway` in an outage, `RequestRefused` where this
         request is not taken, and `EngineFailed` where the reply cannot be read.
         """
-        return await self._in_time(seconds, retries, lambda: self._whole("POST", path, body, most_bytes))
+        return await self._in_time(limit, retries, lambda: self._whole("POST", path, body, most_bytes))
 
     @asynccontextmanager
     async def events(
-        self, path: str, body: Mapping[str, Any], *, seconds: float, retries: int, most_bytes: int
+        self, path: str, body: Mapping[str, Any], *, limit: TimeLimit, retries: int, most_bytes: int
     ) -> AsyncGenerator[AsyncGenerator[Any, None], None]:
-        """Give the JSON of each event of a streamed reply, all of which come within `seconds`; raises as `post` does,
+        """Give the JSON of each event of a streamed reply, all of which come within the limit; raises as `post` does,
         while it is opened and while it is read."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        async with self._until(deadline, seconds):
+        async with self._until(limit):
             await self._slots.acquire()
         try:
-            async with self._until(deadline, seconds):
-                response = await self._tried(deadline, retries, lambda: self._opened("POST", path, body))
+            async with self._until(limit):
+                response = await self._tried(limit, retries, lambda: self._opened("POST", path, body))
             try:
                 if (kind := _media_type(response)) != "text/event-stream":
-                    async with self._until(deadline, seconds):
+                    async with self._until(limit):
                         whole = self._json(response, await self._body(response, most_bytes))
                     self._check_no_error(whole, response)
                     raise EngineFailed(f"{self.base_url} does not stream: it answered with {kind or 'no type'}")
-                async with aclosing(self._events(response, deadline, seconds, most_bytes)) as events:
+                async with aclosing(self._events(response, limit, most_bytes)) as events:
                     yield events
             finally:
                 await response.aclose()
@@ -110,12 +123,11 @@ class EndpointClient:
         line = " ".join(said.encode("utf-8", "replace").decode().split())
         return printable(line.replace(self._key, "(the key)") if self._key else line)
 
-    async def _in_time(self, seconds: float, retries: int, send: Callable[[], Awaitable[T]]) -> T:
-        deadline = asyncio.get_running_loop().time() + seconds
-        async with self._until(deadline, seconds), self._slots:
-            return await self._tried(deadline, retries, send)
+    async def _in_time(self, limit: TimeLimit, retries: int, send: Callable[[], Awaitable[T]]) -> T:
+        async with self._until(limit), self._slots:
+            return await self._tried(limit, retries, send)
 
-    async def _tried(self, deadline: float, retries: int, send: Callable[[], Awaitable[T]]) -> T:
+    async def _tried(self, limit: TimeLimit, retries: int, send: Callable[[], Awaitable[T]]) -> T:
         tries = 0
         while True:
             tries += 1
@@ -123,19 +135,19 @@ class EndpointClient:
                 return await send()
             except EndpointAway as away:
                 wait = pause(tries, away.outage.retry_after)
-                late = asyncio.get_running_loop().time() + wait >= deadline
+                late = asyncio.get_running_loop().time() + wait >= limit.deadline
                 if not away.outage.passes or tries > retries or late:  # who has no time to wait is told at once
                     raise
                 await asyncio.sleep(wait)
 
     @asynccontextmanager
-    async def _until(self, deadline: float, seconds: float) -> AsyncIterator[None]:
-        """Raise `EndpointAway` where something takes longer; `seconds` are those that it had."""
+    async def _until(self, limit: TimeLimit) -> AsyncIterator[None]:
+        """Raise `EndpointAway` where something takes longer."""
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(limit.deadline):
                 yield
         except TimeoutError:
-            raise self._away(f"gave no whole reply within {seconds:.3g} s", passes=True) from None
+            raise self._away(f"gave no whole reply within {limit.seconds:.3g} s", passes=True) from None
 
     async def _whole(self, method: str, path: str, body: Mapping[str, Any] | None, most_bytes: int) -> Any:
         response = await self._opened(method, path, body)
@@ -181,14 +193,12 @@ class EndpointClient:
         except httpx.TransportError as error:
             raise self._unreachable(error, "broke off in the middle of a reply") from None
 
-    async def _events(
-        self, response: httpx.Response, deadline: float, seconds: float, most: int
-    ) -> AsyncGenerator[Any, None]:
+    async def _events(self, response: httpx.Response, limit: TimeLimit, most: int) -> AsyncGenerator[Any, None]:
         """The data of each server-sent event but the last, [DONE]."""
         begun: list[bytes] = []  # parts of a line, joined once: a line that never ends costs no more than its bytes
         async with aclosing(self._bytes(response, most)) as parts:
             while True:
-                async with self._until(deadline, seconds):
+                async with self._until(limit):
                     part = await anext(parts, None)
                 first, *more = (b"\n" if part is None else part).split(b"\n")
                 begun.append(first)

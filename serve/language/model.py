@@ -91,8 +91,9 @@ class LanguageModel:
         for need in ("logprobs", "top_logprobs"):
             if need in needs and need not in gives:
                 raise CannotGive(
-                    f"a score needs the {need.replace('_', ' ')} of the reply's tokens, and this host gives none; leave"
-                    " out that score, or use a host that gives them (`host.kind: vllm` or `transformers`)"
+                    f"a score needs the {need.replace('_', ' ')} of the reply's tokens, and this host gives none (of an"
+                    " endpoint, `host.gives_logprobs: false` says so); leave out that score, or use a host that gives"
+                    " them (`host.kind: vllm` or `transformers`)"
                 )
         if "embedding" in needs:
             raise CannotGive(

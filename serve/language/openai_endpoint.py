@@ -12,7 +12,7 @@ import numpy as np
 
 from serve.config.hosts import EndpointConfig, OpenAIHost
 from serve.language import endpoint_reply
-from serve.language.endpoint_client import EndpointClient, RequestRefused
+from serve.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
 from serve.language.endpoint_reply import Choice, Tokens
 from serve.language.engine import Asking, CannotGive, EngineFailed, LabelLogprobs, LabelsUntold, Message, Piece
 from serve.language.outages import EndpointAway
@@ -73,29 +73,29 @@ class OpenAIEndpoint:
     async def close(self) -> None:
         await self._client.close()
 
-    async def generate(self, messages: Sequence[Message], asking: Asking, *, seconds: float) -> list[Generation]:
+    async def generate(self, messages: Sequence[Message], asking: Asking, *, limit: TimeLimit) -> list[Generation]:
         """`asking.n` are asked for at once; an endpoint that gives fewer is asked for the rest one by one."""
-        body = await self._body(messages, asking, seconds)
+        body = await self._body(messages, asking, limit)
         replies: list[Generation] = []
         if asking.n > 1 and self._takes_n:
             with contextlib.suppress(RequestRefused):  # if it was not for their number, it is refused again
-                replies = (await self._asked({**body, "n": asking.n}, asking, seconds))[: asking.n]
+                replies = (await self._asked({**body, "n": asking.n}, asking, limit))[: asking.n]
         missing = range(len(replies), asking.n)
-        singles = await _all(self._asked({**body, **_seeded(asking, index)}, asking, seconds) for index in missing)
+        singles = await _all(self._asked({**body, **_seeded(asking, index)}, asking, limit) for index in missing)
         if asking.n > 1 and singles:
             self._takes_n = False
         return [*replies, *(single[0] for single in singles)]
 
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, without: frozenset[str], seconds: float
+        self, messages: Sequence[Message], labels: Sequence[str], *, without: frozenset[str], limit: TimeLimit
     ) -> LabelLogprobs:
         """A label that is not among the alternatives that the endpoint lists has the most that it can have. Raises
         `LabelsUntold` where it could then be the most probable one."""
         asking = Asking(
             max_tokens=1, temperature=1.0, seed=0, logprobs=True, top_logprobs=MOST_ALTERNATIVES, without=without
         )
-        body = await self._body(messages, asking, seconds)
-        content, sent = await self._adapted(body, asking, lambda taken: self._posted(taken, asking, seconds))
+        body = await self._body(messages, asking, limit)
+        content, sent = await self._adapted(body, asking, lambda taken: self._posted(taken, asking, limit))
         with self._understood(content):
             choices, used = endpoint_reply.choices_of(content), endpoint_reply.tokens_of(content)
         tokens = choices[0].tokens if choices else ()
@@ -111,17 +111,17 @@ class OpenAIEndpoint:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, messages: Sequence[Message], asking: Asking, *, seconds: float
+        self, messages: Sequence[Message], asking: Asking, *, limit: TimeLimit
     ) -> AsyncIterator[AsyncIterator[Piece]]:
         """Give a reply piece by piece as it is written. The request has been taken by then."""
-        body = await self._body(messages, asking, seconds)
+        body = await self._body(messages, asking, limit)
         body |= {"stream": True, "stream_options": {"include_usage": True}}
         async with contextlib.AsyncExitStack() as opened:
 
             async def open_with(taken: dict[str, Any]) -> AsyncIterator[Any]:
                 return await opened.enter_async_context(
                     self._client.events(
-                        CHAT, taken, seconds=seconds, retries=self._host.retries, most_bytes=most_bytes(asking)
+                        CHAT, taken, limit=limit, retries=self._host.retries, most_bytes=most_bytes(asking)
                     )
                 )
 
@@ -148,7 +148,7 @@ class OpenAIEndpoint:
         reasoning, answer = parts.end(None if heard.reasoning else whole.reasoning, whole.text)
         yield Piece(text=answer, reasoning=reasoning, whole=whole)
 
-    async def _body(self, messages: Sequence[Message], asking: Asking, seconds: float) -> dict[str, Any]:
+    async def _body(self, messages: Sequence[Message], asking: Asking, limit: TimeLimit) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "messages": [dict(message) for message in messages],
@@ -167,18 +167,18 @@ class OpenAIEndpoint:
             if asking.top_logprobs:
                 body["top_logprobs"] = asking.top_logprobs
         if asking.only is not None:
-            if await self._speaks_vllm(seconds):
+            if await self._speaks_vllm(limit):
                 body["structured_outputs"] = {"choice": list(asking.only)}
             else:
                 body["response_format"] = _one_of(asking.only)
         return body | self._host.extra_body
 
-    async def _speaks_vllm(self, seconds: float) -> bool:
+    async def _speaks_vllm(self, limit: TimeLimit) -> bool:
         """Whether it is a vLLM server, which takes a list of texts as it is; others take a schema."""
         if self._is_vllm is None:
             listed = None
             try:
-                listed = await self._client.get("models", seconds=seconds, most_bytes=LEAST_BYTES)
+                listed = await self._client.get("models", limit=limit, most_bytes=LEAST_BYTES)
             except EndpointAway as away:
                 if away.outage.passes:  # another time it may be told
                     return False
@@ -190,8 +190,8 @@ class OpenAIEndpoint:
             )
         return self._is_vllm
 
-    async def _asked(self, body: dict[str, Any], asking: Asking, seconds: float) -> list[Generation]:
-        content, sent = await self._adapted(body, asking, lambda taken: self._posted(taken, asking, seconds))
+    async def _asked(self, body: dict[str, Any], asking: Asking, limit: TimeLimit) -> list[Generation]:
+        content, sent = await self._adapted(body, asking, lambda taken: self._posted(taken, asking, limit))
         with self._understood(content):
             choices, used = endpoint_reply.choices_of(content), endpoint_reply.tokens_of(content)
         if not choices:
@@ -201,9 +201,9 @@ class OpenAIEndpoint:
             for index, choice in enumerate(choices)
         ]
 
-    async def _posted(self, body: Mapping[str, Any], asking: Asking, seconds: float) -> Any:
+    async def _posted(self, body: Mapping[str, Any], asking: Asking, limit: TimeLimit) -> Any:
         return await self._client.post(
-            CHAT, body, seconds=seconds, retries=self._host.retries, most_bytes=most_bytes(asking)
+            CHAT, body, limit=limit, retries=self._host.retries, most_bytes=most_bytes(asking)
         )
 
     async def _adapted(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from serve.config.hosts import OpenAIHost
+from serve.language.endpoint_client import TimeLimit
 from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from serve.language.openai_endpoint import OpenAIEndpoint
 from serve.language.outages import EndpointAway, pause
@@ -87,7 +88,7 @@ class OpenAIEngine:
 
     async def generate(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
         replies, where = await self._first_there(
-            lambda endpoint, seconds: endpoint.generate(messages, asking, seconds=seconds)
+            lambda endpoint, limit: endpoint.generate(messages, asking, limit=limit)
         )
         return [replace(reply, elsewhere=where) for reply in replies] if where else replies
 
@@ -109,7 +110,7 @@ class OpenAIEngine:
                 " samples"
             )
         told, where = await self._first_there(
-            lambda endpoint, seconds: endpoint.label_logprobs(messages, labels, without=without, seconds=seconds)
+            lambda endpoint, limit: endpoint.label_logprobs(messages, labels, without=without, limit=limit)
         )
         return replace(told, elsewhere=where)
 
@@ -117,7 +118,7 @@ class OpenAIEngine:
         """An endpoint that goes away once it has begun is not replaced: another one would write another reply."""
         async with AsyncExitStack() as opened:
             pieces, where = await self._first_there(
-                lambda endpoint, seconds: opened.enter_async_context(endpoint.stream(messages, asking, seconds=seconds))
+                lambda endpoint, limit: opened.enter_async_context(endpoint.stream(messages, asking, limit=limit))
             )
             async for piece in pieces:
                 yield piece if piece.whole is None else replace(piece, whole=replace(piece.whole, elsewhere=where))
@@ -129,7 +130,7 @@ class OpenAIEngine:
         for endpoint in self._endpoints:
             await endpoint.close()
 
-    async def _first_there(self, ask: Callable[[OpenAIEndpoint, float], Awaitable[T]]) -> tuple[T, str]:
+    async def _first_there(self, ask: Callable[[OpenAIEndpoint, TimeLimit], Awaitable[T]]) -> tuple[T, str]:
         """What the first endpoint says that is there; and its address, where it is not the first of all. Raises what
         the last one raised."""
         loop = asyncio.get_running_loop()
@@ -138,7 +139,7 @@ class OpenAIEngine:
         for left, at in zip(range(len(turns), 0, -1), turns, strict=True):
             endpoint, rest = self._endpoints[at], self._rests[at]
             try:
-                done = await ask(endpoint, max((deadline - loop.time()) / left, 0.0))
+                done = await ask(endpoint, TimeLimit.of(max((deadline - loop.time()) / left, 0.0)))
             except EndpointAway as away:
                 if rest.failed(away.outage, loop.time()):
                     log.warning("%s", away)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from serve.config.file import ModelConfig
 from serve.config.hosts import EndpointConfig, OpenAIHost
+from serve.language.endpoint_client import TimeLimit
 from serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
 from serve.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint
 from serve.language.refused_parameters import written
@@ -88,14 +89,15 @@ async def _asked(model: ModelConfig, endpoint: OpenAIEndpoint, seconds: float) -
         first = Asking(
             max_tokens=SHORT, logprobs=wants, top_logprobs=ALTERNATIVES if "top_logprobs" in needs else 0, only=only
         )
-        replies += await endpoint.generate(QUESTION, first, seconds=seconds)
+        replies += await endpoint.generate(QUESTION, first, limit=TimeLimit.of(seconds))
         if sampled:
             temperature, top_p = model.samples.temperature, model.samples.top_p
             drawn = Asking(max_tokens=SHORT, n=2, temperature=temperature, top_p=top_p, seed=0, only=only)
-            replies += await endpoint.generate(QUESTION, drawn, seconds=seconds)
+            replies += await endpoint.generate(QUESTION, drawn, limit=TimeLimit.of(seconds))
         if model.prompt.probabilities == "first_token":
             try:
-                labels = await endpoint.label_logprobs(QUESTION, ("yes", "no"), without=frozenset(), seconds=seconds)
+                limit = TimeLimit.of(seconds)
+                labels = await endpoint.label_logprobs(QUESTION, ("yes", "no"), without=frozenset(), limit=limit)
                 left_out |= labels.left_out
             except LabelsUntold as error:
                 labels_untold = str(error)

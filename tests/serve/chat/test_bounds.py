@@ -16,7 +16,7 @@ from tests.serve.conftest import make_handler
 from tests.serve.endpoint import delta, reply, running
 from tests.serve.listening import listening
 
-BOUNDS = {"max_tokens": 100, "n": 2, "alternatives": 5, "characters": 50}
+BOUNDS = {"max_tokens": 100, "n": 2, "alternatives": 5, "characters": 300}
 
 
 @pytest.fixture
@@ -75,16 +75,17 @@ def test_what_is_above_a_bound_is_refused_by_its_name(passed, endpoint, model, m
 @pytest.mark.parametrize(
     "more",
     [
-        {"messages": [{"role": "user", "content": "x" * 51}]},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 51}]}]},
-        {"tools": [{"type": "function", "function": {"name": "f", "description": "x" * 51}}]},
-        {"guided_regex": "x" * 51},
+        {"messages": [{"role": "user", "content": "x" * 300}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 300}]}]},
+        {"tools": [{"type": "function", "function": {"name": "f", "description": "x" * 300}}]},
+        {"guided_regex": "x" * 300},
+        {"response_format": {"x" * 300: 1}},
     ],
 )
 def test_a_long_prompt_is_refused(passed, endpoint, more):
     refused = ask(passed, **more)
     assert refused.status_code == 413
-    assert "at most 50 are passed on (chat.bounds.characters)" in refused.json()["error"]["message"]
+    assert "at most 300 are passed on (chat.bounds.characters)" in refused.json()["error"]["message"]
     assert endpoint.asked == []
 
 

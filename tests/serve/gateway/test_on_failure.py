@@ -440,6 +440,17 @@ def test_what_cannot_be_written_is_not_told(endpoint, database, tmp_path):
     assert (told.status_code, told.json()["error"]["kind"]) == (503, DatabaseUnavailable.__name__)
 
 
+def test_what_an_endpoint_repeats_is_redacted(endpoint, database, tmp_path):
+    told = {"redact": {"patterns": {"number": {"pattern": r"\d{9}"}}}}
+    config = Config.model_validate(
+        {"artifacts": str(tmp_path / "artifacts"), "models": {"talker": model(endpoint)}, **told}
+    )
+    fitted(config, tmp_path)
+    endpoint.replies = [refusal(500, "cannot read 123456789")]
+    served(config, database, ask)
+    assert failures(database)[0][3] == f"{endpoint.url} answered 500: cannot read [removed]"
+
+
 REFUSES_TEMPERATURE = JSONResponse(
     {"error": {"message": "Unsupported value: 'temperature'", "param": "temperature", "code": "unsupported_value"}}, 400
 )
