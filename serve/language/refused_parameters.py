@@ -77,7 +77,7 @@ class Change:
     @property
     def in_words(self) -> str:
         named = written(self.name, self.value) if self.name in BY_VALUE else self.name
-        does = "is left out"
+        does = "it is left out"
         if "top_logprobs" in self.instead:
             does = f"at most {self.instead['top_logprobs']} are asked for"
         elif self.instead:

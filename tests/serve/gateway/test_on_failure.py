@@ -496,6 +496,24 @@ def test_what_a_fit_did_without_is_noted_and_left_out_from_then_on(endpoint, dat
     assert not any("temperature" in body for body in endpoint.asked)
 
 
+def test_a_shadow_that_was_fitted_another_way_is_refused(endpoint, database, tmp_path):
+    """One reply cannot be written both with a parameter and without."""
+    config = configured(tmp_path, talker=model(endpoint))
+    first = fitted(config, tmp_path)["talker"]
+    endpoint.replies = [reasoning]
+    fitted(config, tmp_path)
+    store = ArtifactStore(config.artifacts)
+    store.shadow("talker", first.name, by="tests", why="", clock=clock)
+
+    async def use(client):
+        return (await ask(client)).json()["action"], (await client.get("/healthz")).json()["models"]["talker"]
+
+    action, health = served(config, database, use)
+    assert (action, health["shadow"]) == ("answer", None)
+    assert "the shadow is refused: of artifacts" in health["detail"]
+    assert "only one was fitted without temperature=0" in health["detail"]
+
+
 def test_a_fit_takes_no_rows_that_were_asked_in_two_ways(endpoint, tmp_path):
     config = configured(tmp_path, talker=model(endpoint))
     seen = []
