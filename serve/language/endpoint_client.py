@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -237,7 +237,8 @@ class EndpointClient:
     def _failure(self, status: int, content: Any, response: httpx.Response) -> EngineFailed:
         """What a status other than 200, or an error in the place of a reply, means."""
         refusal = _refusal(content)
-        said = self.told(refusal.message) or "nothing more"
+        refusal = replace(refusal, message=self.told(refusal.message))
+        said = refusal.message or "nothing more"
         passes = outage_of_status(status, refusal.code)
         if status == 403 and _is_about_the_input(refusal, said):
             passes = None

@@ -40,8 +40,9 @@ SHOWN = 5
 SHOWN_CHARACTERS = 80
 """Of JSON that is no completion."""
 
+OF_CONSTRAINED = "log-probabilities of a constrained reply are not the model's own; leave out prompt.constrained"
 NEVER = "if it never gives them, set host.gives_logprobs: false and use scores of samples or `rating`"
-"""What to do where log-probabilities are missing."""
+"""What to say, or to do, where log-probabilities are missing."""
 
 T = TypeVar("T")
 
@@ -102,7 +103,8 @@ class OpenAIEndpoint:
         if not tokens:
             why = self._no_logprobs(sent, "told no log-probabilities")
             raise LabelsUntold(f"{why}, and set prompt.probabilities to samples or reply")
-        listed, drawn = dict(tokens[0].top), {tokens[0].text: tokens[0].logprob}
+        top = sorted(tokens[0].top, key=lambda one: one[1], reverse=True)[:MOST_ALTERNATIVES]
+        listed, drawn = dict(top), {tokens[0].text: tokens[0].logprob}
         return LabelLogprobs(
             values=self._labels_of(listed or drawn, labels, ranked=bool(listed)),
             prompt_tokens=used.prompt,
@@ -244,9 +246,7 @@ class OpenAIEndpoint:
         no_logprobs = ""
         if asking.logprobs and laid is None:
             told = "told tokens that do not make up its text" if tokens else "told no log-probabilities"
-            if asking.only is not None:
-                told = "is not asked for log-probabilities of a constrained reply (prompt.constrained)"
-            no_logprobs = self._no_logprobs(sent, told)
+            no_logprobs = self._no_logprobs(sent, told) if asking.only is None else OF_CONSTRAINED
         total = used.completion or len(tokens)
         index, count = share
         return Generation(

@@ -89,9 +89,9 @@ class Change:
         return ("logprobs", "top_logprobs") if self.name == "logprobs" else (self.name,)
 
 
-def written(name: str, value: float) -> str:
+def written(name: str, value: Any) -> str:
     """A parameter with its value, as artifacts and records name it."""
-    return f"{name}={value:g}"
+    return f"{name}={value:g}" if isinstance(value, int | float) else f"{name}={value}"
 
 
 def without(body: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:

@@ -279,6 +279,28 @@ def test_an_endpoint_that_refuses_everything_is_not_asked_for_ever(endpoint):
     )  # a limit always goes out
 
 
+def test_our_key_is_in_no_word_about_a_refusal(endpoint, monkeypatch, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-marked")
+    said = JSONResponse(openai_error("sk-marked \x1b[31m may not set temperature: not supported", "temperature"), 400)
+    endpoint.replies = [lambda body: said if "temperature" in body else reply("132")]
+
+    async def remarks(engine):
+        await engine.generate(QUESTION, Asking(max_tokens=8))
+        return engine.remarks()
+
+    [remark] = with_engine(endpoint, remarks)
+    assert "refuses temperature=0 ((the key) \\x1b[31m may not set temperature: not supported)" in remark
+    assert "sk-marked" not in caplog.text
+
+
+@pytest.mark.parametrize("value", [None, "warm"])
+def test_extra_body_may_hold_anything(endpoint, value):
+    [said] = with_engine(
+        endpoint, lambda engine: engine.generate(QUESTION, Asking(max_tokens=8)), extra_body={"temperature": value}
+    )
+    assert said.text == "132"
+
+
 def test_what_extra_body_asks_for_is_never_left_out(endpoint):
     endpoint.replies = [lambda body: JSONResponse(WORDINGS[0][0], 400) if "temperature" in body else reply("132")]
     with pytest.raises(EngineFailed, match="refused the request: Unsupported value"):
