@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from traffic import failed_requests
 from traffic.database import Connection, Database
 
 AT_ONCE = 2_000
@@ -52,7 +53,8 @@ def forget_records(
     Idempotency-Keys; return what was deleted, of each model of which something was.
 
     A record stays while a case about it is open, and while a report whose range it lies in is kept, or is to be made.
-    How many went, of which model and from before when, stays on record. `rest` is called after each batch.
+    How many went, of which model and from before when, stays on record. Failed requests of that time, which are no
+    records, go as well. `rest` is called after each batch.
     """
     with database.transaction() as connection:
         models = [row[0] for row in connection.execute(MODELS).fetchall()]
@@ -87,7 +89,18 @@ def forget_records(
             last = page[-1][1], page[-1][0]
         if sums[0]:
             found.append(Forgotten(model=model, records=sums[0], outcomes=sums[1], cases=sums[2]))
+    _forget_failed_requests(database, before, rest)
     return found
+
+
+def _forget_failed_requests(database: Database, before: datetime, rest: Callable[[], object] | None) -> None:
+    """Nothing hangs on them, and no report is about them."""
+    gone = AT_ONCE
+    while gone == AT_ONCE:
+        with database.transaction() as connection:
+            gone = failed_requests.forget(connection, before=before, most=AT_ONCE)
+        if rest is not None:
+            rest()
 
 
 def forgotten_before(connection: Connection, model: str) -> datetime | None:

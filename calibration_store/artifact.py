@@ -35,9 +35,14 @@ class ModelIdentity:
     parents_sha256: str = ""
     """Of the label tree; empty where there is none."""
 
+    left_out: frozenset[str] = frozenset()
+    """Parameters, such as `temperature=0`, that the endpoint of the model refused: it was fitted without them."""
+
     def as_json(self) -> dict[str, Any]:
         tree = {"parents_sha256": self.parents_sha256} if self.parents_sha256 else {}
-        return {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels), **tree}
+        left_out = {"left_out": sorted(self.left_out)} if self.left_out else {}
+        fitted = {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels)}
+        return {**fitted, **tree, **left_out}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +61,16 @@ class Artifact:
         """What decides about the output of a model: this artifact's own, or one of its cascade."""
         return self.further.get(model, self.selector)
 
+    def left_out_of(self, model: str) -> frozenset[str]:
+        """Parameters that the endpoint of a model refused while this was fitted."""
+        return frozenset(self._fitted_for(model).get("left_out", ()))
+
     def check_fits(self, identity: ModelIdentity, model: str = "") -> None:
-        """Raise `ArtifactRefused` unless this was fitted for exactly this model, or for this `model` of its cascade."""
-        fitted = self.manifest["model"]
-        if model in self.further:
-            fitted = self.manifest["cascade"][model]["model"]
+        """Raise `ArtifactRefused` unless this was fitted for exactly this model, or for this `model` of its cascade.
+
+        What an endpoint refuses is learnt while it is asked, so `left_out` is looked at then, row by row.
+        """
+        fitted = self._fitted_for(model)
         if fitted["fingerprint"] != identity.fingerprint:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another checkpoint than {identity.checkpoint};"
@@ -75,6 +85,11 @@ class Artifact:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another label tree; fit a new one with `demur fit`"
             )
+
+    def _fitted_for(self, model: str) -> Mapping[str, Any]:
+        """The identity of the model, or of one of its cascade, as the manifest holds it."""
+        fitted: Mapping[str, Any] = self.manifest["model"]
+        return self.manifest["cascade"][model]["model"] if model in self.further else fitted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,12 @@ from uncertainty.checks import Array, Mask
 from uncertainty.combination import Combination
 from uncertainty.label_confidence import LabelCalibrator
 from uncertainty.output import Need, Output
+from uncertainty.readings import without_logprobs
 from uncertainty.score_cascade import ScoreCascade
 from uncertainty.scores import Score, ScoreRecipe
 from uncertainty.top_k import top_labels
+
+LOGPROBS: frozenset[Need] = frozenset({"logprobs", "top_logprobs"})
 
 UNUSABLE = "the model's output is not a number, and what is unknown is held"
 
@@ -145,8 +148,33 @@ class Selector:
             scores=dict(assessed.scores),
             members=shown(self.sets, inside, predicted) if self.sets else predicted,
             label_confidence=known.values if known else None,
-            decisions=self._passed_on(self.policy.decide(assessed)),
+            decisions=self._passed_on(self._with_causes(self.policy.decide(assessed), assessed, output)),
         )
+
+    def _with_causes(self, decisions: Decisions, assessed: Assessed, output: Output) -> Decisions:
+        """Say of rows that are held because a score is unknown that the model told no log-probabilities, where the
+        score needs them."""
+        if not self._on_logprobs:
+            return decisions
+        unknown: Mask = np.isnan(np.array([assessed.scores[name] for name in self._on_logprobs])).any(axis=0)
+        if not unknown.any():
+            return decisions
+        causes = without_logprobs(output)
+        reasons = [
+            f"{reason}: {cause}" if yes and cause and action is not Action.ANSWER else reason
+            for yes, cause, action, reason in zip(
+                unknown.tolist(), causes, decisions.actions, decisions.reasons, strict=True
+            )
+        ]
+        return Decisions(actions=decisions.actions, reasons=tuple(reasons))
+
+    @cached_property
+    def _on_logprobs(self) -> list[str]:
+        """Scores that need log-probabilities, and that the confidence or the rule hang on."""
+        read = self._read_outright | {
+            source for name, mix in self.combinations.items() if name in self._read_outright for source in mix.sources
+        }
+        return sorted(name for name in read & self.scores.keys() if self.scores[name].needs & LOGPROBS)
 
     def _label_confidence(self, output: Output, predicted: Mask) -> LabelConfidence | None:
         if self.label_calibrator is None:

@@ -17,6 +17,7 @@ from serve.commands.artifact_commands import artifacts
 from serve.commands.audit import audit
 from serve.commands.backup import backup, restore
 from serve.commands.export import export
+from serve.commands.failure_commands import failures
 from serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from serve.commands.key_commands import keys
 from serve.commands.review_commands import review
@@ -51,6 +52,7 @@ app.add_typer(alarms, name="alarms")
 app.add_typer(keys, name="keys")
 app.command()(rank)
 app.command()(export)
+app.command()(failures)
 app.command()(backup)
 app.command()(restore)
 app.command("access-log")(access_log)

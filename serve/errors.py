@@ -16,6 +16,7 @@ from serve.gateway.deadline import DeadlinePassed
 from serve.gateway.intake import BodyTooSlow
 from serve.gateway.journal import Unwritable
 from serve.gateway.road import ModelNotReady, UnknownModel
+from serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
 from serve.inference_protocol.versions import UnknownVersion
 from serve.inputs import InvalidRequest, TooLarge
 from serve.language.engine import EngineFailed
@@ -51,6 +52,8 @@ STATUS: dict[type[Exception], int] = {
     NotYours: 403,
     FromElsewhere: 403,
     Unwritable: 422,
+    UpstreamFailed: UpstreamFailed.status,
+    UpstreamUnavailable: UpstreamUnavailable.status,
     Overloaded: 503,
     ArtifactNotFound: 503,
     ModelNotReady: 503,
@@ -68,9 +71,10 @@ def status_of(error: Exception) -> int:
 
 def retry_after(error: Exception) -> int | None:
     """After how many seconds to try again; None where waiting changes nothing. With a 503 it is drawn, so that those
-    who were refused together do not come back together; a rate is its caller's own, and known."""
+    who were refused together do not come back together; a rate is its caller's own, and known, and so is
+    a time that the endpoint of a model has named."""
     seconds: float = getattr(error, "seconds", 0.0)
-    if isinstance(error, TooOften):
+    if isinstance(error, TooOften) or (isinstance(error, UpstreamUnavailable) and error.is_named):
         return math.ceil(seconds) or 1
     if status_of(error) != 503:
         return None

@@ -255,6 +255,11 @@ class BatchResult(BaseModel):
     )
     prediction: Prediction | None = None
     error: Problem | None = None
+    retry_after: int | None = Field(
+        default=None,
+        description="After how many seconds to send this item again, where waiting helps; alone it would have come"
+        " with such a `Retry-After`.",
+    )
 
 
 class BatchResponse(BaseModel):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
 Answer = str | list[str]
@@ -24,6 +24,8 @@ class Cost(TypedDict):
     """Requests to the engines."""
 
     seconds: float
+    elsewhere: NotRequired[dict[str, int]]
+    """Of the calls, those that another endpoint than a model's first one answered, by its address."""
 
 
 class Reply(TypedDict):
@@ -132,6 +134,29 @@ class Entry:
 
     key: KeyUse | None = None
     shadow: ShadowDecision | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedRequest:
+    """A request that got an error in the place of a prediction, because a model could not be asked. It is no record:
+    nothing was predicted, so nothing is counted, reviewed or audited."""
+
+    id: UUID
+    created_at: datetime
+    model: str
+    group: str | None
+    status: int
+    """Of HTTP, as the caller was told: 503 where waiting helps, else 502."""
+
+    reason: str
+    retry_after: float | None
+    """Seconds that the model's side named."""
+
+    passed_to: str | None
+    """The model that was asked in its place; None where the caller got the error."""
+
+    request_id: str | None
+    """As the log and the caller know the request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

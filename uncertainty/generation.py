@@ -33,6 +33,23 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outage:
+    """Why the model could not be asked. It says nothing about the input: at another time there may be a reply."""
+
+    what: str
+    """In a few words, for whoever waits: `answered 429`."""
+
+    why: str
+    """In full, for the record and the log: who was asked, and what came back."""
+
+    passes: bool
+    """Whether waiting may help; False where somebody has to mend something first, such as a key."""
+
+    retry_after: float | None = None
+    """Seconds to wait, where the other side named a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Generation:
     """One reply. Tokens are those of the reasoning, if there is any, and then those of the answer; the token that ends
@@ -62,6 +79,15 @@ class Generation:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """All that were written, the end included; one of several replies of a remote endpoint has its share of them."""
+
+    no_logprobs: str = ""
+    """Why there are no log-probabilities although they were asked for, and what to do; else empty."""
+
+    left_out: frozenset[str] = frozenset()
+    """Parameters, such as `temperature=0`, that the endpoint refuses: the reply was written without them."""
+
+    elsewhere: str = ""
+    """The endpoint that wrote it, where that is not the first of several."""
 
     def __post_init__(self) -> None:
         for name, values in (("logprobs", self.logprobs), ("top_logprobs", self.top_logprobs)):
@@ -114,6 +140,14 @@ class Replies:
     """Confidence in [0, 1] that the model itself gave to its answer afterwards; None as above."""
 
     usage: Usage = Usage()
+    left_out: frozenset[str] = frozenset()
+    """Parameters that the endpoint refuses, of everything that was asked about the input."""
+
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+    """Calls that another endpoint than the first one answered, by its address."""
+
+    outage: Outage | None = None
+    """Why the model could not be asked; None where it was."""
 
     def logprobs(self, span: Span | None = None) -> Array | None:
         """[L] of the answer, or of a part of it; None where they are not known, or nothing was written."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from uncertainty.checks import Array, InvalidInput, Mask
-from uncertainty.generation import Replies
+from uncertainty.generation import Outage, Replies
 from uncertainty.output import Output
 
 INDEX = (int, np.integer)
@@ -23,6 +23,21 @@ def replies_of(output: Output) -> list[Replies | None]:
         raise InvalidInput("a score reads the replies of a language model, and the output has none")
     replies: list[Replies | None] = output.replies.tolist()
     return replies
+
+
+def without_logprobs(output: Output) -> list[str]:
+    """[n], why a row's reply came without the log-probabilities that were asked for; empty where it did not, or where
+    nobody asked."""
+    if output.replies is None:
+        return [""] * len(output)
+    return ["" if replies is None else replies.first.no_logprobs for replies in output.replies.tolist()]
+
+
+def outages_in(output: Output) -> list[Outage | None]:
+    """[n], why the model could not be asked about a row; None where it could."""
+    if output.replies is None:
+        return [None] * len(output)
+    return [None if replies is None else replies.outage for replies in output.replies.tolist()]
 
 
 def per_row(output: Output, score: Callable[[Replies, int], float]) -> Array:

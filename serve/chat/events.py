@@ -39,21 +39,24 @@ async def tentative_events(
     record_id: UUID, at: datetime, model: str, pieces: Pieces, held: Held, *, wants_usage: bool
 ) -> AsyncIterator[bytes]:
     """Events of a reply that is being written. The first says that it is tentative; the last is the decision, which is
-    on record by then. A reply that is held has been seen: its `refusal` says what to think of it."""
+    on record by then. A reply that is held has been seen: its `refusal` says what to think of it. Raises what goes
+    wrong before there is any; what goes wrong later is an event."""
     chunks = Chunks(record_id, at, model, wants_usage=wants_usage)
-    yield chunks.of({"role": "assistant", "content": ""}, demur={"tentative": True})
-    try:
-        async with aclosing(pieces):
-            async for piece in pieces:
+    async with aclosing(pieces):
+        piece = await anext(pieces, None)
+        yield chunks.of({"role": "assistant", "content": ""}, demur={"tentative": True})
+        try:
+            while piece is not None:
                 if isinstance(piece, str):
                     yield chunks.of({"content": piece})
-                    continue
-                words = held.words(piece.record)
-                for event in chunks.decided({} if words is None else {"refusal": words}, piece.record, held):
-                    yield event
-    except Exception as error:
-        _, problem = problem_of(error)
-        yield event_of(problem)
+                else:
+                    words = held.words(piece.record)
+                    for event in chunks.decided({} if words is None else {"refusal": words}, piece.record, held):
+                        yield event
+                piece = await anext(pieces, None)
+        except Exception as error:
+            _, problem = problem_of(error)
+            yield event_of(problem)
 
 
 class Chunks:

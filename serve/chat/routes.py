@@ -35,6 +35,7 @@ MEANINGS = {
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
     429: "Your key has used up its rate; try again after `Retry-After` seconds",
+    502: "The model's endpoint answers nobody until somebody mends something; waiting does not help",
     503: "Not possible right now; try again after `Retry-After` seconds",
     504: "The time of X-Request-Timeout is over, and nothing was answered",
 }
@@ -139,23 +140,36 @@ def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
 
 
 class EventStream(StreamingResponse):
-    """A response whose generator is closed as soon as whoever reads it is gone, even while it waits for more."""
+    """A response whose generator is closed as soon as whoever reads it is gone, even while it waits for more. Nothing
+    is sent before there is a first part: where that fails, the status says so."""
 
     body_iterator: AsyncGenerator[bytes, None]
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.create_task(self._send_all(send))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.create_task(self._send_all(scope, receive, send))
         leaving = asyncio.create_task(self.listen_for_disconnect(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 await sending
-        except OSError:
-            logger.info("a caller went away in the middle of a stream")
+        except OSError as error:
+            logger.info("a stream ended early: %s", str(error) or "the caller went away")
         finally:
             sending.cancel()
             leaving.cancel()
 
-    async def _send_all(self, send: Send) -> None:
-        async with aclosing(self.body_iterator):
+    async def _send_all(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self.body_iterator) as parts:
+            try:
+                first = await anext(parts, b"")
+            except Exception as error:
+                await chat_problem_response(Request(scope), error)(scope, receive, send)
+                return
+            self.body_iterator = _after(first, parts)
             await self.stream_response(send)
+
+
+async def _after(first: bytes, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for part in parts:
+        yield part

@@ -1,5 +1,6 @@
 """`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from audit.held_out import calibration_report, held_out_report, rank_report
-from calibration_store.artifact import pack
+from calibration_store.artifact import ModelIdentity, pack
 from calibration_store.fitting import Fit, fit_selectors
 from calibration_store.rows_apart import TooFewRows, rows_apart
 from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
@@ -21,10 +22,11 @@ from serve.commands.labelled_rows import is_label_of, rows_read, said_again, tru
 from serve.commands.labelled_traffic import read_labelled_traffic
 from serve.commands.manifest import Sources, facts_of, versions
 from serve.commands.missing_parts import missing_parts
-from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, loaded_models
+from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from serve.config.file import Config, ModelConfig
 from serve.config.fitted_settings import fitted_settings
 from serve.config.task import TaskConfig
+from serve.hosts.asked_as_fitted import left_out_in
 from serve.inputs import InvalidRequest
 from traffic.database import Database
 from traffic.dataset import read_labelled_file
@@ -32,6 +34,7 @@ from traffic.file_form import FileForm
 from traffic.record import Answer
 from uncertainty.checks import UnknownScore
 from uncertainty.output import LabelledOutput, Output
+from uncertainty.readings import without_logprobs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +64,10 @@ def fit_model(
     cascade = config.cascade(name)
     rows = read_labelled_file(data, form or config.model(name).calibration.form)
     truth = truth_of(rows, cascade[name].task)
-    models = loaded_models(config, cascade)
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
-    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+    with opened_models(config, cascade) as models:
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
 
 
 def fit_on_traffic(
@@ -82,35 +85,35 @@ def fit_on_traffic(
     """The same on the records of the model in [since, until) that have an outcome and an input."""
     cascade = config.cascade(name)
     task = cascade[name].task
-    models = loaded_models(config, cascade)
+    with opened_models(config, cascade) as models:
 
-    def takes(value: Any) -> bool:
-        with suppress(InvalidRequest):
-            return all(model.read(value) is not None for model in models.values())
-        return False
+        def takes(value: Any) -> bool:
+            with suppress(InvalidRequest):
+                return all(model.read(value) is not None for model in models.values())
+            return False
 
-    def knows(outcome: Answer, value: Any) -> bool:
-        return is_label_of(outcome, value, task)
+        def knows(outcome: Answer, value: Any) -> bool:
+            return is_label_of(outcome, value, task)
 
-    found = read_labelled_traffic(
-        database,
-        name,
-        precedence=config.precedence(name),
-        since=since,
-        until=until,
-        takes=takes,
-        knows=knows,
-        every_outcome_known=every_outcome_known,
-        progress=progress,
-    )
-    sources = Sources(
-        rows=found.rows,
-        truth=truth_of(found.rows, cascade[name].task),
-        weights=found.weights,
-        facts=found.facts,
-        remarks=found.remarks,
-    )
-    return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+        found = read_labelled_traffic(
+            database,
+            name,
+            precedence=config.precedence(name),
+            since=since,
+            until=until,
+            takes=takes,
+            knows=knows,
+            every_outcome_known=every_outcome_known,
+            progress=progress,
+        )
+        sources = Sources(
+            rows=found.rows,
+            truth=truth_of(found.rows, cascade[name].task),
+            weights=found.weights,
+            facts=found.facts,
+            remarks=found.remarks,
+        )
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
 
 
 def _fit(
@@ -139,6 +142,10 @@ def _fit(
         step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
     }
     labelled, sources = _judged_again(labelled, sources, task=model.task)
+    identities = {
+        step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
+    }
+    sources = replace(sources, remarks=[*sources.remarks, *_of_parameters(identities)])
     try:
         fit = fit_selectors(
             recipes,
@@ -155,7 +162,7 @@ def _fit(
             for step, its_config in cascade.items()
             for sentence in missing_parts(step, its_config, recipes[step], labelled[step].output)
         ]
-        raise UnknownScore(". ".join([str(error), *lacked])) from None
+        raise UnknownScore(". ".join([f"{error}{_why_unknown(labelled)}", *lacked])) from None
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)
@@ -163,8 +170,8 @@ def _fit(
     files = pack(
         fit.selector,
         model=name,
-        identity=models[name].identity,
-        further={step: (fit.selectors[step], models[step].identity) for step in cascade if step != name},
+        identity=identities[name],
+        further={step: (fit.selectors[step], identities[step]) for step in cascade if step != name},
         facts={
             "created_at": clock().isoformat(),
             "configured": fitted_settings(model),
@@ -177,6 +184,25 @@ def _fit(
     ArtifactStore(config.artifacts).save(name, files)
     remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
+
+
+def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
+    """What an endpoint refused, and the fit did without."""
+    return [
+        f"The endpoint of {step} refuses {', '.join(sorted(identity.left_out))}: it was asked without, and what is"
+        " fitted holds for such replies alone."
+        for step, identity in identities.items()
+        if identity.left_out
+    ]
+
+
+def _why_unknown(labelled: Mapping[str, LabelledOutput]) -> str:
+    """What else is to be known where a score is unknown in every row: why replies came without log-probabilities."""
+    causes = Counter(cause for one in labelled.values() for cause in without_logprobs(one.output) if cause)
+    if not causes:
+        return ""
+    ((cause, _),) = causes.most_common(1)
+    return f"; {causes.total()} replies came without the log-probabilities that a score needs: {cause}"
 
 
 def _judged_again(

@@ -1,9 +1,12 @@
 """Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from calibration_store.artifact import Artifact
@@ -12,6 +15,7 @@ from policies.cascade import last_words
 from policies.judgement import Judgement
 from serve.config.file import Config, ModelConfig
 from serve.config.hosts import ClassifierHost
+from serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from serve.hosts.checkpoint import check_model
 from serve.hosts.identity import identity_of
 from serve.hosts.models import Classifier
@@ -23,14 +27,22 @@ from serve.reading.inputs import read_input
 from uncertainty.checks import Array, Mask
 from uncertainty.correctness import QUALITIES
 from uncertainty.output import Need, Output
+from uncertainty.readings import outages_in
 
 ROWS_AT_A_TIME = 64
+
+PAUSES_SECONDS = (5.0, 20.0, 60.0)
+"""Before each further try, where an endpoint is away."""
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, of how many."""
 
 Read = dict[str, ModelInput]
 """An input as each model takes it, by the model's name."""
+
+
+class NobodyReplied(RuntimeError):
+    """The endpoint of a model is away, and was when it was tried again. Start again when it answers."""
 
 
 class LoadedModel:
@@ -51,9 +63,52 @@ class LoadedModel:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
         return read_input(value, self._model.spec, self._limits)
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
-        """What the model says about at least one input."""
-        return self._model.run(inputs, needs)
+    def run(
+        self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, without: frozenset[str] = frozenset()
+    ) -> Output:
+        """What the model says about at least one input. `without` names parameters that an endpoint is not sent.
+
+        Inputs about which an endpoint could not be asked are tried again, after pauses. Raises `NobodyReplied` where
+        that does not help.
+        """
+        if isinstance(self._model, Classifier):
+            return self._model.run(inputs, needs)
+        output = self._model.run(inputs, needs, without=without)
+        for pause in PAUSES_SECONDS:
+            outages = outages_in(output)
+            away = [at for at, outage in enumerate(outages) if outage]
+            if not any(outage and outage.passes for outage in outages):
+                break
+            time.sleep(pause)  # nobody waits for a single reply here, and an outage says nothing of the input
+            again = self._model.run([inputs[at] for at in away], needs, without=without)
+            output = _put_in(output, away, again)
+        if outage := next(filter(None, outages_in(output)), None):
+            n = sum(outage is not None for outage in outages_in(output))
+            raise NobodyReplied(f"{outage.why}; {n} of {len(inputs)} inputs got no reply, so start again later")
+        return output
+
+    def close(self) -> None:
+        """Let go of what the model keeps open."""
+        if isinstance(self._model, OfflineLanguageModel):
+            self._model.close()
+
+
+def _put_in(output: Output, places: Sequence[int], again: Output) -> Output:
+    """The output with other rows in these places."""
+    kept = np.setdiff1d(np.arange(len(output)), places)
+    order = np.argsort(np.concatenate([kept, np.asarray(places, dtype=np.intp)]))
+    return Output.concatenate([output.rows(kept), again]).rows(order)
+
+
+@contextmanager
+def opened_models(config: Config, models: Mapping[str, ModelConfig]) -> Iterator[dict[str, LoadedModel]]:
+    """Models by name, with their weights, for as long as this is open."""
+    loaded = loaded_models(config, models)
+    try:
+        yield loaded
+    finally:
+        for model in loaded.values():
+            model.close()
 
 
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
@@ -103,6 +158,7 @@ class Rerun:
         for artifact in self._artifacts:
             for step in (name, *artifact.further):
                 artifact.check_fits(self._models[step].identity, step)
+        self._without = {step: self._left_out_of(step) for step in asked}
 
     def read(self, value: Any) -> Read:
         """The input as each model takes it; raises `InvalidRequest` for one that some model does not take."""
@@ -118,7 +174,8 @@ class Rerun:
     def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[Rejudged]:
         """What each artifact decides about at least one input."""
         outputs = {
-            name: model.run([read[name] for read in inputs], self._needs[name]) for name, model in self._models.items()
+            name: model.run([read[name] for read in inputs], self._needs[name], without=self._without[name])
+            for name, model in self._models.items()
         }
         return [self._judged(artifact, outputs, groups) for artifact in self._artifacts]
 
@@ -126,7 +183,9 @@ class Rerun:
         steps = {name: outputs[name] for name in (self._name, *artifact.further)}
         ended = last_words(
             {
-                name: artifact.selector_of(name).decide(output.only(artifact.selector_of(name).needs), groups)
+                name: artifact.selector_of(name).decide(
+                    as_fitted(output, artifact, name).only(artifact.selector_of(name).needs), groups
+                )
                 for name, output in steps.items()
             }
         )
@@ -146,3 +205,11 @@ class Rerun:
                 if step == self._name or step in artifact.further
             )
         )
+
+    def _left_out_of(self, step: str) -> frozenset[str]:
+        """Parameters without which the artifacts were fitted. Raises `ArtifactRefused` where they differ in that: all
+        of them judge the same replies."""
+        concerned = [artifact for artifact in self._artifacts if step == self._name or step in artifact.further]
+        for artifact in concerned:
+            check_same_way(artifact, concerned[0], step)
+        return concerned[0].left_out_of(step)

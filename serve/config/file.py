@@ -161,6 +161,15 @@ class ModelConfig(Section):
     """Another model of the same labels, which is asked about what this one does not answer, before a person is. The
     artifact of this model then decides for both."""
 
+    on_failure: Literal["hold", "fail", "next"] | None = None
+    """What becomes of a request about which the model could not be asked: `hold`, it is held like any doubt; `fail`,
+    the caller gets an error and may try again; `next`, another endpoint or model is asked, and where none is there it
+    fails. By default `fail` where `host.kind` is `openai`, else `hold`."""
+
+    fall_back_to: str | None = None
+    """Another model of the same labels, which is asked in the place of this one where that is away. Its own artifact
+    decides, and the record is its own (`on_failure: next`)."""
+
     @field_validator("spot_check", mode="before")
     @classmethod
     def is_a_rate_or_rates(cls, value: Any) -> float | SpotCheckConfig:
@@ -186,14 +195,33 @@ class ModelConfig(Section):
         with gathered:
             if self.chat.stream == "tentative" and self.escalate_to:
                 raise ValueError("chat.stream: what one model streams cannot become another's answer; write `hold`")
+        with gathered:
+            if self.chat.stream == "tentative" and self.fall_back_to:
+                raise ValueError("chat.stream: a stream that has begun cannot go on with fall_back_to; write `hold`")
+        with gathered:
+            self._check_next()
         gathered.check()
         check_control(self)
         return self
+
+    def _check_next(self) -> None:
+        """Raise `ValueError` where somebody else is to be asked and nobody is named, or the other way round."""
+        endpoints = isinstance(self.host, OpenAIHost) and bool(self.host.endpoints)
+        if self.on_failure == "next" and not (endpoints or self.fall_back_to):
+            raise ValueError("on_failure: next: name who is asked then, with host.endpoints or fall_back_to")
+        for key, named in (("host.endpoints", endpoints), ("fall_back_to", self.fall_back_to)):
+            if named and self.on_failure != "next":
+                raise ValueError(f"{key}: nobody would ask there; write `on_failure: next` beside it")
 
     @cached_property
     def recipe(self) -> SelectorRecipe:
         """The selector that is configured here, before it has seen data."""
         return recipe_of(self)
+
+    @property
+    def when_away(self) -> Literal["hold", "fail", "next"]:
+        """What becomes of a request about which the model could not be asked."""
+        return self.on_failure or ("fail" if isinstance(self.host, OpenAIHost) else "hold")
 
     @property
     def recorded_scores(self) -> tuple[str, ...]:
@@ -383,6 +411,8 @@ class Config(Section):
         for name in self.models:
             with gathered:
                 self.cascade(name)
+            with gathered:
+                self._check_fallbacks(name)
         for at, name in enumerate(self.audit.every_outcome_known):
             with gathered:
                 self._check_served(name, f"audit.every_outcome_known.{at}")
@@ -440,6 +470,23 @@ class Config(Section):
             except ValueError as error:
                 raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
         return road
+
+    def _check_fallbacks(self, name: str) -> None:
+        """Raise `ValueError` where what is asked in the place of a model cannot stand in for it."""
+        place, asked = f"models.{name}.fall_back_to", [name]
+        while following := self.models[asked[-1]].fall_back_to:
+            if following in asked:
+                raise ValueError(f"{place}: it goes round in a circle: {' - '.join([*asked, following])}")
+            if following not in self.models:
+                raise ValueError(
+                    f"{place}: there is no model {following!r}; there are: {', '.join(self.models)}"
+                    f"{did_you_mean(following, self.models)}"
+                )
+            if not self.models[name].task.means_the_same_as(self.models[following].task):
+                raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
+            if self.models[following].chat.proxy:
+                raise ValueError(f"{place}: {following!r} decides nothing (chat.proxy); name a model that does")
+            asked.append(following)
 
     def model(self, name: str) -> ModelConfig:
         if name not in self.models:

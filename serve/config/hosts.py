@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from serve.config.pydantic_words import written_as
 from serve.config.scaling import Scaled
@@ -119,13 +119,41 @@ class VllmHost(LanguageHost):
         return self.checkpoint
 
 
+def _without_secret(url: str) -> str:
+    if "@" in url:
+        raise ValueError("an address with a password in it would be logged; put the key into `api_key_env`")
+    return url.rstrip("/")
+
+
+EndpointUrl = Annotated[
+    str,
+    written_as(r"^https?://", "write an address that begins with http:// or https://"),
+    AfterValidator(_without_secret),
+]
+"""Up to `/v1`."""
+
+
+class EndpointConfig(Section):
+    """Another endpoint that serves the same model."""
+
+    base_url: EndpointUrl
+    model: str | None = None
+    """As this endpoint calls it; by default as the first one does."""
+
+    api_key_env: str | None = None
+    """By default that of the first one."""
+
+
 class OpenAIHost(LanguageHost):
     """A language model behind any endpoint that speaks OpenAI's chat completions."""
 
     kind: Literal["openai"]
-    base_url: str = written_as(r"^https?://", "write an address that begins with http:// or https://")
+    base_url: EndpointUrl
     model: str
     """As the endpoint calls it."""
+
+    endpoints: tuple[EndpointConfig, ...] = ()
+    """Further endpoints that serve the same model, asked in turn where the one before is away (`on_failure: next`)."""
 
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; a key in a file would be read by too many."""
@@ -146,12 +174,17 @@ class OpenAIHost(LanguageHost):
     def model_name(self) -> str:
         return f"{self.model} at {self.base_url}"
 
-    @field_validator("base_url")
-    @classmethod
-    def has_no_secret(cls, url: str) -> str:
-        if "@" in url:
-            raise ValueError("an address with a password in it would be logged; put the key into `api_key_env`")
-        return url.rstrip("/")
+    @property
+    def all_endpoints(self) -> tuple[EndpointConfig, ...]:
+        """The first one, and those that follow it."""
+        return (EndpointConfig(base_url=self.base_url), *self.endpoints)
+
+    @model_validator(mode="after")
+    def endpoints_differ(self) -> "OpenAIHost":
+        addresses = [endpoint.base_url for endpoint in self.all_endpoints]
+        if twice := next((url for url in addresses if addresses.count(url) > 1), None):
+            raise ValueError(f"endpoints: {twice} is named twice; each one is asked once")
+        return self
 
 
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
@@ -223,6 +256,33 @@ class SamplesConfig(Section):
         return self
 
 
+class ChatBounds(Section):
+    """What a single request may ask for where demur is switched off."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest reply, its reasoning included; by default 4,096, or `host.max_tokens` where that is more. A request that
+    names none gets this one."""
+
+    n: int = Field(default=8, ge=1)
+    """Replies to one request."""
+
+    alternatives: int = Field(default=20, ge=0)
+    """Tokens that are told beside each one, with their log-probabilities."""
+
+    characters: int = Field(default=100_000, ge=1)
+    """Of all texts of a request."""
+
+    seconds: float = Field(default=600.0, gt=0)
+    """From the request to the end of the reply."""
+
+    def longest_reply(self, host: AnyHost) -> int:
+        own = host.max_tokens if isinstance(host, LanguageHost) else 0
+        return self.max_tokens or max(LONGEST_REPLY, own)
+
+
+LONGEST_REPLY = 4096
+
+
 class ChatConfig(Section):
     """How the model answers at /v1/chat/completions."""
 
@@ -236,4 +296,18 @@ class ChatConfig(Section):
     """What is said in the place of an answer that is withheld and not reviewed."""
 
     proxy: bool = False
-    """Whether everything is passed through untouched: no scores, no decision, no record."""
+    """Whether requests are passed through, within `bounds`: no scores, no decision, no record."""
+
+    bounds: ChatBounds | None = None
+    """For `proxy`: what a single request may ask for; by default as `ChatBounds` says."""
+
+    @model_validator(mode="after")
+    def bounds_bound_something(self) -> "ChatConfig":
+        if self.bounds is not None and not self.proxy:
+            raise ValueError("bounds: they are for `proxy: true`; a decided reply is bounded by host.max_tokens")
+        return self
+
+    @property
+    def passed_on(self) -> ChatBounds:
+        """What a request may ask for that is passed through."""
+        return self.bounds or ChatBounds()

@@ -62,8 +62,8 @@ class Gateway:
         dsn: str,
         hosts: dict[str, DeploymentHandle],
         *,
-        left_out: dict[str, str] | None = None,
-        notes: dict[str, str] | None = None,
+        left_out: Mapping[str, str] | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         """`left_out` says why models have no host, `notes` what is added where a model has no artifact."""
         log_to_stderr(config.telemetry.logs)

@@ -80,7 +80,7 @@ async def _ask(
     answers = await road.later.submit(onward)
     for at, answer in zip(ready, answers, strict=True):
         if answer.share is None:
-            rows[at] = _held(rows[at], f"model {name} was asked: {answer.why_none}")
+            rows[at] = replace(_held(rows[at], f"model {name} was asked: {answer.why_none}"), outage=answer.outage)
         else:
             rows[at] = replace(answer, before=(*rows[at].before, rows[at]))
 

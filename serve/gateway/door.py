@@ -129,6 +129,12 @@ async def whole_body(receive: Receive, limit: int) -> bytes:
 
 def _batch_result(result: Committed | Exception) -> dict[str, Any]:
     if isinstance(result, Exception):
-        return {"status": status_of(result), "replayed": False, "prediction": None, "error": problem_json(result)}
+        return {
+            "status": status_of(result),
+            "replayed": False,
+            "prediction": None,
+            "error": problem_json(result),
+            "retry_after": retry_after(result),
+        }
     prediction = wire.prediction_json(result.record)
-    return {"status": 200, "replayed": result.replayed, "prediction": prediction, "error": None}
+    return {"status": 200, "replayed": result.replayed, "prediction": prediction, "error": None, "retry_after": None}

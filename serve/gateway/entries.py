@@ -1,5 +1,6 @@
 """What is written about one prediction, from what the models said about it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -120,12 +121,15 @@ def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
     known = [cost for cost in costs if cost]
     if not known:
         return None
-    return Cost(
+    whole = Cost(
         prompt_tokens=sum(cost["prompt_tokens"] for cost in known),
         completion_tokens=sum(cost["completion_tokens"] for cost in known),
         calls=sum(cost["calls"] for cost in known),
         seconds=round(sum(cost["seconds"] for cost in known), 6),
     )
+    if elsewhere := sum((Counter(cost.get("elsewhere", {})) for cost in known), Counter()):
+        whole["elsewhere"] = dict(elsewhere)
+    return whole
 
 
 def _shadow(row: Row) -> ShadowDecision | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -38,21 +38,42 @@ from serve.gateway.reading import read_batch, read_conversation, read_prediction
 from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
 from serve.gateway.safeguards import Safeguards
 from serve.gateway.spot_checks import SpotChecks
+from serve.gateway.upstream import UpstreamProblem, problem_of
 from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
 from serve.reading.inputs import read_input
-from serve.redaction import Redaction
+from serve.redaction import Redaction, RedactionFailed
 from serve.telemetry.stages import stage
 from serve.telemetry.telemetry import Queue, Telemetry
-from serve.telemetry.visit import VISIT
+from serve.telemetry.visit import VISIT, Visit
 from traffic.database import Database, DatabaseUnavailable
 from traffic.draw import Draws
-from traffic.record import KeyUse
+from traffic.record import FailedRequest, KeyUse
+from uncertainty.generation import Outage
 
 COMMIT_SIZE = 1024
 MOST_COMMITS = 64 * COMMIT_SIZE
 
-Judged = tuple[UUID, wire.PredictRequest, Row, KeyUse | None]
-"""What was asked under which id, and what the models said about it."""
+CANNOT_STAND_IN = (InvalidRequest, UnknownModel, ModelNotReady, ArtifactNotFound)
+"""What a model may answer that is asked in the place of another: the caller is then told of the other one."""
+
+
+@dataclass(slots=True)
+class Order:
+    """One request for a prediction, on its way to its record."""
+
+    id: UUID
+    request: wire.PredictRequest
+    use: KeyUse | None
+    visit: Visit | None = None
+    passes_to: str | None = None
+    """The model that is asked where the one that was asked for is away, if this caller may ask it."""
+
+    instead: str = ""
+    """Why this model is asked in the place of another; empty where it was asked for."""
+
+
+Judged = tuple[Order, Row]
+"""What was asked, and what the models said about it."""
 
 
 class Handler:
@@ -94,9 +115,16 @@ class Handler:
         self.inquiries = Inquiries(config, self._roads, database, self._room)
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._redaction = Redaction(config.redact) if config.redact else None
-        self._committer = Committer(database)
+        self._committer = Committer(database, journal.commit)
         self._commits: GreedyBatcher[Writing, Committed | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=MOST_COMMITS, name="the database"
+        )
+        self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
+            Committer(database, journal.note_failures).commit,
+            max_size=COMMIT_SIZE,
+            in_flight=1,
+            max_queued=MOST_COMMITS,
+            name="the database",
         )
 
     async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> Committed:
@@ -108,7 +136,7 @@ class Handler:
             caller.take_predictions({request.model: 1})
         if use and (stored := await self._replays(use)):
             return stored[0]
-        result = (await self._serve([request], [use]))[0]
+        result = (await self._serve([request], [use], caller))[0]
         if isinstance(result, Exception):
             raise result
         return result
@@ -126,7 +154,7 @@ class Handler:
         chat.check_writes(road.name, config)
         assert not isinstance(host, ClassifierHost)  # one cannot write
         if config.chat.proxy:
-            return await self._proxy.pass_on(road.name, host, road.host, body, content)
+            return await self._proxy.pass_on(road.name, config, road.host, content)
         held = Held.of(config)
         asked, request, use = await read_apart(
             len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
@@ -135,7 +163,7 @@ class Handler:
             return Said(request=asked, held=held, committed=_still_kept(stored[0]))
         if asked.stream and config.chat.stream == "tentative" and not self._safeguards.holds_all(road.name):
             return await self._converse_tentatively(asked, held, request, road, use)
-        committed = (await self._serve([request], [use]))[0]
+        committed = (await self._serve([request], [use], caller))[0]
         if isinstance(committed, Exception):
             raise committed
         return Said(request=asked, held=held, committed=_still_kept(committed))
@@ -222,7 +250,7 @@ class Handler:
         if caller is not None and requests:
             caller.take_predictions(Counter(request.model for request in requests.values()))
         uses = [replace(use, position=position) if use else None for position in requests]
-        for position, result in zip(requests, await self._serve([*requests.values()], uses), strict=True):
+        for position, result in zip(requests, await self._serve([*requests.values()], uses, caller), strict=True):
             results[position] = result
         return [result for result in results if result is not None]
 
@@ -232,17 +260,25 @@ class Handler:
             raise TooLarge(f"the request has {number:,} rows; at most {self._config.limits.batch:,} are taken")
 
     async def predict_parsed(
-        self, requests: Sequence[wire.PredictRequest], use: KeyUse | None, caller: Caller | None = None
+        self,
+        requests: Sequence[wire.PredictRequest],
+        use: KeyUse | None,
+        caller: Caller | None = None,
+        *,
+        by_this_model: bool = False,
     ) -> list[Committed]:
         """Serve up to `limits.batch` requests for one model that another door has read, all or none of them: what does
-        not fit one is raised before anything is decided about the others. `use` is by the first."""
+        not fit one is raised before anything is decided about the others. `use` is by the first. `by_this_model`: no
+        other model may be asked in its place."""
         self.check_rows(len(requests))
         if caller is not None:
             caller.take_predictions({requests[0].model: len(requests)})
         stored = await self._replays(use) if use else {}
         missing = [at for at in range(len(requests)) if at not in stored]
         uses = [replace(use, position=at) if use else None for at in missing]
-        done = await self._serve([requests[at] for at in missing], uses, together=True)
+        done = await self._serve(
+            [requests[at] for at in missing], uses, caller, together=True, by_this_model=by_this_model
+        )
         results = {**stored, **dict(zip(missing, done, strict=True))}
         for result in results.values():
             if isinstance(result, Exception):
@@ -250,14 +286,35 @@ class Handler:
         return [results[at] for at in range(len(requests))]  # type: ignore[misc]  # no errors are left
 
     async def _serve(
-        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None], *, together: bool = False
+        self,
+        requests: Sequence[wire.PredictRequest],
+        uses: Sequence[KeyUse | None],
+        caller: Caller | None,
+        *,
+        together: bool = False,
+        by_this_model: bool = False,
+        instead: Sequence[str] = (),
     ) -> list[Committed | Exception]:
-        """With `together`, what does not fit one of them is raised before anything is decided about the others."""
+        """With `together`, what does not fit one of them is raised before anything is decided about the others.
+        `instead` says why each goes to a model that its caller did not ask for."""
         with self.pictures.request() as read:
-            return await self._serve_read(requests, uses, read, together=together)
+            done = await self._serve_read(
+                requests, uses, caller, read, together=together, by_this_model=by_this_model, instead=instead
+            )
+        if any(isinstance(result, UpstreamProblem) and result.passed_to for result in done):
+            return await self._passed_on(requests, uses, caller, done)
+        return done
 
     async def _serve_read(
-        self, requests: Sequence[wire.PredictRequest], uses: Sequence[KeyUse | None], read: Read, *, together: bool
+        self,
+        requests: Sequence[wire.PredictRequest],
+        uses: Sequence[KeyUse | None],
+        caller: Caller | None,
+        read: Read,
+        *,
+        together: bool,
+        by_this_model: bool,
+        instead: Sequence[str],
     ) -> list[Committed | Exception]:
         results: list[Committed | Exception | None] = [None] * len(requests)
         inputs: list[ModelInput | None] = [None] * len(requests)
@@ -288,6 +345,7 @@ class Handler:
 
         async def decide_and_commit(model: str, members: list[int]) -> None:
             now, visit = time.perf_counter(), VISIT.get()
+            passes_to = None if by_this_model else self._following(model, caller)
             try:
                 asked = [
                     Asked(
@@ -296,7 +354,7 @@ class Handler:
                         self._canary_draw(ids[at], uses[at]),
                         now,
                         visit=visit,
-                        what=(ids[at], requests[at], uses[at]),
+                        what=Order(ids[at], requests[at], uses[at], visit, passes_to, instead[at] if instead else ""),
                     )
                     for at in members
                 ]
@@ -315,6 +373,34 @@ class Handler:
         else:
             await asyncio.gather(*work)
         return [result for result in results if result is not None]
+
+    def _following(self, model: str, caller: Caller | None) -> str | None:
+        """The model that is asked where this one is away; None where there is none that this caller may ask."""
+        following = self._config.models[model].fall_back_to
+        if following is None or following not in self._roads:
+            return None
+        return following if caller is None or caller.models is None or following in caller.models else None
+
+    async def _passed_on(
+        self,
+        requests: Sequence[wire.PredictRequest],
+        uses: Sequence[KeyUse | None],
+        caller: Caller | None,
+        done: Sequence[Committed | Exception],
+    ) -> list[Committed | Exception]:
+        """Ask other models in the place of those that are away. Each decides by its own artifact, and the record is
+        its own."""
+        results = list(done)
+        away = {at: one for at, one in enumerate(done) if isinstance(one, UpstreamProblem) and one.passed_to}
+        again = await self._serve(
+            [requests[at].model_copy(update={"model": one.passed_to}) for at, one in away.items()],
+            [uses[at] for at in away],
+            caller,
+            instead=[f"asked in the place of {requests[at].model!r}, which was away" for at in away],
+        )
+        for (at, before), result in zip(away.items(), again, strict=True):
+            results[at] = before if isinstance(result, CANNOT_STAND_IN) else result
+        return results
 
     async def _settled(self, asked: list[Asked], rows: list[Row]) -> list[Committed | Exception | Row]:
         """Write together what was decided together. Each is what is on disk, or why nothing is; what needs more than
@@ -355,7 +441,8 @@ class Handler:
         record_id, at = self._new_id(), self._clock()
         value = read_input(request.input, await road.spec(), self._limits)
         draw = self._canary_draw(record_id, use)
-        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=VISIT.get()))
+        order = Order(record_id, request, use, VISIT.get())
+        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=order.visit))
         first = await anext(items)
 
         async def pieces() -> AsyncGenerator[str | Committed, None]:
@@ -365,7 +452,7 @@ class Handler:
                     if item:
                         yield item
                     item = await anext(items)
-                committed = (await self._write([(record_id, request, _last_word(item), use)]))[0]
+                committed = (await self._write([(order, _last_word(item))]))[0]
                 if isinstance(committed, Exception):
                     raise committed
                 yield committed
@@ -374,8 +461,8 @@ class Handler:
 
     async def _read_again(self, read: Read, asked: Asked, road: Road) -> ModelInput:
         """An input as another model takes it."""
-        _, request, _ = asked.what
-        (value,) = await read(road.name, [request.input], await road.spec())
+        order: Order = asked.what
+        (value,) = await read(road.name, [order.request.input], await road.spec())
         if isinstance(value, InvalidRequest):
             raise value
         return value
@@ -403,10 +490,13 @@ class Handler:
         return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
     async def _write(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
-        """Turn what was said into records and cases, and return what is on disk of them."""
+        """Turn what was said into records and cases, and return what is on disk of them. Of requests about which no
+        model could be asked, and whose callers are to be told, it writes that, and returns the error."""
+        if any(row.outage is not None for _, row in rows):
+            return await self._write_and_fail(rows)
         with self._room.places() as places:
             now = self._clock()
-            writings = [self._writing(*row, places, now) for row in rows]
+            writings = [self._writing(order, row, places, now) for order, row in rows]
             with stage("commit"):
                 submit = self._commits.submit
                 committed = await (self._redaction.commit(writings, submit) if self._redaction else submit(writings))
@@ -416,12 +506,28 @@ class Handler:
             )
         return committed
 
-    def _writing(
-        self, record_id: UUID, request: wire.PredictRequest, row: Row, use: KeyUse | None, places: Places, now: datetime
-    ) -> Writing:
+    async def _write_and_fail(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+        now = self._clock()
+        failures: list[FailedRequest] = []
+        problems: list[UpstreamProblem] = []
+        for order, row in rows:
+            if row.outage is not None:
+                problem = problem_of(order.request.model, row.outage, passed_to=order.passes_to)
+                problems.append(problem)
+                failures.append(_failure(order, row.outage, problem, now))
+        if self._redaction:  # an endpoint may repeat what it was sent
+            failures = await asyncio.to_thread(_redacted, self._redaction, failures)
+        with stage("commit"):
+            await self._failures.submit(failures)
+        written = iter(await self._write([(order, row) for order, row in rows if row.outage is None]))
+        failed = iter(problems)
+        return [next(written) if row.outage is None else next(failed) for _, row in rows]
+
+    def _writing(self, order: Order, row: Row, places: Places, now: datetime) -> Writing:
+        request = order.request
         model = self._config.models[request.model]
         entry = entry_of(
-            record_id,
+            order.id,
             request,
             row,
             model=model,
@@ -430,9 +536,11 @@ class Handler:
             safeguards=self._safeguards,
             no_room=self._room.why_none,
             now=now,
-            use=use,
+            use=order.use,
             keep_inputs=self._keep_inputs,
         )
+        if order.instead:
+            entry.record.reason = f"{entry.record.reason}; {order.instead}"
         case = self._new_cases.of(entry.record, model, request.review)
         if case:
             self._room.take(places)
@@ -440,8 +548,33 @@ class Handler:
 
 
 def judged(asked: Asked, row: Row) -> Judged:
-    record_id, request, use = asked.what
-    return record_id, request, row, use
+    return asked.what, row
+
+
+def _failure(order: Order, outage: Outage, problem: UpstreamProblem, now: datetime) -> FailedRequest:
+    return FailedRequest(
+        id=order.id,
+        created_at=now,
+        model=order.request.model,
+        group=order.request.group,
+        status=problem.status,
+        reason=outage.why,
+        retry_after=outage.retry_after,
+        passed_to=problem.passed_to,
+        request_id=order.visit.request_id if order.visit else None,
+    )
+
+
+def _redacted(redaction: Redaction, failures: Sequence[FailedRequest]) -> list[FailedRequest]:
+    """The same without what is taken out of everything that is stored; a reason that cannot be redacted is left out."""
+    told = []
+    for failure in failures:
+        try:
+            reason = str(redaction.redacted(failure.reason))
+        except RedactionFailed:
+            reason = "left out, because it could not be redacted"
+        told.append(replace(failure, reason=reason))
+    return told
 
 
 def _last_word(row: Row) -> Row:

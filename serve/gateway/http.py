@@ -117,7 +117,7 @@ def gateway_app(
     @app.post(
         "/v1/predict",
         response_model=wire.Prediction,
-        responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503, 504),
+        responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 502, 503, 504),
         openapi_extra=takes(wire.PredictRequest),
         summary="Predict, or say that a person should look",
     )
@@ -308,6 +308,7 @@ MEANINGS = {
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",
     429: "Your key has used up its rate; try again after `Retry-After` seconds",
+    502: "The model's endpoint answers nobody until somebody mends something; waiting does not help",
     503: "Not possible right now; try again after `Retry-After` seconds",
     504: "The time of X-Request-Timeout is over, and nothing was answered",
 }

@@ -11,9 +11,9 @@ from audit.schema import AUDIT_MIGRATIONS
 from review import queue
 from review.item import NewCase
 from serve.access.schema import ACCESS_MIGRATIONS
-from traffic import log
+from traffic import failed_requests, log
 from traffic.database import TRAFFIC_MIGRATIONS, Connection, ConnectionLost, Database, migrate, one_line
-from traffic.record import Entry, KeyUse, Record
+from traffic.record import Entry, FailedRequest, KeyUse, Record
 
 MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS, *ACCESS_MIGRATIONS]
 
@@ -105,6 +105,20 @@ def _commit(
         _earlier(database, entry) if entry.record.id in late else Committed(record=entry.record, replayed=False)
         for entry in entries
     ]
+
+
+def note_failures(database: Database, failures: Sequence[FailedRequest]) -> list[None]:
+    """Write requests that got an error because a model could not be asked. Raises `DatabaseUnavailable`."""
+    try:
+        _note_failures(database, failures)
+    except ConnectionLost:  # it may have been committed; then doing it again changes nothing
+        _note_failures(database, failures)
+    return [None] * len(failures)
+
+
+def _note_failures(database: Database, failures: Sequence[FailedRequest]) -> None:
+    with database.transaction() as connection:
+        failed_requests.append(connection, failures)
 
 
 def replays(database: Database, use: KeyUse) -> dict[int, Committed]:

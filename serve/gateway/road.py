@@ -18,9 +18,12 @@ from serve.language.engine import Asking, Message, Piece
 from serve.telemetry.logs import about
 from serve.telemetry.telemetry import Queue, Telemetry
 from serve.telemetry.visit import Visit
-from uncertainty.generation import Generation
+from uncertainty.generation import Generation, Outage
 
 logger = logging.getLogger("demur.gateway")
+
+
+HELD = ", and what is unknown is held"
 
 
 class UnknownModel(LookupError):
@@ -128,6 +131,9 @@ class Row:
     before: "tuple[Row, ...]" = ()
     """In a cascade, what the models said that were asked before, in turn."""
 
+    outage: Outage | None = None
+    """Why nobody could be asked, where the caller is to be told so; the row is then no prediction."""
+
 
 Then = Callable[[list[Asked], list[Row]], Awaitable[Sequence[Any]]]
 
@@ -233,7 +239,7 @@ class Road:
                 async for item in items:
                     if isinstance(item, Share):
                         self._telemetry.asked(self.name, [queued], time.perf_counter() - left, [item])
-                        said.put_nowait(Row(item, 0, "", queued))
+                        said.put_nowait(self._row(item, 0, queued))
                         return
                     said.put_nowait(item)
             raise RuntimeError("the stream ended without a decision")
@@ -245,11 +251,30 @@ class Road:
             self._telemetry.failed(self.name, "timeout")
             logger.error("model %s: a stream was not at its end in time", self.name)
             why = f"the model had not finished within {seconds:g} s"
+            said.put_nowait(Row(None, 0, f"{why}{HELD}", queued, outage=self._too_slow(why)))
+            return
         except Exception:
             self._telemetry.failed(self.name, "failed")
             logger.exception("model %s failed in a stream", self.name)
             why = "the model failed on this input"
-        said.put_nowait(Row(None, 0, f"{why}, and what is unknown is held", queued))
+        said.put_nowait(Row(None, 0, f"{why}{HELD}", queued))
+
+    def _row(self, share: Share, index: int, queued: float) -> Row:
+        """One row of a share. One about which the model could not be asked is held, and asked of no later model: that
+        is not what its artifact was fitted for. Where callers are to be told, it says so."""
+        outage = share.decided.outages[index] if share.decided.outages else None
+        if outage is None:
+            return Row(share, index, "", queued)
+        self._telemetry.failed(self.name, "outage")
+        told = None if self.config.when_away == "hold" else outage
+        return Row(share, index, f"{share.decided.reasons[index]}{HELD}", queued, outage=told)
+
+    def _too_slow(self, why: str) -> Outage | None:
+        """A model that gave nothing in its time, where callers are to be told; None where that is held."""
+        if self.config.when_away == "hold":
+            return None
+        what = f"gave no reply within {self.config.host.timeout_seconds:g} s"
+        return Outage(what=what, why=why, passes=True)
 
     async def _send_traced(self, asked: list[Asked]) -> list[Row]:
         assert self._telemetry.traces
@@ -260,6 +285,7 @@ class Road:
         """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
         left = time.perf_counter()
         queued = [(left - item.at) * 1000 for item in asked]
+        outage = None
         try:
             shares = await asyncio.wait_for(self._ask(asked), self.config.host.timeout_seconds)
         except Overloaded:
@@ -276,6 +302,7 @@ class Road:
             return [Row(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
         except TimeoutError:
             why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
+            outage = self._too_slow(why)
             self._telemetry.failed(self.name, "timeout")
             logger.error(
                 "model %s: no answer within its time for a batch of %d", self.name, len(asked), extra=_of(asked)
@@ -289,8 +316,11 @@ class Road:
         else:
             self._telemetry.asked(self.name, queued, time.perf_counter() - left, shares)
             rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
+            for share in shares:
+                if share.decided.outages:
+                    rows |= {at: self._row(share, i, queued[at]) for i, at in enumerate(share.rows)}
             return [rows[at] for at in range(len(asked))]
-        return [Row(None, 0, f"{why}, and what is unknown is held", wait) for wait in queued]
+        return [Row(None, 0, f"{why}{HELD}", wait, outage=outage) for wait in queued]
 
     async def _send_apart(self, asked: list[Asked]) -> list[Row]:
         """Let the host decide, each step by itself."""

@@ -9,7 +9,9 @@ import numpy as np
 from policies.judgement import Judgement
 from traffic.record import Answer, Cost, Reply
 from uncertainty.checks import Array, Mask
+from uncertainty.generation import Outage, Replies
 from uncertainty.output import Output
+from uncertainty.readings import outages_in
 from uncertainty.top_k import top_labels
 
 Columns = TypeVar("Columns", "Decided", "Shadowed")
@@ -43,6 +45,9 @@ class Decided:
 
     asks_next: str = ""
     """In a cascade, the model that is asked about rows that are escalated."""
+
+    outages: list[Outage | None] | None = None
+    """Why the model could not be asked about a row; None where it could about all of them."""
 
     def rows(self, index: Sequence[int]) -> "Decided":
         return _picked(self, index)
@@ -126,6 +131,7 @@ def as_columns(
         costs=_costs(output),
         replies=_replies(output) if writes else [None] * len(known),
         asks_next=asks_next,
+        outages=_outages(output),
     )
 
 
@@ -171,17 +177,24 @@ def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) 
 def _costs(output: Output) -> list[Cost | None]:
     if output.replies is None:
         return [None] * len(output)
-    return [
-        Cost(
-            prompt_tokens=replies.usage.prompt_tokens,
-            completion_tokens=replies.usage.completion_tokens,
-            calls=replies.usage.calls,
-            seconds=round(replies.usage.seconds, 6),
-        )
-        if replies.usage.calls
-        else None
-        for replies in output.replies
-    ]
+    return [_cost(replies) if replies.usage.calls else None for replies in output.replies]
+
+
+def _cost(replies: Replies) -> Cost:
+    cost = Cost(
+        prompt_tokens=replies.usage.prompt_tokens,
+        completion_tokens=replies.usage.completion_tokens,
+        calls=replies.usage.calls,
+        seconds=round(replies.usage.seconds, 6),
+    )
+    if replies.elsewhere:
+        cost["elsewhere"] = dict(replies.elsewhere)
+    return cost
+
+
+def _outages(output: Output) -> list[Outage | None] | None:
+    outages = outages_in(output)
+    return outages if any(outages) else None
 
 
 def _replies(output: Output) -> list[Reply | None]:

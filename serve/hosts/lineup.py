@@ -10,6 +10,7 @@ from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config.file import ModelConfig
+from serve.hosts.asked_as_fitted import check_same_way
 from serve.hosts.checkpoint import NoEmbedding
 from serve.hosts.identity import identity_if_here
 from traffic.draw import limit
@@ -105,11 +106,13 @@ class Watch:
         standing = self._store.standing(self._model)
         known = {artifact.name: artifact for artifact in self._present.artifacts} if self._present else {}
 
-        def taken(name: str, refusal: str) -> Artifact | None:
-            if name in known:
-                return known[name]
+        def taken(name: str, refusal: str, beside: Artifact | None = None) -> Artifact | None:
             try:
-                artifact = self._store.load(self._model, name)
+                artifact = known.get(name) or self._store.load(self._model, name)
+                if beside is not None:
+                    check_same_way(artifact, beside, self._model)
+                if name in known:
+                    return artifact
                 check_fits(artifact, self._identity, self._others)
                 trial(artifact)
             except Exception as error:  # whatever is wrong with it, it is not to be used
@@ -129,9 +132,9 @@ class Watch:
             return None
         shadow = canary = None
         if standing.shadow and standing.shadow != in_force.name:  # beside itself there is nothing to see
-            shadow = taken(standing.shadow, "the shadow is refused: ")
+            shadow = taken(standing.shadow, "the shadow is refused: ", in_force)
         if standing.canary and standing.canary.artifact != in_force.name:
-            canary = taken(standing.canary.artifact, "the canary is refused, and gets no traffic: ")
+            canary = taken(standing.canary.artifact, "the canary is refused, and gets no traffic: ", in_force)
         share = standing.canary.share if standing.canary and canary else 0.0
         return Lineup(in_force=in_force, shadow=shadow, canary=canary, share=share)
 

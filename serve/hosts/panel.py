@@ -15,6 +15,7 @@ from serve.config.control import AdaptiveSetsConfig
 from serve.config.file import ModelConfig
 from serve.config.fitted_settings import differences, in_words
 from serve.gateway.road import HostState, Step
+from serve.hosts.asked_as_fitted import as_fitted
 from serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
 from serve.hosts.identity import identity_of
 from serve.hosts.later_steps import LaterSteps
@@ -201,7 +202,7 @@ class Panel:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""
         started = time.perf_counter()
         selector = self.selector_of(artifact)
-        judgement = selector.decide(output, groups)
+        judgement = selector.decide(as_fitted(output, artifact, self._name), groups)
         return as_columns(
             artifact.name,
             self._task.labels,
@@ -216,7 +217,7 @@ class Panel:
 
     def judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:
         """What one artifact makes of an output that may hold more than it asked for."""
-        seen = output.only(artifact.selector.needs)
+        seen = as_fitted(output, artifact, self._name).only(artifact.selector.needs)
         if self.set_level is not None:
             return self.set_level.judge(artifact, seen, groups)
         return artifact.selector.decide(seen, groups)

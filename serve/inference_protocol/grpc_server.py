@@ -12,6 +12,7 @@ from serve.access.caller import Caller, Scope, owner_of
 from serve.access.keeper import Keeper
 from serve.body import read_apart
 from serve.config.file import LimitsConfig
+from serve.errors import retry_after
 from serve.gateway.deadline import within
 from serve.gateway.handler import Handler
 from serve.gateway.intake import Arrival, Intake
@@ -39,12 +40,14 @@ CODES = {
     409: grpc.StatusCode.ALREADY_EXISTS,
     413: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    502: grpc.StatusCode.FAILED_PRECONDITION,
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 """Of each status over HTTP; what is not here is INTERNAL."""
 
 REQUEST_ID = "x-request-id"
+RETRY_AFTER = "retry-after"
 
 LONGEST_MESSAGE = 2000
 """Characters of an error: it travels in a header."""
@@ -200,6 +203,9 @@ class InferenceService:
                     if received.status not in CODES:
                         logger.error("%s failed", name, exc_info=error)
                     code = CODES.get(received.status, grpc.StatusCode.INTERNAL)
+                    if (seconds := retry_after(error)) is not None:
+                        wait = (RETRY_AFTER, str(seconds))
+                        context.set_trailing_metadata((*context.trailing_metadata(), wait))
                     await context.abort(code, problem["error"][:LONGEST_MESSAGE])
 
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=response.SerializeToString)

@@ -53,12 +53,12 @@ async def infer(
     else:
         requests = await read_apart(size, read)
     use = await read_apart(size, lambda: key_use(key, caller, model.name, version, tensors, parameters))
-    committed = await handler.predict_parsed(requests, use, caller)
+    committed = await handler.predict_parsed(requests, use, caller, by_this_model=bool(version))
     records = [one.record for one in committed]
     told = [wire.prediction_json(record) for record in records]
     return Inferred(
         version=version_of(records),
-        parameters=parameters_of(records),
+        parameters=parameters_of(records, model.name),
         tensors=[model.outputs[name].tensor(records, told) for name in wanted],
         replayed=all(one.replayed for one in committed),
     )

@@ -73,10 +73,13 @@ def outputs_of(road: Sequence[ModelConfig]) -> dict[str, Output]:
     return {output.name: output for output in outputs}
 
 
-def parameters_of(records: Sequence[Record]) -> dict[str, Scalar]:
-    """The decisions again, where they are seen without opening a tensor. A parameter is a scalar."""
+def parameters_of(records: Sequence[Record], model: str) -> dict[str, Scalar]:
+    """The decisions again, where they are seen without opening a tensor. A parameter is a scalar. Where another model
+    answered in the place of the one that was asked for, it is named."""
+    others = any(record.model != model for record in records)
     if len(records) > 1:
         return {
+            **({"models": wire.dump([record.model for record in records]).decode()} if others else {}),
             "ids": wire.dump([str(record.id) for record in records]).decode(),
             "actions": wire.dump([record.action for record in records]).decode(),
             "confidences": wire.dump([record.confidence for record in records]).decode(),
@@ -89,6 +92,7 @@ def parameters_of(records: Sequence[Record]) -> dict[str, Scalar]:
         "abstained": record.action != "answer",
         **known,
         "reason": record.reason,
+        **({"model": record.model} if others else {}),
     }
 
 

@@ -28,6 +28,7 @@ MEANINGS = {
     408: "The body did not come in time (`limits` in the configuration)",
     409: "The Idempotency-Key was used with another input",
     413: "More than `limits` in the configuration allows",
+    502: "The model's endpoint answers nobody until somebody mends something; waiting does not help",
     503: "Not possible right now; try again after `Retry-After` seconds",
     504: "The time of X-Request-Timeout is over, and nothing was answered",
 }

@@ -21,6 +21,10 @@ class CannotGive(ValueError):
     """The engine cannot give what is configured. The message says what, and which setting to change."""
 
 
+class LabelsUntold(EngineFailed):
+    """The engine told too little to say which label is the most probable one. The message says what is missing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asking:
     """How one prompt is to be replied to. Nothing here outlives the request."""
@@ -45,6 +49,23 @@ class Asking:
 
     stop: tuple[str, ...] = ()
 
+    without: frozenset[str] = frozenset()
+    """Parameters, such as `temperature=0`, that are not sent: the artifact was fitted without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelLogprobs:
+    """How probable each label is, after a prompt."""
+
+    values: Array
+    """[C], ln P(label | prompt), of its first token or of all its tokens and the end of the reply."""
+
+    prompt_tokens: int
+    left_out: frozenset[str] = frozenset()
+    """As of a `Generation`, and `elsewhere` likewise."""
+
+    elsewhere: str = ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
@@ -68,11 +89,19 @@ class Engine(Protocol):
         """Return `asking.n` replies. Raises `EngineFailed`."""
         ...
 
+    def remarks(self) -> list[str]:
+        """What whoever looks after the service should know of it now: sentences, none where all is as configured."""
+        ...
+
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
-    ) -> tuple[Array, int]:
-        """Return ln P(label | prompt) of each label [C], of its first token or of all its tokens and the end of the
-        reply; and the tokens of the prompt."""
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        *,
+        first_token: bool,
+        without: frozenset[str] = frozenset(),
+    ) -> LabelLogprobs:
+        """Return how probable each label is, by its first token or as a whole. `without` is as in `Asking`."""
         ...
 
     def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:

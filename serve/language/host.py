@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 
 from calibration_store.artifact import Artifact
 from calibration_store.store import ArtifactStore
@@ -11,6 +12,7 @@ from serve.config.file import ModelConfig
 from serve.config.hosts import ClassifierHost
 from serve.gateway.batching import Together
 from serve.gateway.road import HostState, Step
+from serve.hosts.asked_as_fitted import check_asked_as_fitted
 from serve.hosts.decided import Decided, Share
 from serve.hosts.lineup import Lineup
 from serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
@@ -42,6 +44,7 @@ class LanguageHost:
         """`others` are all models that are configured, for those that a cascade asks next; `reviewed` gives what
         reviewers said, for few-shot examples."""
         self._loop = asyncio.get_running_loop()
+        self._name = name
         self._engine = OverheardEngine(engine)
         self._model = LanguageModel(config, self._engine, reviewed=reviewed)
         self._samples = config.samples
@@ -69,7 +72,8 @@ class LanguageHost:
         return self._model.spec
 
     def state(self) -> HostState:
-        return self._panel.state(self.spec)
+        state = self._panel.state(self.spec)
+        return replace(state, trouble="; ".join(filter(None, (state.trouble, *self._engine.remarks()))))
 
     @property
     def set_level(self) -> SetLevel | None:
@@ -99,7 +103,7 @@ class LanguageHost:
         artifact = await asyncio.to_thread(self._panel.artifact_of, step)
         began = time.perf_counter()
         selector = self._panel.selector_of(artifact)
-        output = await self._run(inputs, [selector])
+        output = await self._run(inputs, [selector], artifact.left_out_of(self._name))
         return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
 
     async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
@@ -134,23 +138,28 @@ class LanguageHost:
         """Ask for what all of them need; if that fails, for what the artifact in force needs alone."""
         everyone = [artifact.selector for artifact in lineup.artifacts]
         alone = [lineup.in_force.selector]
+        without = lineup.in_force.left_out_of(self._name)  # and of those beside it
         if len(everyone) == 1:
-            return await self._run(inputs, alone)
+            return await self._run(inputs, alone, without)
         try:
-            return await self._run(inputs, everyone)
+            return await self._run(inputs, everyone, without)
         except Exception as error:
-            output = await self._run(inputs, alone)
+            output = await self._run(inputs, alone, without)
             self._panel.complain(NOT_FROM_MODEL, error)
             return output
 
-    async def _run(self, inputs: Sequence[ModelInput], selectors: Sequence[Selector]) -> Output:
+    async def _run(
+        self, inputs: Sequence[ModelInput], selectors: Sequence[Selector], without: frozenset[str]
+    ) -> Output:
         needs = frozenset[Need]().union(*(selector.needs for selector in selectors))
-        return await self._model.run(inputs, needs, more=more(selectors, self._samples))
+        return await self._model.run(inputs, needs, more=more(selectors, self._samples), without=without)
 
     def _try(self, artifact: Artifact) -> None:
-        """Whether the model can give what the scores need."""
-        example = self._model.run([self._model.example()], artifact.selector.needs)
+        """Whether the model can give what the scores need, asked as it was when they were fitted."""
+        without = artifact.left_out_of(self._name)
+        example = self._model.run([self._model.example()], artifact.selector.needs, without=without)
         output = asyncio.run_coroutine_threadsafe(example, self._loop).result()
+        check_asked_as_fitted(output, artifact, self._name)
         self._panel.judge(artifact, output, [None])
 
     def _in_loop(self, job: Job) -> None:

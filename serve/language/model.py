@@ -15,9 +15,10 @@ from serve.config.file import ModelConfig
 from serve.config.hosts import ClassifierHost
 from serve.config.task import LETTERS
 from serve.inputs import Conversation, InputSpec, ModelInput, Question
-from serve.language.engine import Asking, CannotGive, Engine, EngineFailed, Message
+from serve.language.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
 from serve.language.few_shot import Reviewed, few_shot_from
 from serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
+from serve.language.outages import EndpointAway
 from serve.language.prompts import BadPrompt, Prompts
 from serve.language.row import LEAST, Ledger, Row
 from serve.language.tournament import Tournament
@@ -90,8 +91,9 @@ class LanguageModel:
         for need in ("logprobs", "top_logprobs"):
             if need in needs and need not in gives:
                 raise CannotGive(
-                    f"a score needs the {need.replace('_', ' ')} of the reply's tokens, and this host gives none; leave"
-                    " out that score, or use a host that gives them (`host.kind: vllm` or `transformers`)"
+                    f"a score needs the {need.replace('_', ' ')} of the reply's tokens, and this host gives none (of an"
+                    " endpoint, `host.gives_logprobs: false` says so); leave out that score, or use a host that gives"
+                    " them (`host.kind: vllm` or `transformers`)"
                 )
         if "embedding" in needs:
             raise CannotGive(
@@ -107,17 +109,25 @@ class LanguageModel:
                 " what reads them, such as `sampled` sets"
             )
 
-    async def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, more: More | None = None) -> Output:
+    async def run(
+        self,
+        inputs: Sequence[ModelInput],
+        needs: frozenset[Need],
+        *,
+        more: More | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> Output:
         """Return what was asked for about each input, and nothing that was not; rows run at the same time.
 
         `more` is asked after the first replies, and again whenever `samples.min` further ones are there, until no row
         wants any or `samples.max` are drawn; without it all are drawn. With `probabilities: samples` it is first asked
         once `samples.min` are there, because before that nothing is known. A row whose reply cannot be read, or that
         the engine failed on, is `unreadable`, and says why. With a tournament it is asked nothing but to compare.
+        `without` names parameters, such as `temperature=0`, that are not sent: the artifact was fitted so.
         """
         self.check(needs)
         if self._tournament:
-            return await self._tournament.run(inputs)
+            return await self._tournament.run(inputs, without=without)
         by = self._prompt.probabilities
         wanted = _Wanted(
             needs=needs,
@@ -125,7 +135,10 @@ class LanguageModel:
             label_logprobs=by in ("first_token", "full_label"),
             samples=bool(needs & {"samples", "mc_probabilities"}) or by == "samples",
         )
-        rows = [Row(value=value, options=self._form.options(value), ledger=Ledger(self._clock)) for value in inputs]
+        rows = [
+            Row(value=value, options=self._form.options(value), ledger=Ledger(self._clock), without=without)
+            for value in inputs
+        ]
         await _all(self._guarded(row, self._first(row, wanted)) for row in rows)
         if wanted.samples:
             await self._sample(rows, wanted, more)
@@ -151,6 +164,10 @@ class LanguageModel:
         """Whatever fails, fails for this row alone."""
         try:
             await work
+        except EndpointAway as away:
+            row.failed, row.outage = f"the model could not be asked: {away}", away.outage
+        except LabelsUntold as error:
+            row.failed = f"the probabilities of the labels are not known: {error}"
         except (EngineFailed, CannotGive) as error:
             row.failed = f"the model gave no reply: {error}"
         except (BadPrompt, UnfitExample) as error:
@@ -177,6 +194,7 @@ class LanguageModel:
             logprobs=bool(needs & {"logprobs", "top_logprobs"}),
             top_logprobs=ALTERNATIVES if "top_logprobs" in needs else 0,
             only=self._only(asked),
+            without=row.without,
         )
         row.first = (await self._generate(row, asked.messages, asking))[0]
         row.read = await self._read(row, row.first, asked)
@@ -236,13 +254,16 @@ class LanguageModel:
     async def _label_logprobs(self, row: Row, asked: Asked) -> None:
         first_token = self._prompt.probabilities == "first_token"
         with row.ledger:
-            logprobs, prompt_tokens = await self._engine.label_logprobs(
-                asked.messages, asked.texts, first_token=first_token
+            told = await self._engine.label_logprobs(
+                asked.messages, asked.texts, first_token=first_token, without=row.without
             )
-        row.ledger.add(asked.messages, prompt_tokens=prompt_tokens)
-        if np.isnan(logprobs).any() or not np.isfinite(logprobs).any():
-            row.failed = "the model gave no label a probability"
-        row.label_logprobs = logprobs
+        row.ledger.add(asked.messages, prompt_tokens=told.prompt_tokens)
+        row.note(told)
+        row.label_logprobs = told.values
+        if (unknown := np.flatnonzero(np.isnan(told.values))).size:
+            row.failed = f"the model gave the label {asked.texts[unknown[0]]!r} no probability, but NaN"
+        elif not np.isfinite(told.values).any():
+            row.failed = "the model gave every label the probability 0"
 
     async def _sample(self, rows: Sequence[Row], wanted: _Wanted, more: More | None) -> None:
         """Draw in rounds of `samples.min`. They are the same rounds whoever asks: the same input gets the same samples,
@@ -302,6 +323,7 @@ class LanguageModel:
             top_p=self._drawing.top_p,
             seed=self._seed(row.value, "sample", numbers[0]),
             only=self._only(asked),
+            without=row.without,
         )
         replies = await self._generate(row, asked.messages, asking)
         reads = await _all(self._read(row, reply, asked) for reply in replies)
@@ -317,7 +339,7 @@ class LanguageModel:
 
     async def _ask(self, row: Row, messages: Sequence[Message]) -> list[Generation]:
         """A question about the answer, at temperature 0."""
-        return await self._generate(row, messages, Asking(max_tokens=self._max_tokens))
+        return await self._generate(row, messages, Asking(max_tokens=self._max_tokens, without=row.without))
 
     async def _generate(self, row: Row, messages: Sequence[Message], asking: Asking) -> list[Generation]:
         with row.ledger:
@@ -329,6 +351,7 @@ class LanguageModel:
             prompt_tokens=max(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),
         )
+        row.note(*replies)
         return replies
 
     def _output(self, rows: Sequence[Row], wanted: _Wanted, *, so_far: bool = False) -> Output:

@@ -22,7 +22,8 @@ class OfflineLanguageModel:
 
     def __init__(self, model: ModelConfig, host: AnyLanguageHost, *, reviewed: Reviewed | None = None) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="language-model", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="language-model", daemon=True)
+        self._thread.start()
         self.engine: Engine = self.wait(started(host))
         self._model = LanguageModel(model, self.engine, reviewed=reviewed)
 
@@ -30,10 +31,24 @@ class OfflineLanguageModel:
     def spec(self) -> InputSpec:
         return self._model.spec
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, more: More | None = None) -> Output:
+    def run(
+        self,
+        inputs: Sequence[ModelInput],
+        needs: frozenset[Need],
+        *,
+        more: More | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> Output:
         """What the model says about at least one input; every sample is drawn, unless `more` says when it is enough."""
-        return self.wait(self._model.run(inputs, needs, more=more))
+        return self.wait(self._model.run(inputs, needs, more=more, without=without))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the engine's loop, and wait for what comes back."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.wait(self.engine.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

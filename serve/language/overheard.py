@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 
-from serve.language.engine import Asking, Engine, EngineFailed, Gives, Message, Piece
-from uncertainty.checks import Array
+from serve.language.engine import Asking, Engine, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from uncertainty.generation import Generation
 
 Hear = Callable[[str], None]
@@ -51,10 +50,18 @@ class OverheardEngine:
                 return [piece.whole]
         raise EngineFailed("the engine's stream ended without the whole reply")
 
+    def remarks(self) -> list[str]:
+        return self._engine.remarks()
+
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
-    ) -> tuple[Array, int]:
-        return await self._engine.label_logprobs(messages, labels, first_token=first_token)
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        *,
+        first_token: bool,
+        without: frozenset[str] = frozenset(),
+    ) -> LabelLogprobs:
+        return await self._engine.label_logprobs(messages, labels, first_token=first_token, without=without)
 
     def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
         return self._engine.stream(messages, asking)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from serve.config.file import ModelConfig
@@ -49,6 +49,10 @@ class Compared:
 
     reply: str
     usage: Usage
+    left_out: frozenset[str] = frozenset()
+    """As of a `Generation`, and `elsewhere` likewise."""
+
+    elsewhere: str = ""
 
 
 class PairJudge:
@@ -61,16 +65,23 @@ class PairJudge:
         only = SIDES if model.prompt.constrained else None
         self._asking = Asking(max_tokens=model.host.max_tokens, only=only)
 
-    async def compare(self, first: str, second: str) -> Compared:
-        """Let the model compare two texts, in this order. Raises `EngineFailed`, `CannotGive` or
-        `BadPrompt`."""
+    async def compare(self, first: str, second: str, *, without: frozenset[str] = frozenset()) -> Compared:
+        """Let the model compare two texts, in this order; `without` is as in `Asking`. Raises `EngineFailed`,
+        `CannotGive` or `BadPrompt`."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        [reply] = await self._engine.generate(self._prompts.pair(first, second), self._asking)
+        asking = replace(self._asking, without=without)
+        [reply] = await self._engine.generate(self._prompts.pair(first, second), asking)
         usage = Usage(
             prompt_tokens=reply.prompt_tokens,
             completion_tokens=reply.completion_tokens,
             calls=1,
             seconds=loop.time() - began,
         )
-        return Compared(side=read_side(reply.text), reply=reply.text, usage=usage)
+        return Compared(
+            side=read_side(reply.text),
+            reply=reply.text,
+            usage=usage,
+            left_out=reply.left_out,
+            elsewhere=reply.elsewhere,
+        )

@@ -1,5 +1,6 @@
 """One input on its way through a language model: what was asked and replied so far, and what it comes to in numbers."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -7,10 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from serve.inputs import ModelInput
-from serve.language.engine import Message
+from serve.language.engine import LabelLogprobs, Message
 from serve.language.forms import Asked, Example, Read
 from uncertainty.checks import Array
-from uncertainty.generation import Generation, Replies, Usage
+from uncertainty.generation import Generation, Outage, Replies, Usage
 from uncertainty.readings import sample_probabilities
 
 LEAST = 1e-12
@@ -84,6 +85,23 @@ class Row:
     failed: str | None = None
     """Why the row cannot be used; None where it can."""
 
+    outage: Outage | None = None
+    """Why the model could not be asked; None where it could."""
+
+    without: frozenset[str] = frozenset()
+    """Parameters that are not sent, because the artifact was fitted without them."""
+
+    left_out: frozenset[str] = frozenset()
+    """Parameters that were not sent: those, and what the endpoint has refused since."""
+
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Calls that another endpoint than the first one answered."""
+
+    def note(self, *replied: Generation | LabelLogprobs) -> None:
+        """How an endpoint was asked in one call, and which one."""
+        self.left_out = self.left_out.union(*(one.left_out for one in replied))
+        self.elsewhere.update({one.elsewhere for one in replied} - {""})
+
     @property
     def replies(self) -> Replies:
         return Replies(
@@ -96,6 +114,9 @@ class Row:
             stated=self.stated,
             rating=self.rating,
             usage=self.ledger.usage,
+            left_out=self.left_out,
+            elsewhere=self.elsewhere,
+            outage=self.outage,
         )
 
     def by_reply(self, width: int) -> Array:

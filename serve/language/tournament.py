@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from serve.config.hosts import ClassifierHost
 from serve.inputs import ModelInput
 from serve.language.anchors import Anchors
 from serve.language.engine import CannotGive, Engine, EngineFailed
+from serve.language.outages import EndpointAway
 from serve.language.pair import PairJudge, Side
 from uncertainty.generation import Generation, Replies, Usage, as_column
 from uncertainty.output import Output
@@ -31,6 +33,8 @@ class Rated:
     """The side that each verdict chose, in turn; None where there was none."""
 
     usage: Usage
+    left_out: frozenset[str]
+    elsewhere: Mapping[str, int]
 
     @property
     def why_unreadable(self) -> str | None:
@@ -57,7 +61,7 @@ class Tournament:
         settings = model.host.tournament
         return cls(PairJudge(model, engine), Anchors.of(settings), rounds=settings.rounds)
 
-    async def rate(self, text: str) -> Rated:
+    async def rate(self, text: str, *, without: frozenset[str] = frozenset()) -> Rated:
         """Let it meet the anchors nearest to its present rating, one after the other, none twice and never its equal.
 
         It starts at the cut and moves by K (score - expected) after each verdict; without one it stays. Which of the
@@ -68,26 +72,36 @@ class Tournament:
         free = np.array([other != text for other in anchors.texts])
         first = np.random.default_rng(_seed(text)).random(self._rounds) < 0.5
         rating, said, usage = anchors.start, list[Side | None](), Usage()
+        left_out, elsewhere = frozenset[str](), Counter[str]()
         for shown_first in first.tolist():
             met = int(np.where(free, np.abs(anchors.ratings - rating), np.inf).argmin())
             free[met] = False
             pair = (text, anchors.texts[met]) if shown_first else (anchors.texts[met], text)
-            compared = await self._judge.compare(*pair)
+            compared = await self._judge.compare(*pair, without=without)
             said.append(compared.side)
             usage += compared.usage
+            left_out |= compared.left_out
+            elsewhere.update([compared.elsewhere] if compared.elsewhere else [])
             if compared.side is not None:
                 won = (compared.side == "A") == shown_first
                 rating += K * (won - expected_score(rating, anchors.ratings[met]))
         probability = float(positive_probability([rating], reference=anchors.start)[0])
-        return Rated(rating=rating, probability=probability, said=tuple(said), usage=usage)
+        return Rated(
+            rating=rating,
+            probability=probability,
+            said=tuple(said),
+            usage=usage,
+            left_out=left_out,
+            elsewhere=dict(elsewhere),
+        )
 
-    async def run(self, inputs: Sequence[ModelInput]) -> Output:
+    async def run(self, inputs: Sequence[ModelInput], *, without: frozenset[str] = frozenset()) -> Output:
         """Rate a batch, all rows at the same time: probabilities [n, 2], and in the replies what was said and spent.
 
         The numbers of a row are NaN, and it is unreadable, where fewer than half of its matches had a verdict or the
         engine failed on it.
         """
-        rows = await asyncio.gather(*(self._row(text) for text in inputs))
+        rows = await asyncio.gather(*(self._row(text, without) for text in inputs))
         positive = np.array([probability for probability, _, _ in rows])
         probabilities = np.column_stack([1 - positive, positive])
         unreadable = np.empty(len(rows), dtype=object)
@@ -99,10 +113,13 @@ class Tournament:
             unreadable=unreadable if any(why is not None for _, _, why in rows) else None,
         )
 
-    async def _row(self, text: ModelInput) -> tuple[float, Replies, str | None]:
+    async def _row(self, text: ModelInput, without: frozenset[str]) -> tuple[float, Replies, str | None]:
         assert isinstance(text, str)
         try:
-            rated = await self.rate(text)
+            rated = await self.rate(text, without=without)
+        except EndpointAway as away:
+            nothing = Replies(first=Generation(text=""), said=None, outage=away.outage)
+            return math.nan, nothing, f"the model could not be asked: {away}"
         except (EngineFailed, CannotGive) as error:
             return math.nan, Replies(first=Generation(text=""), said=None), f"the model gave no reply: {error}"
         why = rated.why_unreadable
@@ -115,6 +132,8 @@ class Tournament:
             said=None if why else int(rated.probability > 0.5),
             options=(0, 1),
             usage=rated.usage,
+            left_out=rated.left_out,
+            elsewhere=rated.elsewhere,
         )
         return math.nan if why else rated.probability, replies, why
 

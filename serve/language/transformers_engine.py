@@ -13,11 +13,10 @@ from serve.config.hosts import TransformersHost
 from serve.hosts.checkpoint import check_writes, first_line, local_folder
 from serve.hosts.models import best_device
 from serve.language.decoding import Decoder, Place, Request, Row, as_array
-from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
+from serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from serve.language.prompt_tokens import ChatTemplate, PromptTokens
 from serve.language.reasoning import Parts
 from serve.language.reply import TokenTexts, put_together
-from uncertainty.checks import Array
 from uncertainty.generation import Generation
 
 
@@ -60,9 +59,17 @@ class TransformersEngine:
         rows = await asyncio.wrap_future(self._decoder.write(self._request(prompt, asking)))
         return [self._generation(row, prompt, asking) for row in rows]
 
+    def remarks(self) -> list[str]:
+        return []
+
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
-    ) -> tuple[Array, int]:
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        *,
+        first_token: bool,
+        without: frozenset[str] = frozenset(),  # noqa: ARG002 - this engine takes every parameter
+    ) -> LabelLogprobs:
         prompt = self._template.read(messages)
         if first_token:
             first = self._template.first_tokens(labels)
@@ -70,7 +77,7 @@ class TransformersEngine:
         else:
             written = [self._template.written(label) for label in labels]
             values = await asyncio.wrap_future(self._decoder.do(lambda: self._full_logprobs(prompt.ids, written)))
-        return as_array(values), len(prompt.ids)
+        return LabelLogprobs(values=as_array(values), prompt_tokens=len(prompt.ids))
 
     async def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
         prompt = self._template.read(messages)

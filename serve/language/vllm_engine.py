@@ -16,7 +16,7 @@ import numpy as np
 from serve.config.checkpoint_facts import BadCheckpoint
 from serve.config.hosts import VllmHost
 from serve.hosts.checkpoint import check_writes, first_line, local_folder
-from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, Message, Piece
+from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from serve.language.prompt_tokens import ChatTemplate, PromptTokens
 from serve.language.reasoning import Parts
 from serve.language.reply import TokenTexts, put_together
@@ -103,16 +103,24 @@ class VllmEngine:
         whole = [self._generation(reply, prompt, asking) for reply in replies]
         return whole * asking.n if len(whole) < asking.n else whole
 
+    def remarks(self) -> list[str]:
+        return []
+
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
-    ) -> tuple[Array, int]:
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        *,
+        first_token: bool,
+        without: frozenset[str] = frozenset(),  # noqa: ARG002 - this engine takes every parameter
+    ) -> LabelLogprobs:
         prompt = self._template.read(messages)
         if first_token:
             values = await self._first_logprobs(prompt.ids, self._template.first_tokens(labels))
         else:
             written = [[*self._template.written(label), self._end] for label in labels]
             values = await asyncio.gather(*(self._logprob(prompt.ids, tokens) for tokens in written))
-        return np.array(values, dtype=np.float64), len(prompt.ids)
+        return LabelLogprobs(values=np.array(values, dtype=np.float64), prompt_tokens=len(prompt.ids))
 
     async def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
         prompt = self._template.read(messages)

@@ -60,7 +60,8 @@ MODEL_BATCH_SIZE = Metric(
 MODEL_FAILURES = Metric(
     "demur_model_failures",
     "counter",
-    "Calls to a model's host that came to nothing: `timeout`, `failed`, `overloaded`, `no_artifact`.",
+    "Calls to a model's host that came to nothing: `timeout`, `failed`, `overloaded`, `no_artifact`; and predictions"
+    " about which its endpoint could not be asked: `outage`.",
     ("model", "kind"),
 )
 COMMIT_SECONDS = Metric(

@@ -13,9 +13,9 @@ from review import queue
 from review.item import Kind
 from serve.gateway import journal
 from tests.conftest import entry, new_case, resolve
-from traffic import log
+from traffic import failed_requests, log
 from traffic.database import Database
-from traffic.record import KeyUse, Record, ShadowDecision
+from traffic.record import FailedRequest, KeyUse, Record, ShadowDecision
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 CUT = datetime(2026, 2, 1, tzinfo=UTC)
@@ -134,3 +134,29 @@ def test_open_cases_of_old_records_can_still_be_worked(database: Database) -> No
     forget_records(database, before=CUT)
     with database.transaction() as connection:
         assert queue.claim(connection, record.id, "ada", lease_seconds=60).case_id == record.id
+
+
+def test_failed_requests_go_with_their_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    failures = [
+        FailedRequest(
+            id=uuid7(),
+            created_at=at,
+            model="toy",
+            group=None,
+            status=503,
+            reason="http://127.0.0.1:9/v1 cannot be reached",
+            retry_after=None,
+            passed_to=None,
+            request_id=None,
+        )
+        for at in (*(OLD + timedelta(minutes=n) for n in range(5)), CUT)
+    ]
+    journal.note_failures(database, failures)
+    journal.note_failures(database, failures)  # as after a lost connection
+    with database.transaction() as connection:
+        assert failed_requests.count(connection, model=None, since=None, until=None)[0].n == 6
+    assert forget_records(database, before=CUT) == []
+    with database.transaction() as connection:
+        [left] = failed_requests.count(connection, model="toy", since=None, until=None)
+    assert (left.n, left.first) == (1, CUT)

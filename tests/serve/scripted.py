@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from serve.config.file import ModelConfig
-from serve.language.engine import Asking, EngineFailed, Gives, Message, Piece
+from serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from uncertainty.generation import Generation
 
 HOST = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "none"}
@@ -67,6 +67,7 @@ class ScriptedEngine:
 
     asked: list[tuple[tuple[Message, ...], Asking]] = field(default_factory=list)
     labels_asked: list[tuple[tuple[Message, ...], tuple[str, ...], bool]] = field(default_factory=list)
+    remarked: list[str] = field(default_factory=list)
     closed: bool = False
 
     @property
@@ -79,12 +80,20 @@ class ScriptedEngine:
         replies = list(said) if isinstance(said, list | tuple) else [said] * asking.n
         return [self._told(reply, messages, asking) for reply in replies]
 
+    def remarks(self) -> list[str]:
+        return list(self.remarked)
+
     async def label_logprobs(
-        self, messages: Sequence[Message], labels: Sequence[str], *, first_token: bool
-    ) -> tuple[np.ndarray, int]:
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        *,
+        first_token: bool,
+        without: frozenset[str] = frozenset(),
+    ) -> LabelLogprobs:
         self.labels_asked.append((tuple(messages), tuple(labels), first_token))
         told = self.labels(messages, labels) if self.labels else [-np.log(len(labels))] * len(labels)
-        return np.array(told, dtype=np.float64), 10
+        return LabelLogprobs(values=np.array(told, dtype=np.float64), prompt_tokens=10)
 
     async def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
         whole = (await self.generate(messages, asking))[0]

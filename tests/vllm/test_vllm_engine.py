@@ -151,8 +151,8 @@ def test_labels_are_scored_as_in_transformers(engine, loop, other, first_token):
     labels = ("yes", "1", "A0101", "B", "[", "What is ")
     own = loop.wait(engine.label_logprobs(QUESTION, labels, first_token=first_token))
     theirs = asyncio.run(other.label_logprobs(QUESTION, labels, first_token=first_token))
-    np.testing.assert_allclose(own[0], theirs[0], atol=1e-3)
-    assert own[1] == theirs[1]
+    np.testing.assert_allclose(own.values, theirs.values, atol=1e-3)
+    assert own.prompt_tokens == theirs.prompt_tokens
 
 
 def test_labels_take_nothing_from_other_requests(engine, loop):

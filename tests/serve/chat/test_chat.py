@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import socket
 import threading
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import httpx
 import jsonschema
 import openai
 import pytest
-import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +24,7 @@ from serve.hosts.decided import Decided, Share
 from serve.inputs import InputSpec, InvalidRequest
 from serve.language.engine import EngineFailed, Piece
 from tests.serve.conftest import make_handler
+from tests.serve.listening import listening
 from traffic import log
 from traffic.database import DatabaseUnavailable
 from uncertainty.generation import Generation
@@ -129,23 +126,6 @@ class ScriptedHost:
         for word in whole.text.split():
             yield Piece(text=word + " ")
         yield Piece(text="", whole=whole)
-
-
-@contextmanager
-def listening(app):
-    """Serve an application on a port of its own, in a thread; give its address."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 TENTATIVE = {"chat": {**MODEL["chat"], "stream": "tentative"}}
@@ -603,7 +583,7 @@ def test_past_demur_an_endpoint_answers_byte_for_byte(database, monkeypatch):
             assert (full.status_code, full.headers["retry-after"]) == (429, "9")
     path, headers, body = seen[0]
     assert (path, headers[b"authorization"]) == ("/v1/chat/completions", b"Bearer secret")
-    assert body == {**odd, "model": "far"}
+    assert body == {**odd, "model": "far", "max_tokens": 4096}
     handler = make_handler(config, dict.fromkeys(config.models, ScriptedHost()), database)
     with listening(gateway_app(handler, max_body_bytes=10_000)) as gateway:
         gone = httpx.post(f"{gateway}/v1/chat/completions", json=odd)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from serve.gateway import journal
 from serve.gateway.committer import Committer
 from serve.gateway.journal import Writing
 from tests.conftest import entry, new_case
@@ -21,7 +22,7 @@ def writing():
 
 def test_who_waits_for_a_database_that_has_stopped_is_told_so(database):
     async def main():
-        committer = Committer(database, patience_seconds=0.2)
+        committer = Committer(database, journal.commit, patience_seconds=0.2)
         stuck, refused, written = writing(), writing(), writing()
         with database.transaction() as connection:
             connection.execute(LOCKED)
@@ -46,19 +47,19 @@ def test_who_waits_for_a_database_that_has_stopped_is_told_so(database):
         assert held.fetchone()[0] == 1
 
 
-def test_what_fails_while_nobody_waits_for_it_is_no_trouble(database, monkeypatch):
+def test_what_fails_while_nobody_waits_for_it_is_no_trouble(database):
     go = threading.Event()
 
-    def fail(_database, _writings):
-        go.wait()
-        raise DatabaseUnavailable("it went away")
+    def fail_at_first(opened, writings):
+        if not go.is_set():
+            go.wait()
+            raise DatabaseUnavailable("it went away")
+        return journal.commit(opened, writings)
 
     async def main():
-        committer = Committer(database, patience_seconds=0.01)
-        with monkeypatch.context() as patch:
-            patch.setattr("serve.gateway.journal.commit", fail)
-            with pytest.raises(DatabaseUnavailable, match="has not written"):
-                await committer.commit([writing()])
+        committer = Committer(database, fail_at_first, patience_seconds=0.01)
+        with pytest.raises(DatabaseUnavailable, match="has not written"):
+            await committer.commit([writing()])
         go.set()
         while True:
             try:

@@ -279,13 +279,19 @@ def test_labels_of_a_choice_are_written_as_the_template_writes_answers():
         LanguageModel(choice(probabilities="first_token"), engine)
 
 
-@pytest.mark.parametrize("told", [[np.nan, -1.0], [-np.inf, -np.inf]])
-def test_labels_without_a_probability_are_missing_and_not_zero(told):
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ([np.nan, -1.0], "gave the label 'no' no probability"),
+        ([-np.inf, -np.inf], "gave every label the probability 0"),
+    ],
+)
+def test_labels_without_a_probability_are_missing_and_not_zero(told, why):
     engine = ScriptedEngine("yes", labels=lambda messages, labels: told)
     output = run(configured("binary", prompt={"probabilities": "full_label"}), engine, ["a"])
     assert not output.usable().any()
     assert np.isnan(output.probabilities).all()
-    assert "no label a probability" in output.unreadable[0]
+    assert why in output.unreadable[0]
 
 
 def test_an_impossible_label_has_a_finite_logit():

@@ -3,142 +3,25 @@
 import asyncio
 import json
 import socket
-import threading
-import time
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from serve.config.hosts import OpenAIHost
-from serve.language.engine import Asking, CannotGive, EngineFailed
+from serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
 from serve.language.engines import started
+from serve.language.outages import EndpointAway
+from tests.serve.endpoint import choice, choices, delta, refusal, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]
 
 
-class Endpoint:
-    """Answers as `replies` says, one after the other, and the last one ever after."""
-
-    def __init__(self):
-        self.asked, self.keys, self.now, self.most, self.gone = [], [], 0, 0, 0
-        self.delay, self.owner, self.replies = 0.0, "somebody", [reply("132")]
-        app = FastAPI()
-        app.post("/v1/chat/completions")(self.complete)
-        app.get("/v1/models")(self.models)
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
-        self.thread.start()
-
-    async def complete(self, request: Request):
-        body = await request.json()
-        self.asked.append(body)
-        self.keys.append(request.headers.get("authorization"))
-        self.now += 1
-        self.most = max(self.most, self.now)
-        try:
-            await asyncio.sleep(self.delay)
-        finally:
-            self.now -= 1
-        said = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        return said(body) if isinstance(said, FunctionType) else said
-
-    async def models(self):
-        return {"object": "list", "data": [{"id": "m", "object": "model", "created": 0, "owned_by": self.owner}]}
-
-    def streams(self, chunks, *, endless=False):
-        """A reply that streams these deltas."""
-
-        async def lines():
-            try:
-                for chunk in chunks:
-                    yield f"data: {json.dumps(chunk)}\n\n"
-                    await asyncio.sleep(0.01)
-                while endless:
-                    yield f"data: {json.dumps(delta('more '))}\n\n"
-                    await asyncio.sleep(0.01)
-                yield "data: [DONE]\n\n"
-            except BaseException:
-                self.gone += 1
-                raise
-
-        return lambda body: StreamingResponse(lines(), media_type="text/event-stream")
-
-    def stop(self):
-        self.server.should_exit = self.server.force_exit = True
-        self.thread.join()
-        self.socket.close()
-
-
-def token(text, logprob=-0.5, top=()):
-    alternatives = [{"token": t, "logprob": p, "bytes": list(t.encode())} for t, p in top]
-    data = text if isinstance(text, bytes) else text.encode()
-    return {
-        "token": data.decode(errors="replace"),
-        "logprob": logprob,
-        "bytes": list(data),
-        "top_logprobs": alternatives,
-    }
-
-
-def choice(text, tokens=None, index=0, finish="stop", **message):
-    return {
-        "index": index,
-        "finish_reason": finish,
-        "message": {"role": "assistant", "content": text, **message},
-        "logprobs": None if tokens is None else {"content": tokens},
-    }
-
-
-def reply(*texts, completion_tokens=4, **facts):
-    return choices(*(choice(text, index=i, **facts) for i, text in enumerate(texts)), usage=(9, completion_tokens))
-
-
-def choices(*made, usage=(9, 4)):
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": list(made),
-        "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)},
-    }
-
-
-def delta(text=None, *, finish=None, tokens=None, usage=None, **more):
-    chosen = {
-        "index": 0,
-        "delta": {"content": text, **more},
-        "finish_reason": finish,
-        "logprobs": {"content": tokens} if tokens else None,
-    }
-    return {
-        "id": "x",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": "m",
-        "choices": [] if usage else [chosen],
-        "usage": usage,
-    }
-
-
-def refusal(status, message="no", **headers):
-    return JSONResponse({"error": {"message": message}}, status_code=status, headers=headers)
-
-
 @pytest.fixture
 def endpoint():
-    server = Endpoint()
-    while not server.server.started:
-        time.sleep(0.005)
-    yield server
-    server.stop()
+    with running() as server:
+        yield server
 
 
 def with_engine(endpoint, work, **settings):
@@ -189,6 +72,9 @@ def test_what_is_not_told_is_missing(endpoint):
     assert said.tokens == ()
     assert said.logprobs is None
     assert said.top_logprobs is None
+    assert said.no_logprobs.startswith(f"{endpoint.url} told no log-probabilities; ")
+    assert "host.gives_logprobs: false" in said.no_logprobs
+    assert ask(endpoint)[0].no_logprobs == ""  # nobody asked for any
 
 
 def test_nothing_is_asked_of_an_endpoint_that_is_said_not_to_give_it(endpoint):
@@ -230,6 +116,7 @@ def test_tokens_that_do_not_fit_the_text_are_not_told(endpoint):
     [said] = ask(endpoint, LOGPROBS)
     assert said.text == "132"
     assert said.logprobs is None
+    assert "told tokens that do not make up its text" in said.no_logprobs
 
 
 def test_a_character_of_two_tokens(endpoint):
@@ -299,7 +186,7 @@ def test_what_fails_in_passing_is_asked_again(endpoint, status):
         (500, r"answered 500: no$"),
         (429, r"answered 429: no$"),
         (400, r"refused the request: no$"),
-        (401, r"refused the key in OPENAI_API_KEY$"),
+        (401, r"refused the key in OPENAI_API_KEY \(401: no\)$"),
         (404, r"answered 404: no$"),
     ],
 )
@@ -321,14 +208,23 @@ def test_a_key_that_an_endpoint_repeats_is_told_to_nobody(endpoint, monkeypatch,
 
 def test_a_slow_endpoint_is_not_waited_for(endpoint):
     endpoint.delay = 30
-    with pytest.raises(EngineFailed, match=r"gave no reply within 0\.2 s"):
+    with pytest.raises(EndpointAway, match=r"gave no whole reply within 0\.2 s"):
         ask(endpoint, timeout_seconds=0.2, retries=0)
 
 
+def test_who_has_no_time_to_wait_for_a_retry_is_told_at_once(endpoint):
+    endpoint.replies = [refusal(429, **{"retry-after": "30"})]
+    with pytest.raises(EndpointAway, match=r"answered 429: no$") as away:
+        ask(endpoint, timeout_seconds=20, retries=5)
+    assert away.value.outage.retry_after == 30
+    assert len(endpoint.asked) == 1
+
+
 def test_retries_do_not_outlast_the_time_there_is(endpoint):
-    endpoint.replies = [refusal(500, **{"retry-after": "30"})]
-    with pytest.raises(EngineFailed, match=r"gave no reply within 0\.3 s"):
-        ask(endpoint, timeout_seconds=0.3, retries=5)
+    endpoint.replies = [refusal(500)]
+    with pytest.raises(EndpointAway, match=r"answered 500: no$"):
+        ask(endpoint, timeout_seconds=0.3, retries=20)
+    assert len(endpoint.asked) == 1  # the first pause would already be longer
 
 
 def test_nobody_there():
@@ -350,11 +246,42 @@ def test_no_more_are_asked_at_a_time_than_allowed(endpoint):
     assert endpoint.most == 3
 
 
-@pytest.mark.parametrize("said", ["", {"choices": []}, {"choices": None}])
-def test_a_reply_without_a_reply(endpoint, said):
-    endpoint.replies = [JSONResponse(said)]
-    with pytest.raises(EngineFailed, match="reply"):
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (JSONResponse({"choices": []}), "a reply without choices"),
+        (JSONResponse({"choices": None}), "a reply without choices"),
+        (JSONResponse(""), 'JSON that is no chat completion: ""'),
+        (JSONResponse([1, 2]), r"JSON that is no chat completion: \[1, 2\]"),
+        (JSONResponse({"choices": "none"}), "JSON that is no chat completion"),
+        (JSONResponse({"choices": [{"message": None}]}), "JSON that is no chat completion"),
+        (JSONResponse({"choices": [{"message": {"content": {"a": 1}}}]}), "JSON that is no chat completion"),
+        (JSONResponse({"choices": [choice("1", [{"token": "1"}])]}), "JSON that is no chat completion"),
+        (
+            Response('{"choices": [', media_type="application/json"),
+            r"not JSON \(application/json, which begins '{\"cho",
+        ),
+        (Response("", media_type="application/json"), r"not JSON \(application/json, which is empty\)"),
+        (Response("[" * 100_000, media_type="application/json"), "not JSON"),
+        (Response("sorry", media_type="text/plain"), r"not JSON \(text/plain, which begins 'sorry'\)"),
+        (JSONResponse({"error": {"message": "no such tool"}}), "answered 200: no such tool"),
+        (JSONResponse({}, 204), "answered 204"),
+    ],
+)
+def test_what_is_no_reply_is_told_as_it_came(endpoint, said, message):
+    endpoint.replies = [said]
+    with pytest.raises(EngineFailed, match=message) as told:
         ask(endpoint)
+    assert not isinstance(told.value, EndpointAway)  # it may be the input's fault
+
+
+@pytest.mark.parametrize(
+    "usage", [None, "much", {"prompt_tokens": -5, "completion_tokens": 1e300}, {"prompt_tokens": 10**30}]
+)
+def test_tokens_that_cannot_be_counted_are_not(endpoint, usage):
+    endpoint.replies = [{**choices(choice("132")), "usage": usage}]
+    [said] = ask(endpoint)
+    assert (said.text, said.prompt_tokens, said.completion_tokens) == ("132", 0, 0)
 
 
 def test_a_withheld_reply_is_no_reply(endpoint):
@@ -402,15 +329,48 @@ def label_logprobs(endpoint, labels, top, **how):
 
 
 def test_labels_by_their_first_tokens(endpoint):
-    told, prompt_tokens = label_logprobs(endpoint, ("yes", "no", "perhaps"), [("yes", -0.1), ("n", -9.0), ("no", -2.5)])
-    assert prompt_tokens == 9
-    np.testing.assert_array_equal(told, [-0.1, -2.5, np.nan])
+    told = label_logprobs(endpoint, ("yes", "no"), [("yes", -0.1), ("n", -9.0), ("no", -2.5)])
+    assert told.prompt_tokens == 9
+    np.testing.assert_array_equal(told.values, [-0.1, -2.5])
     assert endpoint.asked[0]["top_logprobs"] == 20
 
 
 def test_a_label_may_come_with_a_space_before_it(endpoint):
-    told, _ = label_logprobs(endpoint, ("yes", "no"), [("yes", -0.1), (" no", -2.5)])
-    np.testing.assert_array_equal(told, [-0.1, -2.5])
+    told = label_logprobs(endpoint, ("yes", "no"), [("yes", -0.1), (" no", -2.5)])
+    np.testing.assert_array_equal(told.values, [-0.1, -2.5])
+
+
+def test_a_label_that_is_not_listed_has_the_most_that_it_can(endpoint):
+    told = label_logprobs(endpoint, ("yes", "no", "perhaps"), [("yes", np.log(0.9)), ("a", np.log(0.05)), ("b", -9.0)])
+    np.testing.assert_allclose(told.values, [np.log(0.9), -9.0, -9.0])
+
+
+def test_a_label_that_could_be_the_most_probable_one_is_named(endpoint):
+    with pytest.raises(LabelsUntold, match=r"lists 2 tokens \('The', 'A'\), and not the label 'yes', 'no', which"):
+        label_logprobs(endpoint, ("yes", "no"), [("The", -0.5), ("A", -1.5)])
+    with pytest.raises(LabelsUntold, match=r"and not the label 'no', which may be the most probable one"):
+        label_logprobs(endpoint, ("yes", "no"), [("The", -1.0), ("yes", -1.5)])
+
+
+def test_an_endpoint_that_tells_the_drawn_token_alone(endpoint):
+    endpoint.replies = [choices(choice("yes", [token("yes", np.log(0.9))]))]
+    work = lambda engine: engine.label_logprobs(QUESTION, ("yes", "no"), first_token=True)  # noqa: E731
+    np.testing.assert_allclose(np.exp(with_engine(endpoint, work).values), [0.9, 0.1])
+
+
+@pytest.mark.parametrize("tokens", [None, []])
+def test_labels_without_log_probabilities_say_which_key_to_set(endpoint, tokens):
+    endpoint.replies = [choices(choice("yes", tokens))]
+    with pytest.raises(LabelsUntold, match=r"told no log-probabilities; .*host\.gives_logprobs: false.*prompt\.probab"):
+        with_engine(endpoint, lambda engine: engine.label_logprobs(QUESTION, ("yes", "no"), first_token=True))
+
+
+@pytest.mark.parametrize("logprob", [2.0, float("nan")])
+def test_numbers_that_are_no_log_probabilities_are_not_taken(endpoint, logprob):
+    spelled = json.dumps(choices(choice("yes", [token("yes", -0.1, [("yes", logprob)])])))
+    endpoint.replies = [Response(spelled, media_type="application/json")]
+    with pytest.raises(LabelsUntold, match="is no log-probability"):
+        with_engine(endpoint, lambda engine: engine.label_logprobs(QUESTION, ("yes", "no"), first_token=True))
 
 
 def test_labels_that_begin_alike(endpoint):

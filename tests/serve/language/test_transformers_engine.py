@@ -164,8 +164,9 @@ def test_only_what_is_allowed_is_written_with_the_models_own_log_probabilities(e
 def test_labels_are_scored_by_their_first_token_or_as_a_whole(engine, plain):
     labels = ("yes", "13", "A0101")
     ids = prompt_of(plain, QUESTION)
-    first, prompt_tokens = asyncio.run(engine.label_logprobs(QUESTION, labels, first_token=True))
-    whole, _ = asyncio.run(engine.label_logprobs(QUESTION, labels, first_token=False))
+    told = asyncio.run(engine.label_logprobs(QUESTION, labels, first_token=True))
+    first, prompt_tokens = told.values, told.prompt_tokens
+    whole = asyncio.run(engine.label_logprobs(QUESTION, labels, first_token=False)).values
     assert prompt_tokens == len(ids)
     for index, label in enumerate(labels):
         written = [*plain[0].encode(label, add_special_tokens=False), plain[0].eos_token_id]
