@@ -37,7 +37,14 @@ ROOT = Path(__file__).parent.parent
 WITHOUT_SERVICE = ("test_audit_browser", "test_audit_on_ray", "test_browser")
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
-SHARING = ("test_browser", "test_inference_protocol", "test_service", "test_release_road", "test_release")
+SHARING = (
+    "test_browser",
+    "test_other_sites",
+    "test_inference_protocol",
+    "test_service",
+    "test_release_road",
+    "test_release",
+)
 """Tests of one running service, `service` in tests/system/conftest.py."""
 
 

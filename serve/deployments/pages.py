@@ -15,7 +15,7 @@ from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
 from serve.deployments.every import every
-from serve.deployments.guarded import cookie_of, guarded, keeper_of, received
+from serve.deployments.guarded import guarded, keeper_of, received
 from serve.gateway.journal import open_database
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.telemetry import Telemetry
@@ -71,7 +71,7 @@ class Console:
         from serve.console.app import console_app
 
         app = console_app(self._config, self._database)
-        behind = guarded(app, self._keeper, needs.REVIEW, cookie_of(self._config))
+        behind = guarded(app, self._config, self._keeper, needs.REVIEW, has_pages=True)
         return received(behind, self._config, Telemetry())
 
 
@@ -93,5 +93,5 @@ class Audits:
         from serve.audits.app import audits_app
 
         app = audits_app(self._config, self._database)
-        behind = guarded(app, self._keeper, needs.AUDIT, cookie_of(self._config))
+        behind = guarded(app, self._config, self._keeper, needs.AUDIT, has_pages=True)
         return received(behind, self._config, Telemetry())

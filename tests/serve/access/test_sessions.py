@@ -12,12 +12,12 @@ from starlette.testclient import TestClient
 from serve.access import keeper as keeping
 from serve.access import sessions
 from serve.access.caller import Scope
-from serve.access.gate import Gate
 from serve.access.login import LOGINS
 from serve.access.needs import AUDIT, REVIEW
 from serve.audits.app import audits_app
 from serve.config.access import AccessConfig
 from serve.console.app import console_app
+from serve.deployments.guarded import guarded
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
 
@@ -39,8 +39,8 @@ def pages(quickstart, database, monkeypatch):
         if cookie not in made:
             made[cookie] = console_app(config, database), audits_app(config, database)
         keepers = [keeper_of(database) for _ in range(3)]
-        review = [Gate(made[cookie][0], keeper, REVIEW, cookie=cookie) for keeper in keepers[:2]]
-        return Browser(review, Gate(made[cookie][1], keepers[2], AUDIT, cookie=cookie), keepers, base)
+        review = [guarded(made[cookie][0], config, keeper, REVIEW, has_pages=True) for keeper in keepers[:2]]
+        return Browser(review, guarded(made[cookie][1], config, keepers[2], AUDIT, has_pages=True), keepers, base)
 
     return browse
 
@@ -346,6 +346,7 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 
 
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
+    from serve.access.gate import Gate
     from serve.access.needs import GATEWAY
     from serve.gateway.http import gateway_app
 
