@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 from traffic.database import Connection, Database
 from traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
 from traffic.record import Answer
+from traffic.spreadsheet import from_cell, has_our_cells
 
 
 class BadDataFile(ValueError):
@@ -86,16 +87,20 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     with path.open(encoding="utf-8", newline="") as lines:
-        for row in (reader := csv.DictReader(lines)):
+        reader = csv.DictReader(lines)
+        ours = has_our_cells(reader.fieldnames or ())
+        for row in reader:
             where = f"{path}, line {reader.line_num}"
-            yield where, {name: _json_or_text(value) for name, value in row.items()}
+            yield where, {name: _json_or_text(value, ours=ours) for name, value in row.items()}
 
 
-def _json_or_text(text: Any) -> Any:
-    if isinstance(text, str) and text.lstrip().startswith(("[", "{")):
+def _json_or_text(text: Any, *, ours: bool) -> Any:
+    if not isinstance(text, str):  # a cell that is missing, or those beyond the last column
+        return text
+    if text.lstrip().startswith(("[", "{")):
         with suppress(json.JSONDecodeError):  # a text may merely start with a bracket
             return json.loads(text)
-    return text
+    return from_cell(text) if ours else text
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
