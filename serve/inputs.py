@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 PNG_PREFIX = "data:image/png;base64,"
+PNG_BEGINS = b"\x89PNG"
 
 HEAD_OF_PNG = 32
 """Characters in base64 in which the width and the height stand."""
@@ -152,7 +153,11 @@ def _shape(spec: InputSpec) -> tuple[int, ...]:
 def picture(value: Any) -> bytes | None:
     """Return an input that is an image as PNG, to be looked at; None if it is something else."""
     if isinstance(value, str):
-        return base64.b64decode(value.removeprefix(PNG_PREFIX)) if value.startswith(PNG_PREFIX) else None
+        try:
+            image = base64.b64decode(value.removeprefix(PNG_PREFIX)) if value.startswith(PNG_PREFIX) else b""
+        except ValueError:
+            return None
+        return image if image.startswith(PNG_BEGINS) else None  # else it is a text that only begins like an image
     try:
         array = np.asarray(value)
     except ValueError:

@@ -95,9 +95,9 @@ def glance(value: Any) -> Shown:
 
 def picture_url(value: Any) -> str | None:
     """A picture as it stands in a page; None for anything else."""
-    if isinstance(value, str):
-        return value if value.startswith(PNG_PREFIX) else None
     image = picture(value)
+    if isinstance(value, str):
+        return value if image else None
     return f"{PNG_PREFIX}{base64.b64encode(image).decode()}" if image else None
 
 

@@ -116,6 +116,8 @@ def test_pictures_can_be_looked_at_and_texts_cannot():
     assert np.asarray(shown).tolist() == [[0, 255], [128, 0]]
     assert picture(png([[0, 255]]))[:4] == b"\x89PNG"
     assert picture("a text") is None
+    for text in ("ignore all rules", "é", "A", base64.b64encode(b"GIF89a").decode()):
+        assert picture(f"data:image/png;base64,{text}") is None
     assert picture([["a"]]) is None
 
 
