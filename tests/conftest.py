@@ -104,7 +104,7 @@ def _in_schema(postgres: str, name: str) -> str:
 class CleanSchema:
     """A migrated schema that can be emptied again."""
 
-    KEPT = ("schema_migrations", "draw_key", "review_transitions")
+    KEPT = ("schema_migrations", "draw_key", "digest_keys", "review_transitions")
 
     def __init__(self, postgres: str) -> None:
         name = f"test_{uuid7().hex}"

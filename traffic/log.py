@@ -41,11 +41,40 @@ ZERO = r"\u0000"
 LARGEST_STATEMENT = 64 * 2**20
 """Characters of inputs in one statement; PostgreSQL takes up to a gigabyte."""
 
-CLAIM_KEY = (
-    "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
+KEYED = (
+    "'\\x01'::bytea || sha256(outer_key || sha256(inner_key || convert_to({key}, 'UTF8') || '\\x00'::bytea ||"
+    " {fingerprint}))"
+)
+"""What is kept of the digest of a request: to make it takes the keys of this database, and that of the caller."""
+
+FORGOTTEN = (
+    "'forgotten ' || encode(sha256(outer_key || sha256(inner_key || '\\x00'::bytea || convert_to({key}, 'UTF8'))),"
+    " 'hex')"
+)
+"""What a caller's key is called once its input was deleted. No key of a caller holds a blank."""
+
+CLAIM_KEYS = (
+    "insert into idempotency_keys (key, position, fingerprint, record_id)"
+    f" select key, position, {KEYED.format(key='key', fingerprint='fingerprint')}, record_id"
+    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[]) told (key, position, fingerprint, record_id),"
+    ' digest_keys order by key collate "C", position'
     " on conflict (key, position) do nothing returning record_id"
 )
 
+FIND_KEY = (
+    "select position, record_id,"
+    f" fingerprint in ((select {KEYED.format(key='%(key)s', fingerprint='%(fingerprint)s')} from digest_keys),"
+    "                  %(fingerprint)s)"  # as an older version may have written it a moment ago
+    " from idempotency_keys"
+    f" where key in (%(key)s, (select {FORGOTTEN.format(key='%(key)s')} from digest_keys))"
+)
+
+FORGET_KEYS = (
+    f"update idempotency_keys set key = {FORGOTTEN.format(key='key')},"
+    f" fingerprint = case when octet_length(fingerprint) = 33 then fingerprint"
+    f"   else {KEYED.format(key='key', fingerprint='fingerprint')} end"
+    " from digest_keys where record_id = any(%s) and key not like 'forgotten %%'"
+)
 
 OUTCOMES_CHANNEL = "demur_outcomes"
 """Where the id of a record is told when there is news about it, to whoever waits for them."""
@@ -121,33 +150,37 @@ def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
     Waits for a transaction that is about to commit the same key. Keys are taken in one order everywhere, so two
     gateways cannot wait for each other.
     """
-    keyed = [
-        (entry.key.key, entry.key.position, entry.key.fingerprint, entry.record.id)
-        for entry in entries
-        if entry.key is not None
-    ]
+    keyed = [entry for entry in entries if entry.key is not None]
     if not keyed:
         return set()
-    keyed.sort(key=lambda row: row[:2])
-    late = set()
-    with connection.cursor() as cursor:
-        cursor.executemany(CLAIM_KEY, keyed, returning=True)
-        for row in keyed:
-            if cursor.fetchone() is None:
-                late.add(row[3])
-            cursor.nextset()
-    return late
+    uses = [entry.key for entry in keyed if entry.key is not None]
+    taken = connection.execute(
+        CLAIM_KEYS,
+        (
+            [use.key for use in uses],
+            [use.position for use in uses],
+            [use.fingerprint for use in uses],
+            [entry.record.id for entry in keyed],
+        ),
+    ).fetchall()
+    return {entry.record.id for entry in keyed} - {record_id for (record_id,) in taken}
 
 
 def find_by_key(connection: Connection, key: str, fingerprint: bytes) -> dict[int, Record]:
     """Return what was stored under this key, by position; raise `KeyReused` if that was for another input."""
-    rows = connection.execute(
-        "select position, fingerprint, record_id from idempotency_keys where key = %s", (key,)
-    ).fetchall()
-    if any(bytes(stored) != fingerprint for _, stored, _ in rows):
+    rows = connection.execute(FIND_KEY, {"key": key, "fingerprint": fingerprint}).fetchall()
+    if not all(same_input for _, _, same_input in rows):
         raise KeyReused(f"the Idempotency-Key {key!r} was used before with another input; use a new key")
-    found = find(connection, [record_id for _, _, record_id in rows])
-    return {position: found[record_id] for position, _, record_id in rows if record_id in found}
+    found = find(connection, [record_id for _, record_id, _ in rows])
+    return {position: found[record_id] for position, record_id, _ in rows if record_id in found}
+
+
+def forget_keys(connection: Connection, record_ids: Sequence[UUID]) -> None:
+    """Keep of the keys of these records, whose inputs are deleted, no more than it takes to recognise a retry.
+
+    Whoever shows the key again is answered as before. Without it nobody can try out what the input may have been.
+    """
+    connection.execute(FORGET_KEYS, (list(record_ids),))
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:
