@@ -4,7 +4,8 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
-from serve.access.caller import access_is_on, caller_of
+from serve.access.caller import Scope, access_is_on, caller_of
+from serve.config.review import AdminName
 
 COOKIE = "demur-reviewer"
 HEADER = "X-Demur-Reviewer"
@@ -16,12 +17,12 @@ class NoReviewer(RuntimeError):
 
 
 def visitor_of(request: Request) -> str:
-    """The name of the caller. Where access is off it is what the header says or else the cookie, with bytes beyond
-    ASCII percent-encoded. Raises `NoReviewer`."""
+    """The name of the caller, an `AdminName` for whoever has the scope `admin`. Where access is off it is what the
+    header says or else the cookie, with bytes beyond ASCII percent-encoded. Raises `NoReviewer`."""
     if access_is_on(request.scope):
         if (caller := caller_of(request.scope)) is None:
             raise NoReviewer("nobody knows who you are; log in, or send a key as `Authorization: Bearer demur_...`")
-        return caller.name
+        return AdminName(caller.name) if caller.may(Scope.ADMIN) else caller.name
     told = unquote(request.headers.get(HEADER) or request.cookies.get(COOKIE, ""))
     if not told.strip():
         raise NoReviewer(f"say who you are: put your name into the header {HEADER}")
