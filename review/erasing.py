@@ -36,7 +36,7 @@ def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erased:
         )
     connection.execute("delete from payloads where record_id = %s", (record_id,))
     connection.execute('update records set "group" = null, cluster = null where id = %s', (record_id,))
-    log.forget_keys(connection, [record_id])
+    connection.execute(log.FORGET_KEYS.format(ids="%s"), (record_id,))
     cases = connection.execute(  # what was answered just now still counts
         "select id, ended_at is null and status <> 'answered' from review_items where record_id = %s order by id"
         " for update",

@@ -248,12 +248,12 @@ def lapse(connection: Connection, case_id: UUID | None = None) -> int:
 
 def forget_inputs(connection: Connection) -> int:
     """Delete the inputs whose time is up, except of cases that a person has yet to look at; return how many."""
-    gone = connection.execute(
-        "delete from payloads p where expires_at < clock_timestamp() and not exists ("
-        "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null) returning record_id"
-    ).fetchall()
-    log.forget_keys(connection, [record_id for (record_id,) in gone])
-    return len(gone)
+    row = connection.execute(
+        "with gone as (delete from payloads p where expires_at < clock_timestamp() and not exists ("
+        "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null) returning record_id),"
+        f" keys as ({log.FORGET_KEYS.format(ids='select record_id from gone')}) select count(*) from gone"
+    ).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim | None:

@@ -73,8 +73,10 @@ FORGET_KEYS = (
     f"update idempotency_keys set key = {FORGOTTEN.format(key='key')},"
     f" fingerprint = case when octet_length(fingerprint) = 33 then fingerprint"
     f"   else {KEYED.format(key='key', fingerprint='fingerprint')} end"
-    " from digest_keys where record_id = any(%s) and key not like 'forgotten %%'"
+    " from digest_keys where record_id in ({ids}) and key not like 'forgotten %%'"
 )
+"""Keep of the keys of these records, whose inputs are deleted, no more than it takes to recognise a retry: whoever
+shows the key again is answered as before, and without it nobody can try out what the input may have been."""
 
 OUTCOMES_CHANNEL = "demur_outcomes"
 """Where the id of a record is told when there is news about it, to whoever waits for them."""
@@ -173,14 +175,6 @@ def find_by_key(connection: Connection, key: str, fingerprint: bytes) -> dict[in
         raise KeyReused(f"the Idempotency-Key {key!r} was used before with another input; use a new key")
     found = find(connection, [record_id for _, record_id, _ in rows])
     return {position: found[record_id] for position, record_id, _ in rows if record_id in found}
-
-
-def forget_keys(connection: Connection, record_ids: Sequence[UUID]) -> None:
-    """Keep of the keys of these records, whose inputs are deleted, no more than it takes to recognise a retry.
-
-    Whoever shows the key again is answered as before. Without it nobody can try out what the input may have been.
-    """
-    connection.execute(FORGET_KEYS, (list(record_ids),))
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:

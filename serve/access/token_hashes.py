@@ -1,4 +1,5 @@
-"""The hashes of all codes and keys that were made, in memory: made-up ones are known without asking the database."""
+"""The hashes of the codes and keys with which people log in, in memory: made-up ones are known without asking the
+database."""
 
 from threading import BoundedSemaphore, Lock
 from time import monotonic, sleep
@@ -9,26 +10,23 @@ from traffic.database import Database, DatabaseUnavailable
 LOOK_APART_SECONDS = 0.2
 """What is not known here is looked for, though not more often than this, however many strangers come."""
 
-NEW = (
-    "select %(code)s, id, secret_hash, now() from access_codes"
-    " where created_at >= coalesce(%(since)s::timestamptz, '-infinity') - interval '1 minute' union all"
-    " select %(key)s, id, secret_hash, now() from access_keys"
-    " where created_at >= coalesce(%(since)s::timestamptz, '-infinity') - interval '1 minute'"
+MADE = (
+    "select %(code)s, id, secret_hash from access_codes where expires_at > now() - interval '1 day' union all"
+    " select %(key)s, id, secret_hash from access_keys"
+    " where revoked_at is null and (expires_at is null or expires_at > now())"
 )
-"""A minute more than since the last look: a code is made at the beginning of its transaction, and seen at the end."""
-
+"""Codes also when their time is up, for a while, so that whoever shows one is told that."""
 
 MOST_STRANGERS = 8
 """So many wait at most until it is looked whether their codes were made a moment ago; others are refused at once."""
 
 
 class TokenHashes:
-    """Tells whether a code or key was ever made here. Whether it is still good, the database says."""
+    """Tells whether a code or key was made here. Whether it is still good, the database says."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._hashes: dict[tuple[str, str], bytes] = {}
-        self._since: object = None
         self._looked_at = -LOOK_APART_SECONDS
         self._trouble: DatabaseUnavailable | None = None
         self._one_at_a_time = Lock()
@@ -63,9 +61,8 @@ class TokenHashes:
         self._trouble = None
         try:
             with self._database.transaction() as connection:
-                rows = connection.execute(NEW, {"code": CODE, "key": KEY, "since": self._since}).fetchall()
+                rows = connection.execute(MADE, {"code": CODE, "key": KEY}).fetchall()
         except DatabaseUnavailable as error:
             self._trouble = error
-            return
-        for kind, id, kept, now in rows:
-            self._hashes[kind, id], self._since = bytes(kept), now
+        else:
+            self._hashes = {(kind, id): bytes(kept) for kind, id, kept in rows}

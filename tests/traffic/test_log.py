@@ -85,7 +85,7 @@ def test_of_the_key_of_a_deleted_input_only_what_recognises_it_is_kept(database)
     ids = [one.record.id for one in batch]
     for _ in range(2):  # the second time changes nothing
         with database.transaction() as connection:
-            log.forget_keys(connection, ids[1:2])
+            connection.execute(log.FORGET_KEYS.format(ids="%s"), (ids[1],))
         kept = kept_of_keys(database)
         assert [key == "order-1" for key, _ in kept] == [True, False, True]
         assert kept[1][0].startswith("forgotten ")
@@ -109,7 +109,7 @@ def test_what_an_older_version_wrote_a_moment_ago_is_recognised(database):
             (SECRET, written.record.id),
         )
         assert log.find_by_key(connection, "old", SECRET)[0].id == written.record.id
-        log.forget_keys(connection, [written.record.id])
+        connection.execute(log.FORGET_KEYS.format(ids="%s"), (written.record.id,))
     assert SECRET not in kept_of_keys(database)[0][1]
     with database.transaction() as connection:
         assert log.find_by_key(connection, "old", SECRET)[0].id == written.record.id
