@@ -12,6 +12,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from audit.visible import visible
+
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 COLOURS = {BLUE: "blue", ORANGE: "orange", GREEN: "green", GREY: "grey"}
 """What a page calls them: it may make each lighter by night. Black words get no colour, and take that of the page."""
@@ -60,7 +62,8 @@ def inline_svg(
     head, ids = f'<title id="{name}-title">{escape(title)}</title>', f"{name}-title"
     if words:
         head, ids = f'{head}<desc id="{name}-words">{escape(words)}</desc>', f"{ids} {name}-words"
-    return svg.replace("<svg ", f'<svg role="img" aria-labelledby="{ids}" ', 1).replace(">", f">{head}", 1)
+    svg = svg.replace("<svg ", f'<svg role="img" aria-labelledby="{ids}" ', 1).replace(">", f">{head}", 1)
+    return str(visible(svg))
 
 
 def as_svg(figure: Figure) -> str:

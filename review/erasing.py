@@ -21,25 +21,31 @@ class Erased:
 
 
 def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erased:
-    """Delete the input and the reply of a prediction, and drafts about it; withdraw what is still open about it,
-    because nobody could look at it any more. The record, its outcomes and what people said stay.
+    """Delete the input and the reply of a prediction, its group and cluster, drafts about it, and what is kept of what
+    webhooks were told of it; withdraw what is still open about it, because nobody could look at it any more. The
+    record, its outcomes and what people said stay.
 
-    Doing it again changes nothing, and returns who did it first. Raises `RecordNotFound`.
+    Doing it again changes nothing, and returns who did it first; it deletes what came back from a backup, or what an
+    older version had left. Raises `RecordNotFound`.
     """
-    done = erased(connection, record_id)
-    if done is not None:
-        return done
-    log.find_one(connection, record_id)
-    connection.execute(
-        "insert into erased_payloads (record_id, by_whom) values (%s, %s) on conflict do nothing", (record_id, by_whom)
-    )
+    if erased(connection, record_id) is None:
+        log.find_one(connection, record_id)
+        connection.execute(
+            "insert into erased_payloads (record_id, by_whom) values (%s, %s) on conflict do nothing",
+            (record_id, by_whom),
+        )
     connection.execute("delete from payloads where record_id = %s", (record_id,))
+    connection.execute('update records set "group" = null, cluster = null where id = %s', (record_id,))
+    connection.execute(log.FORGET_KEYS.format(ids="%s"), (record_id,))
     cases = connection.execute(  # what was answered just now still counts
         "select id, ended_at is null and status <> 'answered' from review_items where record_id = %s order by id"
         " for update",
         (record_id,),
     ).fetchall()
-    connection.execute("delete from review_drafts where case_id = any(%s)", ([case_id for case_id, _ in cases],))
+    ids = [case_id for case_id, _ in cases]
+    connection.execute('update review_items set "group" = null where id = any(%s)', (ids,))
+    connection.execute("delete from review_drafts where case_id = any(%s)", (ids,))
+    connection.execute("update webhook_deliveries set body = null where case_id = any(%s)", (ids,))
     for case_id, unanswered in cases:
         if unanswered:
             queue.withdraw(connection, case_id, by_whom, why=WHY)

@@ -15,6 +15,7 @@ from review import cases
 from review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
 from review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
 from review.outbox import Told, announce
+from traffic import log
 from traffic.database import Connection, migrations_in
 from traffic.record import Answer
 
@@ -247,10 +248,12 @@ def lapse(connection: Connection, case_id: UUID | None = None) -> int:
 
 def forget_inputs(connection: Connection) -> int:
     """Delete the inputs whose time is up, except of cases that a person has yet to look at; return how many."""
-    return connection.execute(
-        "delete from payloads p where expires_at < clock_timestamp() and not exists ("
-        "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null)"
-    ).rowcount
+    row = connection.execute(
+        "with gone as (delete from payloads p where expires_at < clock_timestamp() and not exists ("
+        "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null) returning record_id),"
+        f" keys as ({log.FORGET_KEYS.format(ids='select record_id from gone')}) select count(*) from gone"
+    ).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim | None:

@@ -9,7 +9,7 @@ from calibration_store.store import ArtifactNotFound
 from review.cases import CaseNotFound
 from review.outbox import DeliveryNotFound
 from review.queue import ClaimLost, NotYours
-from serve.access.refusals import NotAllowed, NotKnown, TooOften
+from serve.access.refusals import FormRefused, FromElsewhere, NotAllowed, NotKnown, TooOften, UnknownHost
 from serve.access.sessions import LoginRefused
 from serve.gateway.batching import Overloaded
 from serve.gateway.deadline import DeadlinePassed
@@ -20,7 +20,7 @@ from serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
 from serve.inference_protocol.versions import UnknownVersion
 from serve.inputs import InvalidRequest, TooLarge
 from serve.language.engine import EngineFailed
-from serve.pages.visitor import FromElsewhere, NoReviewer
+from serve.pages.visitor import NoReviewer
 from serve.redaction import RedactionFailed
 from serve.telemetry.visit import tell
 from serve.wire import MalformedBody
@@ -51,6 +51,8 @@ STATUS: dict[type[Exception], int] = {
     TooOften: 429,
     NotYours: 403,
     FromElsewhere: 403,
+    UnknownHost: 403,
+    FormRefused: 415,
     Unwritable: 422,
     UpstreamFailed: UpstreamFailed.status,
     UpstreamUnavailable: UpstreamUnavailable.status,

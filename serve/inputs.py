@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PNG_PREFIX = "data:image/png;base64,"
+PNG_BEGINS = b"\x89PNG"
 
 Pixels = NDArray[np.float32] | NDArray[np.uint8]
 """[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as a PNG has them, which takes

@@ -1,15 +1,12 @@
 """Text from outside, as a terminal may be shown it."""
 
-import re
-
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Control characters but tab and newline, with which text moves the cursor, sets titles or answers for whoever types;
-and those that turn the direction of what follows."""
+from traffic.hidden_characters import spelled_out
 
 
 def printable(text: str) -> str:
-    """The same text with each of them spelled out, such as \\x1b."""
-    return UNSAFE.sub(_spelled, text) if UNSAFE.search(text) else text
+    """The same text, with each character spelled out, such as \\x1b, with which text moves the cursor, sets titles,
+    answers for whoever types, turns the direction of what follows, or hides."""
+    return spelled_out(text, _escaped).replace("\r", "\\r")
 
 
 def one_line(text: str) -> str:
@@ -17,5 +14,5 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-def _spelled(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

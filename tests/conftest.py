@@ -34,10 +34,17 @@ settings.load_profile("whole")
 
 ROOT = Path(__file__).parent.parent
 
-WITHOUT_SERVICE = ("test_audit_browser", "test_audit_on_ray", "test_browser")
+WITHOUT_SERVICE = ("test_audit_browser", "test_audit_on_ray", "test_browser", "test_hidden_text_browser")
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
-SHARING = ("test_browser", "test_inference_protocol", "test_service", "test_release_road", "test_release")
+SHARING = (
+    "test_browser",
+    "test_other_sites",
+    "test_inference_protocol",
+    "test_service",
+    "test_release_road",
+    "test_release",
+)
 """Tests of one running service, `service` in tests/system/conftest.py."""
 
 
@@ -97,7 +104,7 @@ def _in_schema(postgres: str, name: str) -> str:
 class CleanSchema:
     """A migrated schema that can be emptied again."""
 
-    KEPT = ("schema_migrations", "draw_key", "review_transitions")
+    KEPT = ("schema_migrations", "draw_key", "digest_keys", "review_transitions")
 
     def __init__(self, postgres: str) -> None:
         name = f"test_{uuid7().hex}"

@@ -41,11 +41,42 @@ ZERO = r"\u0000"
 LARGEST_STATEMENT = 64 * 2**20
 """Characters of inputs in one statement; PostgreSQL takes up to a gigabyte."""
 
-CLAIM_KEY = (
-    "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, %s, %s, %s)"
+KEYED = (
+    "'\\x01'::bytea || sha256(outer_key || sha256(inner_key || convert_to({key}, 'UTF8') || '\\x00'::bytea ||"
+    " {fingerprint}))"
+)
+"""What is kept of the digest of a request: to make it takes the keys of this database, and that of the caller."""
+
+FORGOTTEN = (
+    "'forgotten ' || encode(sha256(outer_key || sha256(inner_key || '\\x00'::bytea || convert_to({key}, 'UTF8'))),"
+    " 'hex')"
+)
+"""What a caller's key is called once its input was deleted. No key of a caller holds a blank."""
+
+CLAIM_KEYS = (
+    "insert into idempotency_keys (key, position, fingerprint, record_id)"
+    f" select key, position, {KEYED.format(key='key', fingerprint='fingerprint')}, record_id"
+    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[]) told (key, position, fingerprint, record_id),"
+    ' digest_keys order by key collate "C", position'
     " on conflict (key, position) do nothing returning record_id"
 )
 
+FIND_KEYS = (
+    "select told.key, position, record_id,"
+    f" fingerprint in ({KEYED.format(key='told.key', fingerprint='%(fingerprint)s')},"
+    "                  %(fingerprint)s)"  # as an older version may have written it a moment ago
+    " from unnest(%(keys)s::text[]) told (key), digest_keys, idempotency_keys kept"
+    f" where kept.key = any(array[told.key, {FORGOTTEN.format(key='told.key')}])"
+)
+
+FORGET_KEYS = (
+    f"update idempotency_keys set key = {FORGOTTEN.format(key='key')},"
+    f" fingerprint = case when octet_length(fingerprint) = 33 then fingerprint"
+    f"   else {KEYED.format(key='key', fingerprint='fingerprint')} end"
+    " from digest_keys where record_id in ({ids}) and key not like 'forgotten %%'"
+)
+"""Keep of the keys of these records, whose inputs are deleted, no more than it takes to recognise a retry: whoever
+shows the key again is answered as before, and without it nobody can try out what the input may have been."""
 
 OUTCOMES_CHANNEL = "demur_outcomes"
 """Where the id of a record is told when there is news about it, to whoever waits for them."""
@@ -121,22 +152,20 @@ def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
     Waits for a transaction that is about to commit the same key. Keys are taken in one order everywhere, so two
     gateways cannot wait for each other.
     """
-    keyed = [
-        (entry.key.stored, entry.key.position, entry.key.fingerprint, entry.record.id)
-        for entry in entries
-        if entry.key is not None
-    ]
+    keyed = [entry for entry in entries if entry.key is not None]
     if not keyed:
         return set()
-    keyed.sort(key=lambda row: row[:2])
-    late = set()
-    with connection.cursor() as cursor:
-        cursor.executemany(CLAIM_KEY, keyed, returning=True)
-        for row in keyed:
-            if cursor.fetchone() is None:
-                late.add(row[3])
-            cursor.nextset()
-    return late
+    uses = [entry.key for entry in keyed if entry.key is not None]
+    taken = connection.execute(
+        CLAIM_KEYS,
+        (
+            [use.stored for use in uses],
+            [use.position for use in uses],
+            [use.fingerprint for use in uses],
+            [entry.record.id for entry in keyed],
+        ),
+    ).fetchall()
+    return {entry.record.id for entry in keyed} - {record_id for (record_id,) in taken}
 
 
 def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
@@ -145,18 +174,25 @@ def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
     Keys of earlier times, and of times when nobody was asked who they are, belong to nobody. Each of them answers
     whoever sends the same input under it, so that no retry is recorded twice, and is in nobody's way with another.
     """
-    rows = connection.execute(
-        "select key, position, fingerprint, record_id from idempotency_keys where key = any(%s)",
-        ([use.key, use.stored],),
-    ).fetchall()
-    stored: dict[int, UUID] = {}
-    for key, position, fingerprint, record_id in sorted(rows, key=lambda row: bool(row[0] == use.stored)):
-        if use.fits(bytes(fingerprint)):
-            stored[position] = record_id
-        elif key == use.stored:
-            raise KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
-    found = find(connection, list(stored.values()))
-    return {position: found[record_id] for position, record_id in stored.items() if record_id in found}
+    found, others = _found_by_key(connection, use, use.fingerprint)
+    if others and use.earlier is not None:
+        earlier, others = _found_by_key(connection, use, use.earlier())
+        found = {**earlier, **found}
+    if any(key == use.stored and position not in found for key, position in others):
+        raise KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
+    records = find(connection, list(found.values()))
+    return {position: records[record_id] for position, record_id in found.items() if record_id in records}
+
+
+def _found_by_key(
+    connection: Connection, use: KeyUse, fingerprint: bytes
+) -> tuple[dict[int, UUID], list[tuple[str, int]]]:
+    """The records of requests with this digest, by position, and the keys and positions of other requests."""
+    told = {"keys": list({use.key, use.stored}), "fingerprint": fingerprint}
+    rows = connection.execute(FIND_KEYS, told).fetchall()
+    rows.sort(key=lambda row: bool(row[0] == use.stored))  # its own, where there are two, is the last word
+    same = {position: record_id for _, position, record_id, same_input in rows if same_input}
+    return same, [(key, position) for key, position, _, same_input in rows if not same_input]
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:

@@ -116,12 +116,6 @@ class KeyUse:
         """The key with its owner, as one text."""
         return f"{self.owner} {self.key}" if self.owner else self.key
 
-    def fits(self, fingerprint: bytes) -> bool:
-        """Whether a stored digest is that of this request."""
-        if fingerprint == self.fingerprint:
-            return True
-        return self.earlier is not None and len(fingerprint) != len(self.fingerprint) and fingerprint == self.earlier()
-
 
 @dataclass(kw_only=True, slots=True)
 class Entry:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 
+from traffic.spreadsheet import from_cell, has_our_cells
 from traffic.text_file import NotText, decoded, likely_encoding, read_bytes
 from traffic.unique_keys import RepeatedKey, unique_keys
 
@@ -83,6 +84,7 @@ def _csv_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
     text = _text(path, encoding)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
     header: list[str] | None = None
+    ours = False
     begins = 1
     try:
         for cells in reader:
@@ -91,13 +93,14 @@ def _csv_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
                 continue
             if header is None:
                 header = _header(where, cells)
+                ours = has_our_cells(header)
             elif len(cells) != len(header):
                 raise BadDataFile(
                     f"{where}: the header names {len(header)} columns, and here are {len(cells)} cells; put a text with"
                     " a separator or a line break in it in double quotes"
                 )
             else:
-                yield where, {name: _json_or_text(cell) for name, cell in zip(header, cells, strict=True)}
+                yield where, {name: _json_or_text(cell, ours=ours) for name, cell in zip(header, cells, strict=True)}
     except csv.Error as error:
         why = "a double quote is opened and never closed" if "end of data" in str(error) else str(error)
         raise BadDataFile(f"{path}, line {begins}: {why}; write a double quote within a quoted text twice") from None
@@ -116,11 +119,11 @@ def _header(where: str, cells: list[str]) -> list[str]:
     return names
 
 
-def _json_or_text(text: str) -> Any:
+def _json_or_text(text: str, *, ours: bool) -> Any:
     if text.lstrip().startswith(("[", "{")):
         with suppress(ValueError, RecursionError):  # a text may merely start with a bracket
             return json.loads(text)
-    return text
+    return from_cell(text) if ours else text
 
 
 def _parquet_rows(path: Path, _encoding: str | None) -> Iterator[tuple[str, Row]]:

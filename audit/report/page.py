@@ -11,6 +11,7 @@ from markupsafe import Markup
 from audit.report import plots
 from audit.report.glossary import METRICS, ks, metric
 from audit.report.quantities import count, known, percent, place, promised, quantity, round_above, span, told, when
+from audit.visible import visible
 
 ANSWERS_WRONG = "of the answers are wrong"
 """As `audit.report.verdict` writes it."""
@@ -103,6 +104,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("audit.report"),
         autoescape=True,
+        finalize=visible,
         undefined=ChainableUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,4 +1,5 @@
-"""What an OpenAPI document says of who gets in, so that generated clients know where a key goes."""
+"""What an OpenAPI document says of who gets in, so that generated clients know where a key goes, and of who is refused
+before any operation."""
 
 from typing import Any
 
@@ -27,3 +28,21 @@ def describe_access(document: dict[str, Any], needs: Needs, *, cookie: str | Non
             operation["security"] = [{name: []} for name in schemes]
             told = operation.get("description", "")
             operation["description"] = f"{told}\n\nNeeds the scope `{scope}`.".strip()
+
+
+REFUSALS = {
+    "403": "A page of another site sent this, or the host is not one of this service",
+    "415": "The body was sent as a form; send it with `Content-Type: application/json`",
+}
+
+PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/ProblemResponse"}}}
+
+
+def describe_refusals(document: dict[str, Any]) -> None:
+    """Add what `BrowserGuard` refuses to each operation, in the form in which the operation tells of other problems."""
+    for operation in (one for operations in document["paths"].values() for one in operations.values()):
+        responses: dict[str, Any] = operation["responses"]
+        problems = (told["content"] for status, told in responses.items() if status >= "400" and "content" in told)
+        shape = next(problems, PROBLEM)
+        for status in REFUSALS if "requestBody" in operation else ["403"]:
+            responses.setdefault(status, {"description": REFUSALS[status], "content": shape})

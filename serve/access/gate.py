@@ -4,32 +4,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Send
 
-from serve import wire
+from serve.access.browser_guard import CHANGES_NOTHING, FOR_MACHINES, FROM_HERE
 from serve.access.caller import CALLER, Caller, Via
+from serve.access.door_problems import path_of, send_problem, send_whole
 from serve.access.keeper import HOW, Keeper
 from serve.access.needs import OPEN, Doors, Needs
-from serve.access.refusals import NotAllowed, NotKnown, TooOften
-from serve.chat.errors import problem_of
-from serve.errors import problem_json, retry_after, status_of
+from serve.access.refusals import FromElsewhere, NotAllowed, NotKnown, TooOften
 from serve.pages.cookies import cookie
-from serve.pages.visitor import FromElsewhere, is_from_here
 from traffic.database import DatabaseUnavailable
 
 REFUSALS = (NotKnown, NotAllowed, TooOften, FromElsewhere, DatabaseUnavailable)
-
-OF_OPENAI = ("/v1/chat/", "/v1/models")
-"""Where clients expect errors in OpenAI's shape."""
-
-OF_INFERENCE = "/v2"
-"""Where clients expect errors as the Open Inference Protocol has them."""
-
-FOR_MACHINES = ("/v1/", "/metrics")
-"""Where nobody is sent to the login."""
-
-CHANGES_NOTHING = ("GET", "HEAD", "OPTIONS")
 
 LOGIN = "/review/login"
 """Beside the application, wherever they are mounted."""
@@ -111,23 +97,11 @@ class Gate:
         return Shown(authorization, api_key, session)
 
     async def _refuse(self, scope: Any, error: Exception, send: Send) -> None:
-        path = path_of(scope)
-        of_people = self._cookie is not None and not path.startswith(FOR_MACHINES)
+        of_people = self._cookie is not None and not path_of(scope).startswith(FOR_MACHINES)
         if of_people and isinstance(error, NotKnown | NotAllowed) and not self._shown(scope["headers"]).key:
-            await _send(send, 303, b"", [(b"location", self._login(scope, error))])
+            await send_whole(send, 303, b"", [(b"location", self._login(scope, error))])
             return
-        status = status_of(error)
-        content: dict[str, Any] = {"error": problem_json(error)}
-        if path.startswith(OF_OPENAI):
-            status, content = problem_of(error)
-        elif path.startswith(OF_INFERENCE):
-            content = {"error": problem_json(error)["message"]}
-        headers = [(b"content-type", b"application/json")]
-        if status == 401:
-            headers.append((b"www-authenticate", b'Bearer realm="demur"'))
-        if (seconds := retry_after(error)) is not None:
-            headers.append((b"retry-after", str(seconds).encode()))
-        await _send(send, status, wire.dump(content), headers)
+        await send_problem(scope, error, send)
 
     def _login(self, scope: Any, error: Exception) -> bytes:
         """Where people say who they are, and from where they come back."""
@@ -138,33 +112,13 @@ class Gate:
         return f"{root.rpartition('/')[0]}{LOGIN}{'?' if query else ''}{urlencode(query)}".encode()
 
 
-def path_of(scope: Any) -> str:
-    """The path below the prefix under which the application is mounted, as its router takes it."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    if root and path.startswith(root):
-        below = path[len(root) :]
-        if below == "" or below[0] == "/":
-            return below or "/"
-    return path
-
-
 def _check_from_here(scope: Any, caller: Caller) -> None:
     """Raise `FromElsewhere` unless a page of ours sent what changes something in the name of who is logged in. Every
     browser says so with a POST; what says nothing is no page of ours. Through a proxy machines come as well."""
-    if scope["method"] in CHANGES_NOTHING:
-        return
-    here = is_from_here(Headers(scope=scope))
-    if here is False or (here is None and caller.via is Via.SESSION):
+    if scope["method"] not in CHANGES_NOTHING and caller.via is Via.SESSION and not scope.get(FROM_HERE):
         raise FromElsewhere(f"this was not sent from a page of this service; {HOW} if you are a machine")
 
 
 def _by_hand(method: str, path: str) -> bool:
     """Whether a person does this, and not a page that is open and asks by itself."""
     return not path.endswith("/heartbeat") and not (method == "GET" and path.startswith("/v1/"))
-
-
-async def _send(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    always = [(b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": status, "headers": headers + always})
-    await send({"type": "http.response.body", "body": body})

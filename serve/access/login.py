@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -11,9 +10,10 @@ from fastapi.responses import RedirectResponse
 
 from serve.access.caller import Caller, Scope, caller_of
 from serve.access.keys import usable_key
-from serve.access.rates import Bucket, Rate
-from serve.access.refusals import TooOften
+from serve.access.login_limits import LoginLimits
+from serve.access.proxy import TrustedProxy
 from serve.access.sessions import BeganBy, LoginRefused, Person, begin_session, end_session, use_code
+from serve.access.token_hashes import TokenHashes
 from serve.access.tokens import CODE, KEY, read_token
 from serve.config.access import AccessConfig
 from serve.pages.look import beside, root_of
@@ -22,8 +22,10 @@ from traffic.database import Connection, Database
 OF_PEOPLE = {Scope.REVIEW: "review", Scope.AUDIT: "audit"}
 """Which application is for whom, by its prefix."""
 
-LOGINS = Rate(per_second=5, burst=50)
-"""So many are tried in each replica: nobody guesses a code, and nobody keeps the database busy with it either."""
+UNKNOWN = {
+    CODE: "this code is not known; ask for a new link",
+    KEY: "this key is not known, has expired or was revoked",
+}
 
 Page = Callable[..., Response]
 
@@ -33,30 +35,32 @@ class Logins:
 
     def __init__(self, access: AccessConfig, database: Database) -> None:
         self._access, self._database = access, database
-        self._tried = Bucket(LOGINS, monotonic())
+        self._proxy = TrustedProxy(access.proxy) if access.proxy else None
+        self._made = TokenHashes(database)
+        self.limits = LoginLimits()
 
-    def with_code(self, text: str) -> tuple[Person, BeganBy]:
-        """Who shows this one-time code or key; raises `LoginRefused`, or `TooOften`."""
+    def with_code(self, text: str, address: str | None) -> tuple[Person, BeganBy]:
+        """Who shows this one-time code or key; raises `LoginRefused`, or `TooOften`. A made-up one counts for the
+        address from which it comes, and keeps nobody out who shows a good one, from there or elsewhere."""
         token = read_token(text.strip().rpartition("#")[2])  # the whole link will do
         if token is None or token.kind not in (CODE, KEY):
             raise LoginRefused("this is neither a login link nor a key")
-        self.count()
+        if not self._made.knows(token):
+            self.limits.count_address(address)
+            if not self._made.look_for(token):
+                raise LoginRefused(UNKNOWN[token.kind])
+        self.limits.count_account(token.id)
         with self._database.transaction() as connection:
             if token.kind == CODE:
                 return use_code(connection, token), "code"
             key = usable_key(connection, token)
             if key is None:
-                raise LoginRefused("this key is not known, has expired or was revoked")
+                raise LoginRefused(UNKNOWN[KEY])
             return Person(name=key.name, scopes=_for_pages(key.scopes), key_id=key.id), "key"
 
-    def count(self) -> None:
-        """Count one try, or raise `TooOften`."""
-        now = monotonic()
-        if (seconds := self._tried.wait(1, now)) > 0:
-            refused = TooOften("too many logins are tried at the moment; try again a little later")
-            refused.seconds = seconds
-            raise refused
-        self._tried.take(1)
+    def address_of(self, request: Request) -> str | None:
+        """From where somebody comes, if a proxy that is trusted says so; else nobody knows."""
+        return None if self._proxy is None else self._proxy.address(request.scope["headers"])
 
     def let_in(self, request: Request, response: Response, person: Person, by: BeganBy) -> None:
         """Begin a session, end the one that there was, and give the cookie to the browser. What secret a browser brings
@@ -116,7 +120,7 @@ def add_login(app: FastAPI, pages: APIRouter, page: Page, logins: Logins, *, pro
 
     @pages.post("/login")
     def log_in(request: Request, code: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
-        person, by = logins.with_code(code)
+        person, by = logins.with_code(code, logins.address_of(request))
         response = RedirectResponse(way_back(request, back) or first_page(request, person.scopes), status_code=303)
         logins.let_in(request, response, person, by)
         return response

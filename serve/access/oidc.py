@@ -2,12 +2,13 @@
 
 import base64
 import hashlib
+import hmac
+import json
 import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from hmac import compare_digest
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
@@ -28,7 +29,7 @@ KEPT_SECONDS = 3600.0
 """How long the provider's document and keys are kept; keys are asked for again when one is not among them."""
 
 LEAST_APART_SECONDS = 10.0
-"""So that tokens with made-up keys do not become requests to the provider."""
+"""So that tokens with made-up keys do not become requests to the provider, nor does every login while it is away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ class Provider:
         self._http = httpx.Client(timeout=timeout_seconds)
         self._lock = threading.Lock()
         self._document: tuple[float, dict[str, Any]] | None = None
+        self._away: tuple[float, LoginRefused] | None = None
         self._keys: tuple[float, Any] | None = None
 
     def close(self) -> None:
@@ -117,7 +119,7 @@ class Provider:
             registry.validate(claims)
         except (JoseError, ValueError) as error:
             raise LoginRefused(f"what the provider said is not to be trusted: {' '.join(str(error).split())}") from None
-        if not compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+        if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise LoginRefused("what the provider said belongs to another login; begin again")
         if claims.get("azp", self._config.client_id) != self._config.client_id:
             raise LoginRefused("what the provider said is meant for another service")
@@ -126,14 +128,23 @@ class Provider:
     def _described(self) -> dict[str, Any]:
         with self._lock:
             if self._document is None or monotonic() - self._document[0] > KEPT_SECONDS:
-                document = self._asked("GET", f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
-                if document.get("issuer") != self._config.issuer:
-                    raise LoginRefused("the provider says that it is another one; correct access.oidc.issuer")
-                for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                    if not self._config.trusts(document.get(name)):
-                        raise LoginRefused(f"the provider's {name} is not one that can be trusted")
-                self._document = monotonic(), document
+                if self._away is not None and monotonic() - self._away[0] < LEAST_APART_SECONDS:
+                    raise LoginRefused(str(self._away[1]))
+                try:
+                    self._document = monotonic(), self._document_of_provider()
+                except LoginRefused as error:
+                    self._away = monotonic(), error
+                    raise
             return self._document[1]
+
+    def _document_of_provider(self) -> dict[str, Any]:
+        document = self._asked("GET", f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if document.get("issuer") != self._config.issuer:
+            raise LoginRefused("the provider says that it is another one; correct access.oidc.issuer")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            if not self._config.trusts(document.get(name)):
+                raise LoginRefused(f"the provider's {name} is not one that can be trusted")
+        return document
 
     def _jwks(self, *, again: bool = False) -> Any:
         from joserfc.jwk import KeySet
@@ -158,22 +169,48 @@ class Provider:
         return content
 
 
-def remember(connection: Connection, begun: Begun, *, back: str) -> None:
-    """Keep what is needed when the browser comes back; what was begun long ago is forgotten."""
+@dataclass(frozen=True, kw_only=True)
+class Awaited:
+    """What is needed when a browser comes back from the provider."""
+
+    state: str = field(repr=False)
+    nonce: str = field(repr=False)
+    verifier: str = field(repr=False)
+    back: str
+    """Where it is led then."""
+
+
+class Seal:
+    """What the browser itself keeps while it is at the provider, signed by this service, so that it costs nothing to
+    begin a login, however many strangers do."""
+
+    def __init__(self, secret: str) -> None:
+        """`secret` is one that all replicas know."""
+        self._key = hmac.digest(secret.encode(), b"a login at a provider", "sha256")
+
+    def closed(self, begun: Begun, *, back: str, now: float) -> str:
+        told = [begun.state, begun.nonce, begun.verifier, back, now + LOGIN_MINUTES * 60]
+        content = base64.urlsafe_b64encode(json.dumps(told).encode()).rstrip(b"=")  # which a cookie would have to quote
+        return f"{content.decode()}.{self._signature(content)}"
+
+    def opened(self, text: str, *, now: float) -> Awaited | None:
+        """What was sealed; None where this is nothing that this service has sealed, or its time is up."""
+        content, _, signature = text.encode().rpartition(b".")
+        if not hmac.compare_digest(signature, self._signature(content).encode()):
+            return None
+        state, nonce, verifier, back, until = json.loads(base64.urlsafe_b64decode(content + b"=="))
+        return Awaited(state=state, nonce=nonce, verifier=verifier, back=back) if now < until else None
+
+    def _signature(self, content: bytes) -> str:
+        return hmac.new(self._key, content, "sha256").hexdigest()
+
+
+def use_state(connection: Connection, state: str) -> bool:
+    """Use up the state of a login; return whether this is the first time."""
     connection.execute("delete from access_logins where expires_at < now()")
-    connection.execute(
-        "insert into access_logins (state_hash, nonce, verifier, back, expires_at) values (%s, %s, %s, %s, now() + %s)",
-        (_hash(begun.state), begun.nonce, begun.verifier, back, timedelta(minutes=LOGIN_MINUTES)),
+    used = connection.execute(
+        "insert into access_logins (state_hash, nonce, verifier, back, expires_at) values (%s, '', '', '', now() + %s)"
+        " on conflict do nothing",
+        (hashlib.sha256(state.encode()).digest(), timedelta(minutes=LOGIN_MINUTES)),
     )
-
-
-def recall(connection: Connection, state: str) -> tuple[str, str, str] | None:
-    """Nonce, verifier and way back of a login that has begun, once."""
-    return connection.execute(
-        "delete from access_logins where state_hash = %s and expires_at > now() returning nonce, verifier, back",
-        (_hash(state),),
-    ).fetchone()
-
-
-def _hash(state: str) -> bytes:
-    return hashlib.sha256(state.encode()).digest()
+    return used.rowcount == 1

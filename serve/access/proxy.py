@@ -23,14 +23,12 @@ class TrustedProxy:
         self._secret = config.secret().encode()
         self._name = config.name_header.lower().encode()
         self._roles = config.roles_header.lower().encode()
+        self._address = config.address_header.lower().encode()
 
     def caller(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller | None:
         """Who the proxy says it is; None where no proxy speaks. Raises `NotKnown` for a wrong secret."""
-        shown = [value for name, value in headers if name == SECRET_HEADER]
-        if not shown:
+        if not self._speaks(headers):
             return None
-        if len(shown) != 1 or not compare_digest(shown[0], self._secret):
-            raise NotKnown("this is not the secret that the proxy in front of this service knows")
         names = [value for name, value in headers if name == self._name]
         if not names:
             return None
@@ -42,6 +40,19 @@ class TrustedProxy:
         except LoginRefused as error:
             raise NotAllowed(str(error)) from None
         return Caller(name=person.name, scopes=frozenset(person.scopes), via=Via.PROXY)
+
+    def address(self, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+        """From which address the proxy was asked; None where no proxy speaks, or it does not say. Raises `NotKnown`."""
+        if not self._speaks(headers):
+            return None
+        told = [_text(value) for name, value in headers if name == self._address]
+        return ",".join(told).rpartition(",")[2].strip() or None
+
+    def _speaks(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        shown = [value for name, value in headers if name == SECRET_HEADER]
+        if shown and (len(shown) != 1 or not compare_digest(shown[0], self._secret)):
+            raise NotKnown("this is not the secret that the proxy in front of this service knows")
+        return shown != []
 
 
 def _text(value: bytes) -> str:

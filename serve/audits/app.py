@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from audit.monitors.alarms import AlarmNotFound
 from audit.reports import ReportNotFound
 from review.queue import NotYours
-from serve.access.described import describe_access
+from serve.access.described import describe_access, describe_refusals
 from serve.access.needs import AUDIT
 from serve.audits.control.gauges import ControlCollector
 from serve.audits.control.pages import add_control_routes
@@ -35,7 +35,7 @@ from serve.pages.look import add_files
 from serve.pages.metrics import add_metrics_route
 from serve.pages.problems import add_problems
 from serve.pages.storable import only_storable
-from serve.pages.visitor import HEADER, only_from_here
+from serve.pages.visitor import HEADER
 from traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.audits")
@@ -58,7 +58,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         version="1",
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(only_from_here), Depends(only_storable)],
+        dependencies=[Depends(only_storable)],
     )
     add_body_limits(app, config.limits)
     add_browser_headers(app)
@@ -96,6 +96,7 @@ def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
         describe(document["components"]["schemas"], AuditRequest, UndoRequest)
+        describe_refusals(document)
         if access is not None and access.mode == "keys":
             describe_access(document, AUDIT, cookie=access.cookie)
         app.openapi_schema = document

@@ -85,6 +85,9 @@ class ProxyConfig(Section):
     roles_header: str = "X-Forwarded-Groups"
     """Roles, with commas between them."""
 
+    address_header: str = "X-Forwarded-For"
+    """Addresses, with commas between them; the last one is that from which the proxy was asked."""
+
     roles: dict[str, tuple[Scope, ...]] = Field(default={})
     everyone: tuple[Scope, ...] = ()
 

@@ -265,11 +265,25 @@ DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(,{HOST})*(/{PART})?(\?\S*)?
 """The address of a PostgreSQL."""
 
 
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
+
+
 class HttpConfig(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     grpc_port: int | None = Field(default=None, ge=1, le=65535)
     """Where the Open Inference Protocol is spoken over gRPC; by default it is not."""
+
+    names: tuple[str, ...] = ()
+    """Further names under which it is called, beside `localhost`, its addresses, `host` and that in `access.url`."""
+
+    @field_validator("names")
+    @classmethod
+    def are_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not HOST_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a name like demur.example.org, without http:// and without a port")
+        return names
 
     @model_validator(mode="after")
     def ports_differ(self) -> "HttpConfig":

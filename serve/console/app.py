@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from review.queue import ClaimLost
-from serve.access.described import describe_access
+from serve.access.described import describe_access, describe_refusals
 from serve.access.needs import REVIEW
 from serve.config.access import AccessConfig
 from serve.config.file import Config
@@ -25,7 +25,7 @@ from serve.pages.cookies import PlainCookies
 from serve.pages.docs import add_docs
 from serve.pages.problems import add_problems, problem
 from serve.pages.storable import only_storable
-from serve.pages.visitor import only_from_here, visitor_of
+from serve.pages.visitor import visitor_of
 from serve.wire import dump
 from traffic.database import Database
 
@@ -41,7 +41,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
         version="1",
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(only_from_here), Depends(only_storable)],
+        dependencies=[Depends(only_storable)],
     )
     add_body_limits(app, config.limits)
     add_browser_headers(app)
@@ -73,6 +73,7 @@ def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
         describe(document["components"]["schemas"], *api.TAKEN)
         overview.say_unknown(document["components"]["schemas"])
+        describe_refusals(document)
         if access is not None and access.mode == "keys":
             describe_access(document, REVIEW, cookie=access.cookie)
         app.openapi_schema = document

@@ -15,6 +15,7 @@ from serve.config.task import TaskConfig
 from serve.console.desk import Desk
 from serve.console.label_studio import InputKind, input_kind, label_config, task_json
 from serve.inputs import InvalidRequest
+from traffic.spreadsheet import as_cell
 
 CaseFormat = Literal["label-studio", "csv", "parquet", "jsonl"]
 FORMATS: tuple[CaseFormat, ...] = get_args(CaseFormat)
@@ -173,9 +174,12 @@ def _schema(task: TaskConfig) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Lists and objects as JSON, so that `traffic.dataset` reads them as what they were; None is an empty cell."""
+    """Lists and objects as JSON, so that `traffic.dataset` reads them as what they were; None is an empty cell. A text
+    is no formula."""
     if isinstance(value, list | dict):
         return _json(value).decode()
+    if isinstance(value, str):
+        return as_cell(value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

@@ -132,7 +132,7 @@ class Gateway:
         needed = None if self._keeper is None else needs.GATEWAY
         app = gateway_app(self._handler, max_body_bytes=limits.body_bytes, beside=self._over_grpc(), needs=needed)
         door = Door(self._handler, max_body_bytes=limits.body_bytes).before(app)
-        behind = guarded(Entrance(door, self._room, self._intake), self._keeper, needs.GATEWAY)
+        behind = guarded(Entrance(door, self._room, self._intake), self._config, self._keeper, needs.GATEWAY)
         if not self._config.gateway.autoscaling:  # else Serve has to count what a gateway has to do
             open_shortcut(received(behind, self._config, self._handler.telemetry, echo=True))
         return received(behind, self._config, self._handler.telemetry)

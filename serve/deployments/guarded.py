@@ -1,12 +1,15 @@
-"""What stands in front of every application: a gate where there is one, and the layer that names each request."""
+"""What stands in front of every application: the layer that names each request, the guard against pages of other sites,
+and a gate where callers show who they are."""
 
 from datetime import UTC, datetime
 
 from starlette.types import ASGIApp
 
 from serve.access import needs
+from serve.access.browser_guard import BrowserGuard
 from serve.access.gate import Gate
 from serve.access.keeper import Keeper
+from serve.access.own_hosts import OwnHosts
 from serve.access.proxy import TrustedProxy
 from serve.config.file import Config
 from serve.deployments.every import every
@@ -35,9 +38,18 @@ def keeper_of(config: Config, database: Database) -> Keeper | None:
     return keeper
 
 
-def guarded(app: ASGIApp, keeper: Keeper | None, needed: needs.Needs, cookie: str | None = None) -> ASGIApp:
-    return app if keeper is None else Gate(app, keeper, needed, cookie=cookie)
+def guarded(
+    app: ASGIApp, config: Config, keeper: Keeper | None, needed: needs.Needs, *, has_pages: bool = False
+) -> ASGIApp:
+    """The application behind its gate, if there is one, and behind the guard against pages of other sites."""
+    if keeper is not None:
+        assert config.access is not None  # else there is no keeper
+        app = Gate(app, keeper, needed, cookie=config.access.cookie if has_pages else None)
+    return BrowserGuard(app, own_hosts(config), has_pages=has_pages)
 
 
-def cookie_of(config: Config) -> str | None:
-    return None if config.access is None else config.access.cookie
+def own_hosts(config: Config) -> OwnHosts:
+    """As which hosts the service answers: where callers show who they are and `http.names` says nothing, as any."""
+    access, http = config.access, config.http
+    asks = access is not None and access.mode == "keys"
+    return OwnHosts([http.host, *http.names], url=access.url if access else None, any_name=asks and not http.names)

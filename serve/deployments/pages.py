@@ -16,7 +16,7 @@ from serve.canary_watch import CanaryWatch
 from serve.config.file import Config
 from serve.console.desk import Desk
 from serve.deployments.every import every
-from serve.deployments.guarded import cookie_of, guarded, keeper_of, received
+from serve.deployments.guarded import guarded, keeper_of, received
 from serve.gateway.journal import open_database
 from serve.telemetry.logs import log_to_stderr
 from serve.telemetry.telemetry import Telemetry
@@ -79,7 +79,7 @@ def started_console(config: Config, dsn: str) -> Build:
     def build() -> ASGIApp:
         from serve.console.app import console_app
 
-        behind = guarded(console_app(config, database), keeper, needs.REVIEW, cookie_of(config))
+        behind = guarded(console_app(config, database), config, keeper, needs.REVIEW, has_pages=True)
         return received(behind, config, Telemetry())
 
     return build
@@ -97,7 +97,7 @@ def started_audits(config: Config, dsn: str) -> Build:
     def build() -> ASGIApp:
         from serve.audits.app import audits_app
 
-        behind = guarded(audits_app(config, database), keeper, needs.AUDIT, cookie_of(config))
+        behind = guarded(audits_app(config, database), config, keeper, needs.AUDIT, has_pages=True)
         return received(behind, config, Telemetry())
 
     return build

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from serve import wire
 from serve.access.caller import access_is_on, caller_of
-from serve.access.described import describe_access
+from serve.access.described import describe_access, describe_refusals
 from serve.access.needs import Needs
 from serve.chat import request as chat
 from serve.chat.routes import add_chat_routes
@@ -332,6 +332,7 @@ def _openapi(app: FastAPI, needs: Needs | None) -> dict[str, Any]:
         describe(schemas, *taken_by_hand, inference.InferRequest)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
+        describe_refusals(document)
         if needs is not None:
             describe_access(document, needs)
         app.openapi_schema = document

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
+from audit.visible import SentBack, visible
+
 STYLE = Path(__file__).parent / "templates/style.css"
 LOGIN_SCRIPT = Path(__file__).parent / "templates/login.js"
 
@@ -46,10 +48,12 @@ def templates_of(package: str, files: OurFiles) -> Environment:
     found = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("serve.pages")]),
         autoescape=select_autoescape(),
+        finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     found.globals["version"] = files.version
+    found.filters["sent_back"] = SentBack
     return found
 
 

@@ -1,11 +1,11 @@
 """Who it is that asks: a name that a person gave once, or that a machine sends with each request."""
 
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from serve.access.caller import access_is_on, caller_of
+from serve.access.caller import Scope, access_is_on, caller_of
+from serve.config.review import AdminName
 
 COOKIE = "demur-reviewer"
 HEADER = "X-Demur-Reviewer"
@@ -16,17 +16,13 @@ class NoReviewer(RuntimeError):
     """Nobody knows who is asking. Say it in the header `X-Demur-Reviewer`, or visit the pages and give a name."""
 
 
-class FromElsewhere(PermissionError):
-    """A page of another site must not act for the person who is known here. Use the pages of this service."""
-
-
 def visitor_of(request: Request) -> str:
-    """The name of the caller. Where access is off it is what the header says or else the cookie, with bytes beyond
-    ASCII percent-encoded. Raises `NoReviewer`."""
+    """The name of the caller, an `AdminName` for whoever has the scope `admin`. Where access is off it is what the
+    header says or else the cookie, with bytes beyond ASCII percent-encoded. Raises `NoReviewer`."""
     if access_is_on(request.scope):
         if (caller := caller_of(request.scope)) is None:
             raise NoReviewer("nobody knows who you are; log in, or send a key as `Authorization: Bearer demur_...`")
-        return caller.name
+        return AdminName(caller.name) if caller.may(Scope.ADMIN) else caller.name
     told = unquote(request.headers.get(HEADER) or request.cookies.get(COOKIE, ""))
     if not told.strip():
         raise NoReviewer(f"say who you are: put your name into the header {HEADER}")
@@ -40,21 +36,3 @@ def as_name(told: str) -> str | None:
     """A person's name in the one form in which it is kept; None for what cannot be one."""
     name = " ".join(told.split())
     return name if name and name.isprintable() and len(name) <= LONGEST_NAME else None
-
-
-async def only_from_here(request: Request) -> None:
-    """Raise `FromElsewhere` for what a page of another site sent. Browsers say where a request comes from: with
-    `Sec-Fetch-Site`, and without HTTPS, where they leave that out, with `Origin`."""
-    if request.method == "POST" and is_from_here(request.headers) is False:
-        raise FromElsewhere("this was sent from a page of another site")
-
-
-def is_from_here(headers: Headers) -> bool | None:
-    """Whether a page of this service sent a request; None where nothing is said, as no browser does with a POST."""
-    if site := headers.get("sec-fetch-site"):
-        return site == "same-origin"
-    origin = headers.get("origin")
-    if origin is None:
-        return None
-    ours = (headers.get("host"), headers.get("x-forwarded-host"))
-    return urlsplit(origin).netloc.lower() in {host.strip().lower() for host in ours if host}

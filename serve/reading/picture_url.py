@@ -15,10 +15,13 @@ CHANNELS = (1, 3, 4)
 """Of one that a browser shows: grey, colours, and colours with transparency."""
 
 
+PNG_BEGINS = b"\x89PNG"
+
+
 def picture_url(value: Any) -> str | None:
     """Return a `data:` URL of an input that is an image, as it came or made of its numbers; None for anything else."""
     if is_picture(value):
-        return value
+        return value if _holds_png(value) else None
     if not isinstance(value, list):
         return None
     try:
@@ -33,3 +36,11 @@ def picture_url(value: Any) -> str | None:
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
     return PNG_PREFIX + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _holds_png(url: str) -> bool:
+    """Whether it does, and is not a text that only begins like one."""
+    try:
+        return base64.b64decode(url.removeprefix(PNG_PREFIX)).startswith(PNG_BEGINS)
+    except ValueError:
+        return False

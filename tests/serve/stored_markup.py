@@ -28,9 +28,14 @@ FIRED = "demurFired"
 """What a payload that runs sets in the page."""
 
 
+HIDDEN = "\u202e\u200b\U000e0041"
+"""What turns the direction of what follows, what has no width, and a tag."""
+
+
 def evil(field: str) -> str:
-    """Markup that says which field it came through, in whatever place of a page it ends."""
-    return f"{field}\"'><img src=x onerror=\"{FIRED}='{field}'\"><script>{FIRED}='{field}'</script>{{{{99991*99989}}}}"
+    """Markup that says which field it came through, in whatever place of a page it ends, and what nobody sees."""
+    markup = f"<img src=x onerror=\"{FIRED}='{field}'\"><script>{FIRED}='{field}'</script>{{{{99991*99989}}}}"
+    return f"{field}\"'>{markup}{HIDDEN}"
 
 
 RAW = ("<img src=x", f"<script>{FIRED}", "9998000099")

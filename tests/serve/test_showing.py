@@ -13,6 +13,7 @@ DOT = f"{PNG_PREFIX}iVBORw0KGgo="
     [
         (None, "gone"),
         ("a text", "text"),
+        (f"{PNG_PREFIX}but it is a text", "text"),
         (DOT, "picture"),
         ([[0.0, 1.0], [1.0, 0.0]], "picture"),
         ([[[0, 0, 1]], [[1, 0, 0]]], "picture"),

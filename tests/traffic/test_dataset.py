@@ -46,6 +46,15 @@ def test_text_in_a_csv_stays_text(tmp_path):
     assert read_labelled_file(path).inputs == ["[sic] said, he", "plain"]
 
 
+def test_only_in_files_of_ours_an_apostrophe_stands_before_a_formula(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("input,label\n'=1+1,'-\n")
+    assert read_labelled_file(path).inputs == ["'=1+1"]
+    path.write_text("case,record,model,input,label\nc,r,m,'=1+1,'-\nc,r,m,'tis,''=\n")
+    read = read_labelled_file(path)
+    assert (read.inputs, read.labels) == (["=1+1", "'tis"], ["-", "'="])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

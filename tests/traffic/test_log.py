@@ -1,14 +1,16 @@
 import math
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import IntegrityError
 
-from serve.gateway.journal import Writing, commit, open_database
+from serve.gateway.journal import MIGRATIONS, Writing, commit, open_database
 from tests.conftest import entry
 from traffic import log
+from traffic.database import Database, migrate
 from traffic.log import KeyReused, RecordNotFound
 from traffic.record import KeyUse, ShadowDecision
 
@@ -57,6 +59,82 @@ def test_the_first_use_of_a_key_wins(database):
         with pytest.raises(KeyReused, match="'k'"):
             log.find_by_key(connection, use(fingerprint=b"another input"))
         assert log.find_by_key(connection, use("another key")) == {}
+
+
+SECRET = sha256(b"a short input").digest()
+"""What anybody can compute who guesses the input."""
+
+
+def kept_of_keys(database):
+    with database.transaction() as connection:
+        rows = connection.execute("select key, fingerprint from idempotency_keys order by position").fetchall()
+    return [(key, bytes(fingerprint)) for key, fingerprint in rows]
+
+
+def test_no_digest_is_kept_that_can_be_made_from_a_guess(database):
+    first, second = (entry(key=use(key, 0, SECRET)) for key in ("order-1", "order-2"))
+    commit(database, [Writing(first), Writing(second)])
+    digests = [digest for _, digest in kept_of_keys(database)]
+    assert len(set(digests)) == 2  # and the same input under two keys is not seen to be the same
+    assert all(SECRET not in digest for digest in digests)
+
+
+def test_of_the_key_of_a_deleted_input_only_what_recognises_it_is_kept(database):
+    batch = [entry(key=use("order-1", at, SECRET)) for at in range(3)]
+    commit(database, [Writing(one) for one in batch])
+    ids = [one.record.id for one in batch]
+    for _ in range(2):  # the second time changes nothing
+        with database.transaction() as connection:
+            connection.execute(log.FORGET_KEYS.format(ids="%s"), (ids[1],))
+        kept = kept_of_keys(database)
+        assert [key == "order-1" for key, _ in kept] == [True, False, True]
+        assert kept[1][0].startswith("forgotten ")
+    with database.transaction() as connection:
+        assert {at: found.id for at, found in log.find_by_key(connection, use("order-1", 0, SECRET)).items()} == dict(
+            enumerate(ids)
+        )
+    with database.transaction() as connection, pytest.raises(KeyReused):
+        log.find_by_key(connection, use("order-1", 0, sha256(b"another input").digest()))
+    again = entry(key=use("order-1", 0, SECRET))
+    assert [one.record.id for one in commit(database, [Writing(again)])] == ids[:1]
+
+
+def test_what_an_older_version_wrote_a_moment_ago_is_recognised(database):
+    """While old and new gateways run beside each other."""
+    written = entry()
+    with database.transaction() as connection:
+        log.append(connection, [written])
+        connection.execute(
+            "insert into idempotency_keys (key, position, fingerprint, record_id) values ('old', 0, %s, %s)",
+            (SECRET, written.record.id),
+        )
+        assert log.find_by_key(connection, use("old", 0, SECRET))[0].id == written.record.id
+        connection.execute(log.FORGET_KEYS.format(ids="%s"), (written.record.id,))
+    assert SECRET not in kept_of_keys(database)[0][1]
+    with database.transaction() as connection:
+        assert log.find_by_key(connection, use("old", 0, SECRET))[0].id == written.record.id
+
+
+def test_old_digests_are_keyed_and_still_compared(empty_dsn):
+    database = Database(empty_dsn)
+    migrate(database, [step for step in MIGRATIONS if step.room != "traffic" or step.version < 11])
+    kept, gone = entry(), entry()
+    with database.transaction() as connection:
+        log.append(connection, [kept, gone])
+        for key, one in (("kept", kept), ("gone", gone)):
+            connection.execute(
+                "insert into idempotency_keys (key, position, fingerprint, record_id) values (%s, 0, %s, %s)",
+                (key, SECRET, one.record.id),
+            )
+        connection.execute("delete from payloads where record_id = %s", (gone.record.id,))
+    migrate(database, MIGRATIONS)
+    assert not any(SECRET in digest or key == "gone" for key, digest in kept_of_keys(database))
+    with database.transaction() as connection:
+        for key, one in (("kept", kept), ("gone", gone)):
+            assert log.find_by_key(connection, use(key, 0, SECRET))[0].id == one.record.id
+    with database.transaction() as connection, pytest.raises(KeyReused):
+        log.find_by_key(connection, use("gone", 0, sha256(b"another input").digest()))
+    database.close()
 
 
 def test_outcomes_are_kept_in_order(database):

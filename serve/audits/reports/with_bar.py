@@ -5,6 +5,7 @@ import re
 from jinja2 import Environment
 
 from audit.reports import Report
+from audit.visible import visible
 
 STYLE = """<style>
 .demur-bar { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: baseline; padding: .45rem 1rem;
@@ -15,7 +16,7 @@ STYLE = """<style>
 </style>
 """
 
-BAR = Environment(autoescape=True).from_string(
+BAR = Environment(autoescape=True, finalize=visible).from_string(
     """
 <nav class="demur-bar" aria-label="This report">
   <a href="{{ root }}/">← Reports</a>

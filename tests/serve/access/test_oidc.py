@@ -5,6 +5,7 @@ import hmac
 import json
 import re
 import time
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -181,8 +182,62 @@ def test_states(browser, provider):
     assert provider.token_requests == asked
 
 
+def test_what_the_browser_keeps_is_what_this_service_sealed():
+    seal, begun = oidc.Seal("a secret"), oidc.Begun(address="a", state="s", nonce="n", verifier="v")
+    kept = seal.closed(begun, back="/review/überall", now=100.0)
+    assert seal.opened(kept, now=101.0) == oidc.Awaited(state="s", nonce="n", verifier="v", back="/review/überall")
+    assert oidc.Seal("a secret").opened(kept, now=101.0) is not None  # another replica
+    assert seal.opened(kept, now=100.0 + 60 * oidc.LOGIN_MINUTES) is None
+    content, _, signature = kept.partition(".")
+    for changed in (
+        "",
+        ".",
+        kept[:-1],
+        f"{content}x.{signature}",
+        f".{signature}",
+        "é.é",
+        content,
+        f"{kept}.{signature}",
+    ):
+        assert seal.opened(changed, now=101.0) is None
+    assert oidc.Seal("another secret").opened(kept, now=101.0) is None
+    assert re.fullmatch(r"[\w.-]+", kept)
+    assert "verifier" not in repr(seal.opened(kept, now=101.0))
+
+
+def test_strangers_who_begin_logins_keep_nobody_out(browser, provider, database):
+    for _ in range(100):
+        browser.cookies.clear()
+        assert browser.get("/review/login/oidc").status_code == 303
+        for cookie in ("", "made.up"):
+            browser.cookies.set("demur-session-login", cookie)
+            told = browser.get("/review/login/oidc/callback", params={"state": "x", "code": "y"})
+            assert "did not begin in this browser" in told.text
+    with database.transaction() as connection:
+        assert connection.execute("select count(*) from access_logins").fetchone() == (0,)
+    assert log_in(browser, provider).status_code == 200
+
+
+def test_a_provider_that_is_away_is_not_asked_by_everybody(monkeypatch):
+    away, asked = oidc.Provider(OidcConfig(issuer="http://127.0.0.1:9", client_id=CLIENT), HERE), []
+    request = away._http.request
+    monkeypatch.setattr(away._http, "request", lambda *told, **more: asked.append(told) or request(*told, **more))
+    for _ in range(5):
+        with pytest.raises(oidc.LoginRefused, match="does not answer"):
+            away.begin()
+    assert len(asked) == 1
+    monkeypatch.setattr(oidc, "LEAST_APART_SECONDS", 0.0)
+    with pytest.raises(oidc.LoginRefused, match="does not answer"):
+        away.begin()
+    assert len(asked) == 2
+    away.close()
+
+
 def test_a_code_without_its_verifier_is_nothing(browser, provider, monkeypatch):
-    monkeypatch.setattr("serve.access.oidc_pages.recall", lambda *_: ("nonce", "another verifier", ""))
+    opened = oidc.Seal.opened
+    monkeypatch.setattr(
+        oidc.Seal, "opened", lambda *told, **more: replace(opened(*told, **more), verifier="another verifier")
+    )
     refused = log_in(browser, provider)
     assert "The provider refused, with status 400" in refused.text
 

@@ -6,16 +6,19 @@ from datetime import UTC, datetime
 import pytest
 from starlette.testclient import TestClient
 
+from serve.access.browser_guard import BrowserGuard
 from serve.access.caller import Scope, caller_of
 from serve.access.gate import Gate
 from serve.access.keeper import Keeper
 from serve.access.needs import GATEWAY, REVIEW
+from serve.access.own_hosts import OwnHosts
 from serve.access.proxy import TrustedProxy
 from serve.config.access import NoAccessSecret, ProxyConfig
 from tests.serve.access.doors import bearer, make
 
 SECRET = "0123456789abcdef0123456789abcdef"
 SHOWN = {"X-Demur-Proxy-Secret": SECRET}
+HERE = OwnHosts(["testserver"])
 
 
 async def echo(scope, receive, send):
@@ -33,8 +36,8 @@ def proxied(database, monkeypatch):
     keeper = Keeper(database, clock=lambda: datetime.now(UTC), proxy=TrustedProxy(config))
     keeper.ring.look()
     gates = {
-        "": Gate(echo, keeper, GATEWAY),
-        "/review": Gate(echo, keeper, REVIEW, cookie="demur-session"),
+        "": BrowserGuard(Gate(echo, keeper, GATEWAY), HERE),
+        "/review": BrowserGuard(Gate(echo, keeper, REVIEW, cookie="demur-session"), HERE, has_pages=True),
     }
     return lambda root="": TestClient(gates[root], root_path=root, follow_redirects=False)
 

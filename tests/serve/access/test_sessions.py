@@ -1,6 +1,8 @@
 """People who log in: one-time links, cookies, how sessions end, and what a page of another site can do."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -10,16 +12,18 @@ from psycopg import connect
 from starlette.testclient import TestClient
 
 from serve.access import keeper as keeping
-from serve.access import sessions
+from serve.access import login_limits, sessions, token_hashes
 from serve.access.caller import Scope
-from serve.access.gate import Gate
-from serve.access.login import LOGINS
 from serve.access.needs import AUDIT, REVIEW
+from serve.access.rates import Rate
+from serve.access.tokens import read_token
 from serve.audits.app import audits_app
-from serve.config.access import AccessConfig
+from serve.config.access import AccessConfig, ProxyConfig
 from serve.console.app import console_app
+from serve.deployments.guarded import guarded
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
+from traffic.database import Database, DatabaseUnavailable
 
 pytestmark = pytest.mark.slow  # each makes the applications anew
 
@@ -39,8 +43,8 @@ def pages(quickstart, database, monkeypatch):
         if cookie not in made:
             made[cookie] = console_app(config, database), audits_app(config, database)
         keepers = [keeper_of(database) for _ in range(3)]
-        review = [Gate(made[cookie][0], keeper, REVIEW, cookie=cookie) for keeper in keepers[:2]]
-        return Browser(review, Gate(made[cookie][1], keepers[2], AUDIT, cookie=cookie), keepers, base)
+        review = [guarded(made[cookie][0], config, keeper, REVIEW, has_pages=True) for keeper in keepers[:2]]
+        return Browser(review, guarded(made[cookie][1], config, keepers[2], AUDIT, has_pages=True), keepers, base)
 
     return browse
 
@@ -346,6 +350,7 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 
 
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
+    from serve.access.gate import Gate
     from serve.access.needs import GATEWAY
     from serve.gateway.http import gateway_app
 
@@ -356,11 +361,82 @@ def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstar
     assert gateway.get("/v1/models").status_code == 401
 
 
-def test_too_many_logins_are_not_tried(pages, database):
+MADE_UP = "demurcode_abcdefghij_" + "a" * 40
+
+
+def test_strangers_with_made_up_codes_keep_nobody_out(pages, database):
+    browser, code = pages(), code_for(database, Scope.REVIEW)
+    wrong = code[:-3] + "abc"  # even if the stranger knows what the link is called
+    with counted_transactions(database) as asked:
+        with ThreadPoolExecutor(20) as strangers:
+            tried = list(strangers.map(lambda made_up: browser.log_in(made_up).status_code, (MADE_UP, wrong) * 100))
+        assert tried == [403] * 200
+    assert asked() < 100  # most of them are told no without a look into the database
+    assert browser.log_in(code).status_code == 303
+    assert browser.log_in(make(database, Scope.REVIEW)).status_code == 303
+
+
+@contextmanager
+def counted_transactions(database):
+    n, real = [0], database._pool.connection
+
+    def counted():
+        n[0] += 1
+        return real()
+
+    database._pool.connection = counted
+    yield lambda: n[0]
+    database._pool.connection = real
+
+
+SELDOM = Rate(per_second=0.001, burst=3)
+
+
+def test_one_key_does_not_use_up_the_logins_of_others(pages, database, monkeypatch):
+    monkeypatch.setattr(login_limits, "OF_ACCOUNT", SELDOM)
+    browser, busy = pages(), make(database, Scope.REVIEW, name="busy")
+    assert [browser.log_in(busy).status_code for _ in range(4)] == [303, 303, 303, 429]
+    assert browser.log_in(make(database, Scope.REVIEW, name="ada")).status_code == 303
+    assert browser.log_in(code_for(database, Scope.REVIEW)).status_code == 303
+
+
+def test_an_address_that_a_proxy_tells_is_limited_and_no_other(pages, database, monkeypatch):
+    secret = "0123456789abcdef0123456789abcdef"
+    monkeypatch.setenv("PROXY_SECRET", secret)
+    monkeypatch.setattr(login_limits, "OF_ADDRESS", SELDOM)
+    browser = pages(AccessConfig(proxy=ProxyConfig(secret_env="PROXY_SECRET")))
+
+    def log_in(code, address):
+        told = {"X-Demur-Proxy-Secret": secret, "X-Forwarded-For": f"10.0.0.1, {address}"}
+        return browser.review.post("/review/login", data={"code": code}, headers=OURS | told).status_code
+
+    code = code_for(database, Scope.REVIEW)
+    assert [log_in(MADE_UP, "203.0.113.7") for _ in range(4)] == [403, 403, 403, 429]
+    assert log_in(MADE_UP, "203.0.113.8") == 403
+    assert log_in(code, "203.0.113.7") == 303  # a good one, from the same place
+
+
+def test_an_address_that_a_stranger_writes_counts_for_nobody(pages, database, monkeypatch):
+    """Ray Serve's own proxy says of nobody where they come from, and takes nothing out of what they write."""
+    monkeypatch.setattr(login_limits, "OF_ADDRESS", SELDOM)
     browser = pages()
-    tried = [browser.log_in("demurcode_abcdefghij_" + "a" * 40).status_code for _ in range(int(LOGINS.burst) + 20)]
-    assert tried[:5] == [403] * 5
-    assert tried[-1] == 429
+    for at in range(6):
+        told = {"X-Forwarded-For": "203.0.113.7" if at % 2 else f"203.0.113.{at}"}
+        assert browser.review.post("/review/login", data={"code": MADE_UP}, headers=OURS | told).status_code == 403
+
+
+def test_a_code_that_was_made_a_moment_ago_lets_in(pages, database):
+    browser = pages()
+    for _ in range(3):  # each right after it was looked for another one
+        assert browser.log_in(MADE_UP).status_code == 403
+        assert browser.log_in(code_for(database, Scope.REVIEW)).status_code == 303
+
+
+def test_whether_a_code_is_good_is_not_known_while_the_database_is_away(dsn):
+    away = Database("postgresql://nobody@127.0.0.1:9/nowhere", patience_seconds=0.1)
+    with pytest.raises(DatabaseUnavailable):
+        token_hashes.TokenHashes(away).look_for(read_token(MADE_UP))
+    away.close()
 
 
 def test_no_secret_is_logged(pages, database, caplog, capfd):

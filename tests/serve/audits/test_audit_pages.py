@@ -22,7 +22,6 @@ from tests.serve.audits.traffic import config_of
 from traffic.database import Database
 
 PEOPLE = {"people": {"lea": {"leads": True, "adjudicates": True}, "ben": {}}}
-OF_OTHERS = {"sec-fetch-site": "cross-site"}
 
 
 @pytest.fixture
@@ -211,13 +210,6 @@ def test_what_cannot_be_audited(visit, data, said):
     assert said in refused.text or said.lower() in refused.text.lower()
 
 
-def test_what_other_sites_send_does_nothing(visit, database):
-    refused = visit("ada").post("/audit/audits", data={"model": "digits", "days": "7"}, headers=OF_OTHERS)
-    assert refused.status_code == 403
-    with database.transaction() as connection:
-        assert runs.latest_runs(connection, limit=1) == []
-
-
 def test_failures_are_shown_and_escaped(visit, database):
     with database.transaction() as connection:
         runs.ask(connection, "digits", since=MONDAY - DAY, until=MONDAY, asked_by="ada")
@@ -371,25 +363,6 @@ def test_what_is_stored_is_gone_when_its_time_is_up(visit, database):
         connection.execute("update audit_reports set made_at = made_at - interval '3 years'")
         reports.forget(connection, keep_days=730)
     assert "deleted when its time was up" in words(visit().get(f"/audit/reports/{id}"))
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "http://elsewhere"}, 403),  # without HTTPS no browser says more
-        ({"origin": "null"}, 403),
-        ({"origin": "http://testserver:81"}, 403),
-        ({"origin": "http://testserver"}, 303),
-        ({"origin": "https://Audits.example", "x-forwarded-host": "audits.example"}, 303),
-        ({"origin": "http://elsewhere", "sec-fetch-site": "same-origin"}, 303),
-        ({"sec-fetch-site": "same-site"}, 403),
-        ({}, 303),
-    ],
-)
-def test_a_page_of_another_site_asks_for_nothing_in_my_name(visit, headers, status):
-    client = visit("ada")
-    asked = client.post("/audit/audits", data={"model": "digits"}, headers=headers, follow_redirects=False)
-    assert asked.status_code == status
 
 
 def test_a_moment_before_all_times_is_no_range(visit):

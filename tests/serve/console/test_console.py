@@ -365,14 +365,6 @@ def test_the_character_0_is_in_no_form(visit, cases, field):
     assert ada.post(f"/review/cases/{cases[1]}/withdraw", data={"why": "\0"}).status_code == 422
 
 
-def test_a_form_on_another_site_does_nothing(visit, cases, database):
-    ada = visit("ada")
-    refused = ada.post(f"/review/cases/{cases[0]}/claim", headers={"Sec-Fetch-Site": "cross-site"})
-    assert refused.status_code == 403
-    with database.transaction() as connection:
-        assert review_cases.case(connection, cases[0]).status == "waiting"
-
-
 def test_an_empty_queue_says_so(visit, database):
     ada = visit("ada")
     assert "Every case has been looked at" in ada.get("/review/").text

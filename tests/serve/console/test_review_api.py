@@ -355,16 +355,6 @@ def test_what_nobody_foresaw_is_told_without_its_inside(database, monkeypatch):
         assert "secret" not in response.text
 
 
-def test_nobody_elsewhere_acts_for_a_person(ask, visit, held):
-    id = held()
-    elsewhere = {"Sec-Fetch-Site": "cross-site"}
-    refused = visit("ada").post(f"v1/cases/{id}/claim", headers=elsewhere)
-    assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "FromElsewhere")
-    page = visit("ada").post(f"cases/{id}/claim", headers=elsewhere)
-    assert (page.status_code, page.headers["content-type"][:9]) == (403, "text/html")
-    assert ask("ada", "get", "/v1/backlog")["waiting"] == 1
-
-
 def test_the_document_is_of_the_api_alone_and_needs_nobody_else(document, visit):
     assert all(path.startswith("/v1/") for path in document["paths"])
     assert document["servers"] == [{"url": ROOT}]

@@ -1,14 +1,20 @@
 """The input and the reply of a prediction are erased by its id, once and for all; its record stays."""
 
-from uuid import uuid4
+import hashlib
+import json
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
 
+import numpy as np
 import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from review import cases, queue
-from tests.conftest import entry, new_case
-from tests.fuzz.served import mounted, served
+from review import cases, outbox, queue
+from serve.config.file import Config
+from serve.webhooks import body_of, webhook_senders
+from tests.conftest import entry, new_case, resolve
+from tests.fuzz.served import config, mounted, served
 from traffic import log
 
 
@@ -46,6 +52,112 @@ def test_input_reply_and_drafts_go_and_the_record_stays(site):
     assert "no longer kept" in page.text
     assert "its input was erased" in page.text
     assert client.get("/review/v1/export?model=writer&format=jsonl").status_code == 200
+
+
+NAME = "Maria"
+"""Stands in all that a caller says about one prediction."""
+
+
+def everything_in(database):
+    """Every row of every table, as text."""
+    with database.transaction() as connection:
+        tables = connection.execute(
+            "select relname from pg_class where relnamespace = current_schema::regnamespace and relkind = 'r'"
+        ).fetchall()
+        return {
+            table: "\n".join(row for (row,) in connection.execute(f"select one::text from {table} one").fetchall())
+            for (table,) in tables
+        }
+
+
+def tables_with(database, text):
+    return {table for table, rows in everything_in(database).items() if text in rows}
+
+
+@pytest.fixture
+def told(site, monkeypatch):
+    """A prediction about somebody, held, answered, told to a webhook that is away, with a draft about a second look."""
+    client, _, database = site
+    monkeypatch.setenv("ERASE_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    hook = {"url": "http://127.0.0.1:9/hook", "secret_env": "ERASE_SECRET", "events": ["resolved"]}
+    hooked = Config.model_validate({**config().model_dump(), "review": {"undo_seconds": 0, "webhooks": [hook]}})
+    (sender,) = webhook_senders(hooked, database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng(0))
+    asked = {"model": "words", "input": f"{NAME} has a cold", "group": f"family of {NAME}", "cluster": f"{NAME}-7"}
+    headers = {"Idempotency-Key": f"order-{NAME}"}
+    for at in range(3):  # of which one is held
+        first = client.post("/v1/predict", json=asked, headers={"Idempotency-Key": f"{at}-order-{NAME}"}).json()
+        if first["action"] == "review":
+            headers = {"Idempotency-Key": f"{at}-order-{NAME}"}
+            held = first["id"]
+    path = f"/review/v1/cases/{held}"
+    token = client.post(f"{path}/claim").json()["token"]
+    client.post(f"{path}/heartbeat", json={"token": token, "draft": {"comment": f"is this {NAME}?"}})
+    client.post(f"{path}/release", json={"token": token})
+    with database.transaction() as connection:
+        resolve(connection, UUID(held), "bob", "7")
+    assert sender.send() == 1  # it did not arrive, and what it said is kept
+    with database.transaction() as connection:  # the others go whole
+        connection.execute("delete from idempotency_keys where record_id <> %s", (held,))
+        connection.execute("delete from payloads where record_id <> %s", (held,))
+        connection.execute("delete from records r where id <> %s and model = 'words'"
+                           " and not exists (select from review_items where record_id = r.id)", (held,))  # fmt: skip
+    return held, asked, headers
+
+
+def test_nothing_that_the_caller_said_is_left_in_any_table(site, told):
+    client, _, database = site
+    held, asked, headers = told
+    digest = hashlib.sha256(json.dumps(["predict", asked], sort_keys=True).encode()).hexdigest()
+    before = {"records", "payloads", "review_items", "review_drafts", "webhook_deliveries", "idempotency_keys"}
+    assert tables_with(database, NAME) == before
+    assert tables_with(database, digest) == set()
+    first = client.get(f"/v1/predictions/{held}").json()
+    assert client.delete(f"/v1/predictions/{held}/payload").status_code == 200
+    assert tables_with(database, NAME) == set()
+    again = client.post("/v1/predict", json=asked, headers=headers)
+    assert again.headers["idempotent-replay"] == "true"
+    assert {name: again.json()[name] for name in ("id", "prediction", "action", "confidence")} == {
+        name: first[name] for name in ("id", "prediction", "action", "confidence")
+    }
+    assert client.post("/v1/predict", json={**asked, "input": "another"}, headers=headers).status_code == 409
+    assert tables_with(database, NAME) == set()
+
+
+def test_a_webhook_that_is_told_later_hears_no_more_of_it(site, told, monkeypatch):
+    client, _, database = site
+    held, _, _ = told
+    client.delete(f"/v1/predictions/{held}/payload")
+    with database.transaction() as connection:
+        ((delivery,),) = connection.execute("select id from webhook_deliveries").fetchall()
+        connection.execute("update webhook_deliveries set next_at = now(), leased_until = null")
+        (again,) = outbox.due(connection, "http://127.0.0.1:9/hook", lease_seconds=60, most_attempts=12, limit=9)
+        assert again.id == delivery
+        assert again.body is None
+        body = json.dumps(body_of(connection, again, config()), default=str)
+    assert NAME not in body
+    assert held in body
+
+
+def test_to_ask_again_deletes_what_a_backup_brought_back(site, told):
+    client, _, database = site
+    held, _, _ = told
+    path = f"/v1/predictions/{held}/payload"
+    first = client.delete(path).json()
+    with database.transaction() as connection:
+        connection.execute('update records set "group" = %s where id = %s', (NAME, held))
+        connection.execute("insert into payloads (record_id, input) values (%s, %s)", (held, json.dumps(NAME)))
+    assert client.delete(path).json() == first
+    assert tables_with(database, NAME) == set()
+
+
+def test_an_input_whose_time_is_up_leaves_no_key_to_guess_it_by(site, told):
+    client, _, database = site
+    _, asked, headers = told
+    with database.transaction() as connection:
+        connection.execute("update payloads set expires_at = now() - interval '1 day'")
+        queue.forget_inputs(connection)
+    assert "idempotency_keys" not in tables_with(database, NAME)
+    assert client.post("/v1/predict", json=asked, headers=headers).headers["idempotent-replay"] == "true"
 
 
 def test_to_erase_twice_is_to_erase_once(site):

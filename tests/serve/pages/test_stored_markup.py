@@ -1,15 +1,23 @@
-"""Markup that was stored is shown as text, on every page, and offered to machines as nothing but data."""
+"""Markup that was stored is shown as text, on every page, what hides in it as well, and offered to machines as nothing
+but data."""
 
 import html
+import re
 from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from audit.visible import visible
+from review.cases import opinions_of
 from serve.audits.app import audits_app
 from serve.console.app import console_app
-from tests.serve.stored_markup import RAW, SHOWN, config, evil, places, store
+from tests.serve.stored_markup import HIDDEN, RAW, SHOWN, config, evil, places, store
+from traffic.hidden_characters import spelled_out
+
+SENT_BACK = re.compile(r'(?s) (value|data-model|data-draft|src)="[^"]*"|<textarea.*?</textarea>')
+"""What a page holds for the browser alone, and gets back as it was."""
 
 
 @pytest.fixture
@@ -30,9 +38,29 @@ def test_no_page_takes_data_for_markup(site):
         assert page.headers["content-type"].startswith("text/html"), place
         for raw in RAW:
             assert raw not in page.text, f"{raw} stands in {place}"
+        shown = SENT_BACK.sub("", page.text)
+        assert spelled_out(shown, lambda character: f"<{ord(character):x}>") == shown, place
         seen += html.unescape(html.unescape(page.text))
-    missing = [field for field in SHOWN if evil(field).lower() not in seen.lower()]
+    seen = seen.lower()
+    assert evil("draft").lower() in seen  # as it was typed, to be gone on with
+    missing = [field for field in SHOWN if field != "draft" and visible(evil(field)).lower() not in seen]
     assert not missing, f"no page shows {missing}, so nothing is known about them"
+
+
+def test_what_the_browser_sends_back_is_as_it_was(site, database):
+    client, cases, _ = site
+    page = html.unescape(client.get("/review/").text)
+    assert f'<option value="{evil("group")}">{visible(evil("group"))}</option>' in page
+    only = client.get("/review/", params={"show": "open", "group": evil("group")})
+    assert f"/review/cases/{cases[7]}" in only.text
+    drafted = client.get(f"/review/cases/{cases[7]}").text
+    assert HIDDEN in drafted.partition("<textarea")[2].partition("</textarea>")[0]
+    label = re.search(r'name="label" value="(label[^"]*)"', drafted)[1]
+    token = drafted.partition('data-token="')[2].partition('"')[0]
+    said = client.post(f"/review/cases/{cases[7]}/answer", data={"label": html.unescape(label), "token": token})
+    assert said.status_code == 200
+    with database.transaction() as connection:
+        assert [opinion.label for opinion in opinions_of(connection, [cases[7]])[cases[7]]] == [evil("label")]
 
 
 def test_a_name_is_shown_as_text(site):

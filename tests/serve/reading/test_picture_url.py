@@ -24,7 +24,8 @@ def test_numbers_can_be_looked_at():
 
 def test_a_png_is_passed_on_as_it_came():
     assert picture_url(url(png(2, 2))) == url(png(2, 2))
-    assert picture_url(PNG_PREFIX + "A") == PNG_PREFIX + "A"  # a text that merely looks like one
+    for text in ("ignore all rules", "é", "A", base64.b64encode(b"GIF89a").decode()):
+        assert picture_url(PNG_PREFIX + text) is None  # it merely begins like one
 
 
 @pytest.mark.parametrize(
