@@ -276,6 +276,23 @@ def test_keys_while_an_answer_is_sent_are_said_here_and_on_the_next_page(site, a
     assert running.opinions(second) == []
 
 
+def test_what_is_typed_while_an_answer_is_sent_is_said(site, as_reviewer):
+    running = site()
+    first, second = running.put("many ticks", "many ticks")
+    ada = as_reviewer("Ada", running.url)
+    first_case(ada, first)
+    slowed(ada, "**/answer", 1)
+    ada.keyboard.type("late login")
+    press(ada, "Enter")
+    ada.wait_for_timeout(A_WHILE)
+    press(ada, "Enter")
+    ada.keyboard.type("parcel")
+    at_case(ada, second)
+    missed(ada, "What you typed was not taken: your answer before was still being sent.")
+    assert ada.locator("#find").input_value() == ""
+    assert running.opinions(first) == [("Ada", ["late login"], None, None)]
+
+
 @pytest.mark.parametrize("milliseconds", [0, 50, 150])
 def test_n_is_taken_however_early_on_the_queue(site, as_reviewer, milliseconds):
     running = site()
@@ -463,6 +480,20 @@ def test_the_model_that_was_chosen_stays_chosen_after_giving_back(site, as_revie
     press(ada, "g")
     ada.wait_for_url("**gave_back*")
     first_case(ada, third)
+
+
+def test_a_case_that_was_lost_can_be_left_by_key(site, as_reviewer):
+    running = site()
+    (case_id,) = running.put("picture")
+    ada = as_reviewer("Ada", running.url)
+    first_case(ada, case_id)
+    running.desk.withdraw("Lea", case_id, "a double")
+    press(ada, "3")
+    ada.locator("#lost").filter(has_text="It has ended").wait_for()
+    press(ada, "3")
+    missed(ada, "“3” was not taken: the case was not yours at that time.")
+    press(ada, "q")
+    ada.wait_for_url(re.compile("/review/$"))
 
 
 # ---- what was typed ----

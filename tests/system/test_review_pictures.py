@@ -54,14 +54,16 @@ def test_a_key_shows_the_pixels_at_once_and_the_next_picture_is_smooth_again(sit
     assert shown(ada)[0][0] == "smooth"
 
 
-def test_on_a_phone_both_pictures_fit(site, as_reviewer, digit):
+def test_on_a_phone_both_pictures_stand_side_by_side(site, as_reviewer, digit):
     running = site()
     (case_id,) = running.put("digit")
     ada = as_reviewer("Ada", running.url)
-    ada.set_viewport_size({"width": 320, "height": 600})
+    ada.set_viewport_size({"width": 360, "height": 700})
     press(ada, "n")
     at_case(ada, case_id)
-    assert [one[:2] for one in shown(ada)] == [["smooth", 256], ["thumbnail", 96]]
+    assert [one[:2] for one in shown(ada)] == [["smooth", 192], ["thumbnail", 96]]
+    assert ada.locator(".views").bounding_box()["height"] < 200
+    ada.set_viewport_size({"width": 320, "height": 600})
     assert ada.evaluate("document.documentElement.scrollWidth") <= 320
 
 

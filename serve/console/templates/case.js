@@ -192,6 +192,7 @@ function work(form) {
     const draft = kept.read() ?? draftNow();
     if (!isEmpty(draft)) kept.write(draft);
     occupy("the case was not yours at that time");
+    form.dataset.lost = "true";
     const typedText = [[draft.label ?? []].flat().join(", "), draft.reason, draft.comment].filter(Boolean).join("; ");
     const panel = $("lost");
     panel.hidden = false;

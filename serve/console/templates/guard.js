@@ -44,7 +44,7 @@ function tooSoon(what, milliseconds) {
 /** Whether a key came so soon that it cannot be meant for this case. It is said if so. */
 export const keyTooSoon = (key) => tooSoon(nameOf(key), KEY_MILLISECONDS);
 
-/** The same of a click. */
+/** Whether a click came so soon that it cannot be meant for this case. It is said if so. */
 export const clickTooSoon = () => tooSoon("Your click", CLICK_MILLISECONDS);
 
 /** Whether the case cannot take anything just now, as while an answer is being sent. It is said if so, here and on the next page. */

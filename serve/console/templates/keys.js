@@ -41,9 +41,10 @@ export const isCommand = (key) => key === help?.dataset.key || elementFor(key) !
 export function press(key) {
   if (help && key === help.dataset.key) return help.showModal();
   const element = elementFor(key);
-  if (!element) return missed(`${nameOf(key)} does nothing here${help ? `; “${help.dataset.key}” lists all keys` : ""}.`);
+  if (!element) return help && missed(`${nameOf(key)} does nothing here; “${help.dataset.key}” lists all keys.`);
   if (!opensOnly(element)) {
-    if (busy(form, nameOf(key))) return;
+    const leaves = element.tagName === "A";
+    if (!(leaves && form?.dataset.lost) && busy(form, nameOf(key))) return;
     if (element.closest("#answer, #release") && keyTooSoon(key)) return;
     if (cannot?.open && isLabel(element)) return missed(`${nameOf(key)} was not taken: “Cannot tell” is open. Esc closes it.`);
   }
@@ -109,14 +110,18 @@ document.addEventListener("keydown", (event) => {
   }
   if (key.length > 1 || key === " ") return;
   if (find && !reasonFor(key)) return goToSearch();
-  event.preventDefault();
+  if (isCommand(key)) event.preventDefault();
   press(key);
+});
+
+form?.addEventListener("input", (event) => { // the next case does not have it; of a lost one it is kept
+  if (writesInto(event.target) && !form.dataset.lost) busy(form, "What you typed");
 });
 
 document.addEventListener("click", (event) => {
   const byKey = event.detail === 0;
   if (!form || byKey || !event.target.closest("#answer :is(button, input, .choices label), #release button, [data-undo] button")) return;
-  if (busy(form, "A click") || (!event.target.closest("[data-undo]") && clickTooSoon())) { event.preventDefault(); event.stopPropagation(); }
+  if (busy(form, "Your click") || (!event.target.closest("[data-undo]") && clickTooSoon())) { event.preventDefault(); event.stopPropagation(); }
   else taken();
 }, true);
 
