@@ -7,6 +7,12 @@ from review.cases import IN_SCOPE, NOT_YET_BY
 from review.item import EVERYTHING, Scope, Status
 from traffic.database import Connection
 
+KEPT_AWAY = (
+    "exists (select from review_given_back g where g.reviewer = %(reviewer)s and g.case_id = i.id"
+    " and until > clock_timestamp())"
+)
+"""Whether a case `i` does not come to a person yet."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenBack:
@@ -31,14 +37,6 @@ def keep_away(connection: Connection, case_id: UUID, reviewer: str, *, seconds: 
 def forget(connection: Connection, case_id: UUID, reviewer: str) -> None:
     """Forget that this person gave the case back: they have taken it again."""
     connection.execute("delete from review_given_back where reviewer = %s and case_id = %s", (reviewer, case_id))
-
-
-def kept_away(connection: Connection, reviewer: str) -> list[UUID]:
-    """Return the cases that do not come to this person yet."""
-    rows = connection.execute(
-        "select case_id from review_given_back where reviewer = %s and until > clock_timestamp()", (reviewer,)
-    )
-    return [case_id for (case_id,) in rows.fetchall()]
 
 
 def left_for(

@@ -94,7 +94,7 @@ def claim_next(
     """
     lapse(connection)
     values = {
-        "left_out": [] if again else given_back.kept_away(connection, reviewer),
+        "again": again,
         "reviewer": reviewer,
         "seconds": lease_seconds,
         "models": None if scope.models is None else list(scope.models),
@@ -105,7 +105,8 @@ def claim_next(
         taken = _claim(
             connection,
             f"id = (select id from review_items i where status = '{status.value}' and {IN_SCOPE} and {NOT_YET_BY}"
-            " and (%(model)s::text is null or model = %(model)s) and id <> all(%(left_out)s::uuid[])"
+            " and (%(model)s::text is null or model = %(model)s)"
+            f" and (%(again)s or not {given_back.KEPT_AWAY})"
             f" order by {IN_ORDER[order]} limit 1 for update skip locked)",
             values,
         )
