@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 
-from review import cases
+from review import cases, given_back
 from review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
 from review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
 from review.outbox import Told, announce
@@ -86,11 +86,16 @@ def claim_next(
     scope: Scope = EVERYTHING,
     order: Order = Order.AGE,
     model: str | None = None,
+    again: bool = False,
 ) -> Claim | None:
     """Take the case that comes first of those that are free and that this person may answer; None when there is none.
-    Cases about which people disagree come before all others. Two callers never get the same one."""
+    Cases about which people disagree come before all others. Two callers never get the same one.
+
+    A case that this person gave back a while ago is left out, unless they ask for such cases too (`again`).
+    """
     lapse(connection)
     values = {
+        "again": again,
         "reviewer": reviewer,
         "seconds": lease_seconds,
         "models": None if scope.models is None else list(scope.models),
@@ -102,6 +107,7 @@ def claim_next(
             connection,
             f"id = (select id from review_items i where status = '{status.value}' and {IN_SCOPE} and {NOT_YET_BY}"
             " and (%(model)s::text is null or model = %(model)s)"
+            f" and (%(again)s or not {given_back.KEPT_AWAY})"
             f" order by {IN_ORDER[order]} limit 1 for update skip locked)",
             values,
         )
@@ -209,8 +215,8 @@ def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, le
     return Claim(case_id=case_id, reviewer=reviewer, token=row[0], lease_until=row[1], adjudicating=row[2])
 
 
-def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int) -> None:
-    """Give a claimed case back unanswered."""
+def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int, away_seconds: float = 0) -> None:
+    """Give a claimed case back unanswered. For `away_seconds` it does not come to this person by itself."""
     changed = connection.execute(
         f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = null"
         " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s",
@@ -218,6 +224,17 @@ def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int)
     ).rowcount
     if changed == 0:
         raise ClaimLost(_why_lost(connection, case_id))
+    if away_seconds > 0:
+        given_back.keep_away(connection, case_id, reviewer, seconds=away_seconds)
+
+
+def free(connection: Connection, case_id: UUID, reviewer: str, *, why: str) -> None:
+    """Let go of a case if this person holds it: it waits for anybody again, for this person too."""
+    connection.execute(
+        f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = %(detail)s"
+        " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s",
+        {"id": case_id, "reviewer": reviewer, "detail": _json({"why": why})},
+    )
 
 
 def withdraw(connection: Connection, case_id: UUID, actor: str, *, why: str) -> Case:
@@ -271,6 +288,7 @@ def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim 
     ).fetchone()
     if row is None:
         return None
+    given_back.forget(connection, row[0], values["reviewer"])
     return Claim(case_id=row[0], reviewer=values["reviewer"], token=row[1], lease_until=row[2], adjudicating=row[3])
 
 

@@ -34,7 +34,14 @@ settings.load_profile("whole")
 
 ROOT = Path(__file__).parent.parent
 
-WITHOUT_SERVICE = ("test_audit_browser", "test_audit_on_ray", "test_browser", "test_hidden_text_browser")
+WITHOUT_SERVICE = (
+    "test_audit_browser",
+    "test_audit_on_ray",
+    "test_browser",
+    "test_hidden_text_browser",
+    "test_review_keys",
+    "test_review_pictures",
+)
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
 SHARING = (

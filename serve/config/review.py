@@ -156,6 +156,9 @@ class ReviewConfig(Section):
     undo_seconds: float = Field(default=10, ge=0)
     """How long an answer can be taken back, before it counts."""
 
+    give_back_seconds: float = Field(default=3600, ge=0, le=30 * 86400)
+    """How long a case that somebody gave back does not come to the same person by itself. Others get it at once."""
+
     order: Order = Order.AGE
     """What comes first, among cases of one priority and due time: `age` or `uncertainty`."""
 

@@ -5,23 +5,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 from serve.config.task import TaskConfig
+from serve.inputs import InvalidRequest
+from traffic.record import Answer
 
 DIGITS = tuple("1234567890")
 FEW = len(DIGITS)
 """So many labels have a key each."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "none": ("0e=", "None of the labels holds"),
     "cannot": ("x?-", "Cannot tell: say why"),
     "comment": ("cm,", "Write a comment"),
     "release": ("gr_", "Give the case back"),
     "undo": ("ul<", "Take the last answer back"),
     "next": ("nj>", "Take the next case"),
+    "again": ("at^", "Take a case that you gave back"),
     "zoom": ("zv+", "Enlarge the picture"),
-    "find": ("/", "Find a label"),
+    "pixels": ("pd%", "Show the pixels, or the smooth picture"),
     "queue": ("qw.", "Back to the queue"),
     "help": ("hk!", "Show or hide all keys"),
 }
 """The keys of each command, the first that no label has taken, and what it does."""
+
+PREFIXES = "/:>="
+"""Where labels are found by typing, a command is one of these in the empty search box, and then its key."""
 
 REASONS = ("It is not legible", "More than one label fits", "No label fits", "Something is missing")
 """Why a case often cannot be told."""
@@ -49,7 +56,10 @@ class Answering:
 
     choices: tuple[Choice, ...]
     keys: Mapping[str, str]
-    """Of each command."""
+    """Of each command: what is pressed for it. With a search box it is the prefix and a key."""
+
+    prefix: str = ""
+    """What begins a command in the search box; empty where there is none."""
 
     @property
     def searched(self) -> bool:
@@ -81,7 +91,23 @@ def answering(task: TaskConfig | None, options: int = 0) -> Answering:
             for one, key in zip(choices, keys, strict=True)
         ]
     form: Literal["buttons", "list", "ticks"] = "ticks" if not task.exclusive else "buttons" if keys else "list"
-    return Answering(form=form, choices=tuple(choices), keys=command_keys(keys))
+    prefix = "" if keys else search_prefix(labels)
+    return Answering(form=form, choices=tuple(choices), keys=command_keys(keys, prefix), prefix=prefix)
+
+
+def chosen_labels(labels: Sequence[str], *, none: bool, exclusive: bool) -> Answer:
+    """Return what a form says. That no label holds is taken only from the button that says so (`none`)."""
+    if exclusive:
+        if len(labels) != 1:
+            raise InvalidRequest("choose one label")
+        return labels[0]
+    if none and labels:
+        raise InvalidRequest(
+            f"{', '.join(labels)} is ticked, and 'None of these' was pressed: untick, or send the ticks"
+        )
+    if not none and not labels:
+        raise InvalidRequest("no label is ticked: tick those that hold, or press 'None of these' if none does")
+    return list(labels)
 
 
 def label_keys(labels: Sequence[str]) -> tuple[str, ...]:
@@ -94,9 +120,14 @@ def label_keys(labels: Sequence[str]) -> tuple[str, ...]:
     return DIGITS[: len(labels)]
 
 
-def command_keys(taken: Sequence[str]) -> dict[str, str]:
-    """The key of each command: its first that is not that of a label."""
-    return {name: next(key for key in keys if key not in taken) for name, (keys, _) in COMMANDS.items()}
+def command_keys(taken: Sequence[str], prefix: str = "") -> dict[str, str]:
+    """The key of each command: its first that is not that of a label, behind the prefix."""
+    return {name: prefix + next(key for key in keys if key not in taken) for name, (keys, _) in COMMANDS.items()}
+
+
+def search_prefix(labels: Sequence[str]) -> str:
+    """Return the first prefix of commands with which no label begins; the last one where all do."""
+    return next((one for one in PREFIXES if not any(label.startswith(one) for label in labels)), PREFIXES[-1])
 
 
 def in_tree(task: TaskConfig) -> list[Choice]:

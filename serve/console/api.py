@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from math import ceil
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ TAKEN = (
     wire.HeartbeatRequest,
     wire.AnswerRequest,
     wire.TokenRequest,
+    wire.UndoRequest,
     wire.WithdrawRequest,
 )
 """Bodies, which are parsed by hand."""
@@ -162,7 +164,10 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         "/v1/cases/next",
         response_model=wire.ClaimView,
         responses={
-            204: {"description": "Nothing is free that you may answer"},
+            204: {
+                "description": "Nothing is free that you may answer. `Retry-After`: there are cases that you gave back,"
+                " and the first of them comes to you again after so many seconds (`again` takes it now)"
+            },
             **problems(400, 401, 403, 408, 413, 422, 503),
         },
         openapi_extra=takes(wire.NextRequest, required=False),
@@ -170,8 +175,11 @@ def add_api(app: FastAPI, desk: Desk) -> None:
     )
     def take_next(name: Name, content: Content) -> Response:
         asked = parse(wire.NextRequest, content or b"{}")
-        claim = desk.claim_next(name, model=asked.model)
-        return Response(status_code=204) if claim is None else reply(wire.claim_json(claim))
+        claim = desk.claim_next(name, model=asked.model, again=asked.again)
+        if claim is not None:
+            return reply(wire.claim_json(claim))
+        left = desk.given_back(name, model=asked.model)
+        return Response(status_code=204, headers={"Retry-After": str(ceil(left.seconds))} if left else {})
 
     @app.post(
         "/v1/cases/{id}/claim",
@@ -211,18 +219,19 @@ def add_api(app: FastAPI, desk: Desk) -> None:
         "/v1/cases/{id}/undo",
         response_model=wire.ClaimView,
         responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.TokenRequest),
+        openapi_extra=takes(wire.UndoRequest),
         summary="Take your answer back, and hold the case again under a new token",
     )
     def undo(name: Name, id: UUID, content: Content) -> Response:
-        return reply(wire.claim_json(desk.undo(name, id, parse(wire.TokenRequest, content).token)))
+        asked = parse(wire.UndoRequest, content)
+        return reply(wire.claim_json(desk.undo(name, id, asked.token, instead_of=asked.instead_of)))
 
     @app.post(
         "/v1/cases/{id}/release",
         status_code=204,
         responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
         openapi_extra=takes(wire.TokenRequest),
-        summary="Give a case back unanswered",
+        summary="Give a case back unanswered: others get it at once, you only after a while, or if you claim it",
     )
     def release(name: Name, id: UUID, content: Content) -> Response:
         desk.release(name, id, parse(wire.TokenRequest, content).token)

@@ -9,10 +9,11 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from review import access, cases, exchange, progress, queue, settling
+from review import access, cases, exchange, given_back, progress, queue, settling
 from review.access import Through
 from review.cases import Backlog, Filter
 from review.exchange import Dossier, Taken
+from review.given_back import GivenBack
 from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
 from review.progress import Progress, Shelf
 from review.queue import ClaimLost, NotYours
@@ -148,8 +149,9 @@ class Desk:
                 connection, case_id, name, lease_seconds=self._review.lease_seconds, scope=self._scope(name)
             )
 
-    def claim_next(self, name: str, *, model: str | None = None) -> Claim | None:
-        """The case that this person holds already, if there is one; else the next that is free. None: there is none."""
+    def claim_next(self, name: str, *, model: str | None = None, again: bool = False) -> Claim | None:
+        """The case that this person holds already, if there is one; else the next that is free. None: there is none.
+        `again`: also a case that they gave back a while ago."""
         with self._database.transaction() as connection:
             held = cases.listed(connection, Filter(statuses=(Status.CLAIMED,), model=model, claimed_by=name), limit=1)
             if held and held[0].claimed_by == name:  # and the lease has not run out
@@ -162,7 +164,13 @@ class Desk:
                 scope=self._scope(name),
                 order=self._review.order,
                 model=model,
+                again=again,
             )
+
+    def given_back(self, name: str, *, model: str | None = None) -> GivenBack | None:
+        """The free cases that do not come to this person because they gave them back; None where there are none."""
+        with self._database.transaction() as connection:
+            return given_back.left_for(connection, name, scope=self._scope(name), model=model)
 
     def heartbeat(self, name: str, case_id: UUID, token: int, draft: dict[str, Any] | None) -> Claim:
         """Prolong a claim. What was typed is kept even where the claim is lost."""
@@ -226,13 +234,19 @@ class Desk:
         with self._database.transaction() as connection:
             return log.find_one(connection, case.record_id)
 
-    def undo(self, name: str, case_id: UUID, token: int) -> Claim:
+    def undo(self, name: str, case_id: UUID, token: int, *, instead_of: UUID | None = None) -> Claim:
+        """Take an answer back. `instead_of`: the case that this person took meanwhile, which is free again."""
         with self._database.transaction() as connection:
-            return queue.undo(connection, case_id, name, token=token, lease_seconds=self._review.lease_seconds)
+            claim = queue.undo(connection, case_id, name, token=token, lease_seconds=self._review.lease_seconds)
+            if instead_of is not None and instead_of != case_id:
+                queue.free(connection, instead_of, name, why="they took their answer to another case back")
+            return claim
 
     def release(self, name: str, case_id: UUID, token: int) -> None:
+        """Give a case back: it waits for others, and does not come to this person for a while."""
+        away = self._review.give_back_seconds
         with self._database.transaction() as connection:
-            queue.release(connection, case_id, name, token=token)
+            queue.release(connection, case_id, name, token=token, away_seconds=away)
 
     def ids(self, name: str, which: Filter) -> list[UUID]:
         """All cases that are meant and that this person may see, oldest first, for those who lead."""

@@ -18,11 +18,12 @@ from serve.access.caller import access_is_on
 from serve.access.login import Logins, add_login
 from serve.access.oidc_pages import add_oidc
 from serve.console.access_log import add_access_log, sees_access_log
-from serve.console.answering import COMMANDS, REASONS, answering
+from serve.console.answering import COMMANDS, REASONS, answering, chosen_labels
 from serve.console.desk import Desk, Sight
 from serve.console.gauges import QueueCollector
 from serve.console.overview import add_overview_routes
 from serve.console.showing import glance, showing
+from serve.console.small_picture import small_picture
 from serve.console.webhook_pages import add_webhook_routes
 from serve.console.words import FILTERS
 from serve.errors import status_of
@@ -48,7 +49,9 @@ SHOWN: dict[str, tuple[Status, ...]] = {
 }
 """The states that each tab of the queue is about."""
 
-FILES = our_files(Path(__file__).parent / "templates/review.js", LOGIN_SCRIPT)
+SCRIPTS = ("early.js", "review.js", "case.js", "guard.js", "keys.js", "labels.js", "sending.js")
+
+FILES = our_files(*(Path(__file__).parent / "templates" / name for name in SCRIPTS), LOGIN_SCRIPT)
 
 
 def page_templates() -> Environment:
@@ -81,8 +84,10 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         known = {name: str(value) for name, value in query.items() if value}
         return RedirectResponse(f"{root_of(request)}{path}{'?' if known else ''}{urlencode(known)}", status_code=303)
 
-    def next_case(request: Request, name: str, model: str, after: UUID | None) -> Response:
-        claim = desk.claim_next(name, model=model or None)
+    def next_case(
+        request: Request, name: str, model: str, after: UUID | None = None, *, again: bool = False
+    ) -> Response:
+        claim = desk.claim_next(name, model=model or None, again=again)
         if claim is None:
             return to(request, "/", model=model, after=after, nothing="true")
         return to(request, f"/cases/{claim.case_id}", model=model, after=after)
@@ -125,6 +130,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         page_number: int = 1,
         after: UUID | None = None,
         nothing: bool = False,
+        gave_back: UUID | None = None,
     ) -> Response:
         name = visitor_of(request)
         show = show if show in SHOWN else "open"
@@ -169,13 +175,16 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             address=address,
             last=last_answer(name, after),
             nothing=nothing,
+            given_back=desk.given_back(name, model=model or None) if nothing else None,
+            gave_back=gave_back,
+            back_after=config.review.give_back_seconds,
             keys=answering(None).keys,
             commands=COMMANDS,
         )
 
     @pages.post("/next")
-    def take_next(request: Request, model: FormText = "") -> Response:
-        return next_case(request, visitor_of(request), model, None)
+    def take_next(request: Request, model: FormText = "", again: Annotated[bool, Form()] = False) -> Response:
+        return next_case(request, visitor_of(request), model, again=again)
 
     @pages.get("/cases/{id}")
     def show_case(request: Request, id: UUID, model: str = "", after: UUID | None = None) -> Response:
@@ -191,6 +200,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             item=sight.case,
             record=sight.record,
             input=input,
+            small=small_picture(input.text) if input.kind == "picture" else None,
             way=way,
             keys=way.keys,
             commands=COMMANDS,
@@ -209,19 +219,20 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         return to(request, f"/cases/{id}")
 
     @pages.post("/cases/{id}/release")
-    def release(request: Request, id: UUID, token: Annotated[int, Form()]) -> Response:
+    def release(request: Request, id: UUID, token: Annotated[int, Form()], model: FormText = "") -> Response:
         desk.release(visitor_of(request), id, token)
-        return to(request, "/")
+        return to(request, "/", model=model, gave_back=id)
 
     @pages.post("/cases/{id}/undo")
     def undo(
         request: Request,
         id: UUID,
         token: Annotated[int, Form()],
+        instead_of: Annotated[UUID | None, Form()] = None,
         model: FormText = "",
     ) -> Response:
-        """Take the last answer back. The case that came after it stays with this person, and comes next."""
-        desk.undo(visitor_of(request), id, token)
+        """Take the last answer back. `instead_of`: the case that came after it, which is free for all again."""
+        desk.undo(visitor_of(request), id, token, instead_of=instead_of)
         return to(request, f"/cases/{id}", model=model)
 
     @pages.post("/cases/{id}/withdraw")
@@ -237,21 +248,26 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
         id: UUID,
         token: Annotated[int, Form()],
         label: Annotated[list[FormText] | None, Form()] = None,
+        none: Annotated[bool, Form()] = False,
         reason: FormText = "",
+        cannot: Annotated[bool, Form()] = False,
+        other_reason: FormText = "",
         comment: FormText = "",
         model: FormText = "",
     ) -> Response:
-        """What the script does through the API, for a browser without it."""
+        """What the script does through the API, for a browser without it. What is refused is kept as a draft."""
         name = visitor_of(request)
-        told: Answer | None = None
-        if not reason.strip():
-            told = label or []
-            served = config.models.get(desk.see(name, id).case.model)
-            if served is not None and served.task.exclusive:
-                if len(told) != 1:
-                    raise InvalidRequest("choose one label")
-                told = told[0]
-        desk.answer(name, id, token, label=told, reason=reason.strip() or None, comment=comment.strip() or None)
+        labels, why = label or [], (other_reason if cannot else reason).strip() or None
+        draft = {"label": labels or None, "reason": why or other_reason or None, "comment": comment or None}
+        try:
+            told: Answer | None = None
+            if not cannot and why is None:
+                served = config.models.get(desk.see(name, id).case.model)
+                told = chosen_labels(labels, none=none, exclusive=served is None or served.task.exclusive)
+            desk.answer(name, id, token, label=told, reason=why, comment=comment.strip() or None)
+        except InvalidRequest:
+            desk.heartbeat(name, id, token, draft)
+            raise
         return next_case(request, name, model, id)
 
     def lead_of(request: Request) -> str:

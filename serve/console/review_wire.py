@@ -40,6 +40,7 @@ class Draft(Body):
 
 class NextRequest(Body):
     model: Word | None = Field(default=None, description="Only cases of this model.")
+    again: bool = Field(default=False, description="Also cases that you gave back, and that do not come to you yet.")
 
 
 class HeartbeatRequest(Body):
@@ -61,6 +62,12 @@ class AnswerRequest(Body):
 
 class TokenRequest(Body):
     token: Token
+
+
+class UndoRequest(TokenRequest):
+    instead_of: UUID | None = Field(
+        default=None, description="The case that you took meanwhile: it is free for all again, if you hold it."
+    )
 
 
 class WithdrawRequest(Body):

@@ -8,7 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from review import cases, queue, settling
+from review import cases, given_back, queue, settling
 from review.cases import CaseNotFound, Filter
 from review.item import ENDED, TRANSITIONS, Kind, Order, Scope, Status, Verdict
 from review.queue import ClaimLost, NotYours
@@ -396,3 +396,69 @@ def test_inputs_are_forgotten_once_nobody_has_to_look_at_them(database):
     run(database, queue.withdraw, done.record.id, "lead", why="a double")
     assert run(database, queue.forget_inputs) == 2
     assert run(database, log.find_input, waits.record.id) is not None
+
+
+def test_a_case_that_was_given_back_goes_to_others_and_not_to_the_same_person(database, held):
+    first = run(database, queue.claim_next, "ada", lease_seconds=FOREVER)
+    run(database, queue.release, first.case_id, "ada", token=first.token, away_seconds=FOREVER)
+    assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER).case_id == held[1]
+    assert run(database, queue.claim_next, "bob", lease_seconds=FOREVER).case_id == held[0]
+
+
+def test_what_only_its_giving_back_keeps_away_is_counted_and_comes_again(database, held):
+    for case_id in held[:2]:
+        claim = run(database, queue.claim, case_id, "ada", lease_seconds=FOREVER)
+        run(database, queue.release, case_id, "ada", token=claim.token, away_seconds=60)
+    others = [run(database, queue.claim_next, "ada", lease_seconds=FOREVER).case_id for _ in held[2:]]
+    assert others == held[2:]
+    assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER) is None
+    left = run(database, given_back.left_for, "ada")
+    assert left.cases == 2
+    assert 50 < left.seconds <= 60
+    assert run(database, given_back.left_for, "ada", model="another") is None
+    assert run(database, given_back.left_for, "bob") is None
+    assert run(database, given_back.left_for, "ada", scope=Scope(models=("another",))) is None
+    run(database, queue.claim, held[1], "bob", lease_seconds=FOREVER)
+    assert run(database, given_back.left_for, "ada").cases == 1  # the other one is with somebody
+    assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER, again=True).case_id == held[0]
+    assert run(database, given_back.left_for, "ada") is None  # they have taken that one again, and bob has the other
+
+
+def test_the_time_of_a_case_that_was_given_back_runs_out(database, held):
+    claim = run(database, queue.claim_next, "ada", lease_seconds=FOREVER)
+    run(database, queue.release, claim.case_id, "ada", token=claim.token, away_seconds=60)
+    with database.transaction() as connection:
+        connection.execute("update review_given_back set until = clock_timestamp()")
+    assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER).case_id == held[0]
+
+
+def test_whoever_claims_a_case_that_they_gave_back_has_changed_their_mind(database, held):
+    claim = run(database, queue.claim_next, "ada", lease_seconds=FOREVER)
+    run(database, queue.release, claim.case_id, "ada", token=claim.token, away_seconds=FOREVER)
+    run(database, queue.claim, held[0], "ada", lease_seconds=FOREVER)
+    run(database, queue.free, held[0], "ada", why="a test")
+    assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER).case_id == held[0]
+
+
+def test_only_who_holds_a_case_can_let_go_of_it(database, held):
+    run(database, queue.claim, held[0], "ada", lease_seconds=FOREVER)
+    run(database, queue.free, held[0], "bob", why="a test")
+    assert run(database, cases.case, held[0]).claimed_by == "ada"
+    run(database, queue.free, held[0], "ada", why="a test")
+    assert run(database, cases.case, held[0]).status is Status.WAITING
+    assert run(database, cases.events_of, held[0])[-1].detail == {"why": "a test"}
+
+
+def test_a_disputed_case_that_was_given_back_is_left_to_another_who_decides(database, held):
+    for name, label in (("ada", "7"), ("bob", "1")):
+        with database.transaction() as connection:
+            connection.execute("update review_items set opinions_wanted = 2 where id = %s", (held[0],))
+        answer(database, held[0], name, Verdict(label=label, saw_prediction=True), undo=0)
+        run(database, settling.sweep, settling.Settlement())
+    claim = run(database, queue.claim_next, "cleo", lease_seconds=FOREVER)
+    assert (claim.case_id, claim.adjudicating) == (held[0], True)
+    run(database, queue.release, held[0], "cleo", token=claim.token, away_seconds=FOREVER)
+    assert run(database, queue.claim_next, "cleo", lease_seconds=FOREVER).case_id == held[1]
+    assert run(database, given_back.left_for, "cleo").cases == 1
+    assert run(database, given_back.left_for, "cleo", scope=Scope(adjudicates=False)) is None
+    assert run(database, queue.claim_next, "dora", lease_seconds=FOREVER).case_id == held[0]

@@ -3,7 +3,8 @@
 import pytest
 
 from serve.config.task import LETTERS, TaskConfig
-from serve.console.answering import COMMANDS, answering, command_keys, label_keys
+from serve.console.answering import COMMANDS, answering, chosen_labels, command_keys, label_keys, search_prefix
+from serve.inputs import InvalidRequest
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,45 @@ def test_a_tree_is_told_from_the_top_down_and_every_label_once():
         ("B1", 1, ("B",)),
     ]
     assert [choice.key for choice in way.choices] == list("123456")
+
+
+def test_where_labels_are_found_by_typing_commands_begin_with_a_sign():
+    way = answering(TaskConfig.model_validate({"kind": "multilabel", "labels": [f"l{i}" for i in range(11)]}))
+    assert (way.prefix, way.keys["comment"], way.keys["none"]) == ("/", "/c", "/0")
+    assert answering(TaskConfig.model_validate({"kind": "multilabel", "labels": ["a", "b"]})).prefix == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "prefix"),
+    [(["a", "b/c"], "/"), (["/users", "a"], ":"), (["/a", ":b"], ">"), (["/a", ":b", ">c", "=d"], "=")],
+)
+def test_the_sign_of_commands_begins_no_label(labels, prefix):
+    assert search_prefix(labels) == prefix
+
+
+def test_none_of_ten_labels_has_a_key_of_its_own():
+    ten = answering(TaskConfig.model_validate({"kind": "multilabel", "labels": [f"label {i}" for i in range(10)]}))
+    assert "0" in {choice.key for choice in ten.choices}
+    assert ten.keys["none"] == "e"
+
+
+@pytest.mark.parametrize(
+    ("labels", "none", "exclusive", "answer"),
+    [
+        (["a"], False, True, "a"),
+        (["a"], False, False, ["a"]),
+        (["a", "b"], False, False, ["a", "b"]),
+        ([], True, False, []),
+        ([], False, False, "no label is ticked"),
+        (["a"], True, False, "a is ticked, and 'None of these' was pressed"),
+        ([], False, True, "choose one label"),
+        ([], True, True, "choose one label"),
+        (["a", "b"], False, True, "choose one label"),
+    ],
+)
+def test_what_a_form_says(labels, none, exclusive, answer):
+    if isinstance(answer, list) or answer in labels:
+        assert chosen_labels(labels, none=none, exclusive=exclusive) == answer
+    else:
+        with pytest.raises(InvalidRequest, match=answer):
+            chosen_labels(labels, none=none, exclusive=exclusive)

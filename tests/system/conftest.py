@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.system.review_site import READY, Site
 
 START_SECONDS = 400
 """Of patience: on a busy machine everything takes several times as long."""
@@ -222,6 +223,39 @@ def browser():
             pytest.skip(f"no browser: install chromium, or `playwright install chromium` ({error.message[:80]})")
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def as_reviewer(browser):
+    """A page for a person who has given a name, at an address; fails if the page complains."""
+    contexts, complaints = [], []
+
+    def sit_down(name, at, **settings):
+        context = browser.new_context(viewport={"width": 1200, "height": 800}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{at}/review/")
+        page.locator("#name:focus").wait_for()  # by itself
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name=name).wait_for()
+        if settings.get("java_script_enabled", True):
+            page.wait_for_selector(READY)
+        return page
+
+    yield sit_down
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def site(dsn):
+    """Start pages, with settings of `review`."""
+    with ExitStack() as opened:
+        yield lambda **review: opened.enter_context(Site(dsn, **review))
 
 
 def alive(processes: list[psutil.Process]) -> list[str]:

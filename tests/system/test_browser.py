@@ -1,188 +1,18 @@
 """People work the queue in a real browser: at a real service, and at pages that are set up as each test needs them."""
 
-import re
-import socket
-import threading
 import time
-from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from fastapi import FastAPI
 
-from review import cases, queue
-from serve.config.file import Config
 from serve.console.answering import REASONS
-from serve.console.app import console_app
-from serve.console.desk import Desk
-from serve.gateway.journal import open_database
-from tests.conftest import digit_rows, entry, new_case
-from traffic import log
+from tests.conftest import digit_rows
+from tests.system.review_site import KINDS, READY, at_case, press, until
 
 pytestmark = pytest.mark.slow
 
-READY = "body[data-ready]"
 HELD_DIGITS = 10
-
-CLASSIFIER = {
-    "host": {"kind": "classifier", "checkpoint": "not/loaded/by/pages"},
-    "scores": ["softmax_response"],
-    "confidence": {"score": "softmax_response"},
-    "policy": {"kind": "threshold", "limit": 0.3},
-}
-TAGGER = {**CLASSIFIER, "scores": ["binary_entropy"], "confidence": {"score": "binary_entropy"}}
-WRITER = {
-    **CLASSIFIER,
-    "host": {"kind": "transformers", "checkpoint": "not/loaded/by/pages"},
-    "scores": ["improbability"],
-    "confidence": {"score": "improbability"},
-}
-CAUSES = [f"{how} {what}" for how in ("late", "broken", "missing") for what in ("parcel", "refund", "invoice", "login")]
-TREE = {"A01": ["A"], "A0101": ["A01"], "A0102": ["A01"], "B01": ["B"]}
-MODELS = {
-    "digits": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": list("0123456789")}},
-    "mood": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": ["good", "fair", "bad"]}},
-    "cause": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": CAUSES}},
-    "topics": {**TAGGER, "task": {"kind": "multilabel", "labels": ["billing", "delivery", "returns"]}},
-    "codes": {**TAGGER, "task": {"kind": "multilabel", "labels": ["A0101", "A0102", "B01"], "tree": TREE}},
-    "letters": {**WRITER, "task": {"kind": "choice"}},
-    "writer": {**WRITER, "task": {"kind": "generate"}},
-}
-
-SENTENCE = "The parcel came on time, but one of the two cups was broken."
-TICKED = {"prediction_set": ["delivery"], "top_labels": ["delivery", "returns"], "label_confidence": [0.9, 0.4]}
-KINDS = {
-    "picture": {"model": "digits", "input": [[0.0, 0.5], [1.0, 0.0]]},
-    "large picture": {"model": "digits", "input": [[(x ^ y) / 511 for x in range(300)] for y in range(400)]},
-    "text": {"model": "mood", "input": SENTENCE, "prediction": "fair", "prediction_set": ["fair", "bad"]},
-    "long text": {"model": "mood", "input": "\n\n".join([SENTENCE * 8] * 9), "prediction": "bad"},
-    "list": {"model": "cause", "input": SENTENCE * 9, "prediction": "broken parcel", "prediction_set": CAUSES[:2]},
-    "ticks": {"model": "topics", "input": SENTENCE, "prediction": ["delivery"], **TICKED},
-    "tree": {"model": "codes", "input": SENTENCE, "prediction": ["A"], **TICKED, "prediction_set": ["A"]},
-    "question": {
-        "model": "letters",
-        "input": {"question": "What is 6 * 7?", "options": ["41", "42", "43"]},
-        "prediction": "B",
-        "prediction_set": ["B", "C"],
-    },
-    "chat": {
-        "model": "writer",
-        "input": {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4."}]},
-        "prediction": "right",
-        "prediction_set": ["right"],
-        "reply": {"text": "Yes.", "finish_reason": "stop"},
-    },
-    "fields": {"model": "mood", "input": {"name": "kettle", "price": 31.5, "tags": ["a", "b"]}, "prediction": "good"},
-    "gone": {"model": "mood", "input": SENTENCE, "prediction": None, "confidence": None},
-}
-
-
-@pytest.fixture
-def as_reviewer(browser):
-    """A page for a person who has given a name, at an address; fails if the page complains."""
-    contexts, complaints = [], []
-
-    def sit_down(name, at, **settings):
-        context = browser.new_context(viewport={"width": 1200, "height": 800}, **settings)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{at}/review/")
-        page.locator("#name:focus").wait_for()  # by itself
-        page.keyboard.type(name)
-        page.keyboard.press("Enter")
-        page.get_by_role("link", name=name).wait_for()
-        if settings.get("java_script_enabled", True):
-            page.wait_for_selector(READY)
-        return page
-
-    yield sit_down
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-class Site:
-    """The pages over a database of their own, at a port of their own."""
-
-    def __init__(self, dsn, **review):
-        self.database = open_database(dsn)
-        config = Config.model_validate({"models": MODELS, "review": {"undo_seconds": 60, **review}})
-        self.desk = Desk(config, self.database)
-        listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        app = FastAPI()
-        app.mount("/review", console_app(config, self.database))
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        self.serving = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
-        self.over = threading.Event()
-        self.sweeping = threading.Thread(target=self._sweep, daemon=True)
-
-    def _sweep(self):
-        while not self.over.wait(0.2):
-            self.desk.sweep()
-
-    def __enter__(self):
-        self.serving.start()
-        self.sweeping.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.sweeping.join()
-        self.server.should_exit = True
-        self.serving.join()
-        self.database.close()
-
-    def put(self, *kinds, **case):
-        """Cases of these kinds, in this order."""
-        start = datetime.now(UTC) - timedelta(minutes=9)
-        entries = [entry(created_at=start + timedelta(seconds=i), **KINDS[kind]) for i, kind in enumerate(kinds)]
-        with self.database.transaction() as connection:
-            log.append(connection, entries)
-            queue.enqueue(connection, [new_case(one, **case) for one in entries])
-            gone = [one.record.id for one, kind in zip(entries, kinds, strict=True) if kind == "gone"]
-            connection.execute("delete from payloads where record_id = any(%s)", (gone,))
-        return [one.record.id for one in entries]
-
-    def case(self, case_id):
-        with self.database.transaction() as connection:
-            return cases.case(connection, case_id)
-
-    def opinions(self, case_id):
-        """Those that count: who, what, why not, comment."""
-        with self.database.transaction() as connection:
-            found = cases.opinions_of(connection, [case_id])[case_id]
-        return [(one.reviewer, one.label, one.reason, one.comment) for one in found if one.undone_at is None]
-
-
-@pytest.fixture
-def site(dsn):
-    """Start pages, with settings of `review`."""
-    with ExitStack() as opened:
-        yield lambda **review: opened.enter_context(Site(dsn, **review))
-
-
-def until(found, *, seconds=20):
-    """Wait until it is so."""
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def at_case(page, case_id):
-    page.wait_for_url(re.compile(f"/cases/{case_id}"))
-    page.wait_for_selector(READY)
-
-
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +43,7 @@ def test_ten_held_digits_are_worked_by_keyboard_alone(service, held, as_reviewer
     press(ada, "n")
     for record_id, label in held:
         at_case(ada, record_id)
-        assert ada.locator("#picture").evaluate("image => image.naturalWidth") == 8
+        assert ada.locator(".exact").evaluate("image => image.naturalWidth") == 8
         assert "sure" in ada.locator(".model").inner_text()
         press(ada, label)
     ada.wait_for_url(lambda url: held[-1][0] in url and "after" in url)
@@ -462,13 +292,13 @@ def test_a_child_brings_its_ancestors_and_a_parent_takes_its_descendants_away(si
 
 def test_commands_have_keys(site, as_reviewer):
     running = site()
-    first, second, third = running.put("picture", "question", "picture")
+    first, second, third = running.put("large picture", "question", "picture")
     ada = as_reviewer("Ada", running.url)
     press(ada, "h")
     ada.get_by_role("dialog").wait_for()
     press(ada, "Escape", "n")
     at_case(ada, first)
-    picture = ada.locator("#picture.few")  # it has been loaded
+    picture = ada.locator("#picture.many")  # it has been loaded
     width = picture.bounding_box()["width"]
     press(ada, "z")
     until(lambda: picture.bounding_box()["width"] > 1.5 * width)
@@ -483,7 +313,7 @@ def test_commands_have_keys(site, as_reviewer):
     at_case(ada, third)
     assert running.opinions(second) == [("Ada", None, "c is missing", None)]
     press(ada, "g")
-    ada.wait_for_url(re.compile("/review/$"))
+    ada.wait_for_url(f"**/review/?gave_back={third}")
     assert running.case(third).status == "waiting"
 
 

@@ -39,6 +39,13 @@ def configured(**review) -> Config:
         "talker": {"kind": "generate"},
     }
     models = {name: {"host": HOST, "scores": ["improbability"], **SCORED, "task": task} for name, task in tasks.items()}
+    models["tags"] = {
+        "host": {"kind": "classifier", "checkpoint": "nowhere"},
+        "scores": ["binary_entropy"],
+        "confidence": {"score": "binary_entropy"},
+        "policy": {"kind": "threshold", "limit": 0.3},
+        "task": {"kind": "multilabel", "labels": ["a", "b"]},
+    }
     return Config.model_validate({"models": models, "review": {"people": PEOPLE, "undo_seconds": 0, **review}})
 
 
@@ -287,6 +294,70 @@ def test_a_case_is_given_back(ask, held):
     ask("ada", "post", f"/v1/cases/{id}/release", {"token": token}, status=204)
     assert ask("ada", "get", "/v1/backlog")["waiting"] == 1
     assert ask("ada", "post", "/v1/cases/next", {"model": "letters"}, status=204) is None
+
+
+def test_a_case_that_was_given_back_goes_to_others_first(ask, visit, held):
+    mine, other = held(), held()
+    token = ask("ada", "post", "/v1/cases/next")["token"]
+    ask("ada", "post", f"/v1/cases/{mine}/release", {"token": token}, status=204)
+    claim = ask("ada", "post", "/v1/cases/next")
+    assert claim["case_id"] == other
+    ask("ada", "post", f"/v1/cases/{other}/release", {"token": claim["token"]}, status=204)
+    nothing = visit("ada").post("v1/cases/next")
+    assert nothing.status_code == 204
+    assert 3500 < int(nothing.headers["Retry-After"]) <= 3600
+    assert "Retry-After" not in visit("ada").post("v1/cases/next", json={"model": "letters"}).headers
+    assert ask("eve", "post", "/v1/cases/next")["case_id"] == mine
+    assert ask("ada", "post", "/v1/cases/next", {"again": True})["case_id"] == other
+
+
+def test_whether_and_how_long_a_case_stays_away_is_configured(ask, held):
+    id = held()
+    token = ask("ada", "post", "/v1/cases/next", give_back_seconds=0)["token"]
+    ask("ada", "post", f"/v1/cases/{id}/release", {"token": token}, status=204, give_back_seconds=0)
+    assert ask("ada", "post", "/v1/cases/next", give_back_seconds=0)["case_id"] == id
+
+
+def test_what_was_taken_meanwhile_is_free_when_an_answer_is_taken_back(ask, held):
+    id, next_one = held(), held()
+    token = ask("ada", "post", "/v1/cases/next", undo_seconds=60)["token"]
+    ask("ada", "post", f"/v1/cases/{id}/answer", {"token": token, "label": "3"}, undo_seconds=60)
+    assert ask("ada", "post", "/v1/cases/next")["case_id"] == next_one
+    back = {"token": token, "instead_of": next_one}
+    again = ask("ada", "post", f"/v1/cases/{id}/undo", back, undo_seconds=60)
+    assert ask("eve", "get", f"/v1/cases/{next_one}")["status"] == "waiting"
+    assert ask("ada", "post", f"/v1/cases/{id}/undo", back, undo_seconds=60)["token"] == again["token"]
+    assert ask("ada", "get", f"/v1/cases/{id}")["mine"]
+
+
+@pytest.mark.parametrize("meanwhile", ["itself", NOBODYS, "eve's"])
+def test_taking_back_frees_nothing_else(ask, held, meanwhile):
+    id, other = held(), held()
+    token = ask("ada", "post", f"/v1/cases/{id}/claim", undo_seconds=60)["token"]
+    ask("ada", "post", f"/v1/cases/{id}/answer", {"token": token, "label": "3"}, undo_seconds=60)
+    ask("eve", "post", f"/v1/cases/{other}/claim")
+    named = {"itself": id, "eve's": other}.get(meanwhile, meanwhile)
+    ask("ada", "post", f"/v1/cases/{id}/undo", {"token": token, "instead_of": named}, undo_seconds=60)
+    assert ask("ada", "get", f"/v1/cases/{id}")["mine"]
+    assert ask("eve", "get", f"/v1/cases/{other}")["mine"]
+
+
+def test_too_late_to_take_back_frees_nothing(ask, held):
+    id, other = held(), held()
+    token = ask("ada", "post", f"/v1/cases/{id}/claim")["token"]
+    ask("ada", "post", f"/v1/cases/{id}/answer", {"token": token, "label": "3"})
+    ask("ada", "post", f"/v1/cases/{other}/claim")
+    ask("ada", "post", f"/v1/cases/{id}/undo", {"token": token, "instead_of": other}, status=409)
+    assert ask("ada", "get", f"/v1/cases/{other}")["mine"]
+
+
+def test_that_no_label_holds_is_said_with_an_empty_list(visit, held):
+    id = held(model="tags", prediction=["a"], top_labels=["a", "b"], label_confidence=[0.9, 0.2])
+    ada = visit("ada")
+    token = ada.post(f"v1/cases/{id}/claim").json()["token"]
+    for left_out in ({"token": token}, {"token": token, "label": None}, {"token": token, "label": ""}):
+        assert ada.post(f"v1/cases/{id}/answer", json=left_out).status_code == 422
+    assert ada.post(f"v1/cases/{id}/answer", json={"token": token, "label": []}).json()["case"]["label"] == []
 
 
 def test_a_text_that_is_judged_is_seen_even_blindly(ask, held):

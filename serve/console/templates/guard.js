@@ -1,0 +1,68 @@
+// A press that was meant for another case is not taken, and the page says so. No press is lost without a sign.
+
+const KEY_MILLISECONDS = 250; // a key that was still meant for the last case must not answer this one
+const CLICK_MILLISECONDS = 500; // nor the second half of a double click
+const CARRIED = "demur not taken"; // from page to page, in this tab
+
+const sign = document.getElementById("missed");
+let quietSince = Infinity; // the first picture of this page, or the last press that came too soon
+let hiding = null;
+
+const ready = () => document.body.setAttribute("data-ready", "");
+if (document.getElementById("answer")) {
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    quietSince = performance.now();
+    setTimeout(ready, KEY_MILLISECONDS);
+  }));
+} else {
+  ready();
+}
+
+export const nameOf = (key) => (key === " " ? "Space" : `“${key}”`);
+
+/** Show that a press did nothing, and why. */
+export function missed(text) {
+  sign.textContent = text;
+  clearTimeout(hiding);
+  hiding = setTimeout(taken, 8000);
+}
+
+/** A press did something: what was said of the one before is over. */
+export function taken() {
+  sign.textContent = "";
+}
+
+const isQuiet = (milliseconds) => performance.now() - quietSince >= milliseconds;
+
+function tooSoon(what, milliseconds) {
+  if (isQuiet(milliseconds)) return false;
+  if (quietSince !== Infinity) quietSince = performance.now(); // whoever presses on and on looks at nothing
+  missed(`${what} was not taken: this case has only just come. Look at it, and try again.`);
+  return true;
+}
+
+/** Whether a key came so soon that it cannot be meant for this case. It is said if so. */
+export const keyTooSoon = (key) => tooSoon(nameOf(key), KEY_MILLISECONDS);
+
+/** Whether a click came so soon that it cannot be meant for this case. It is said if so. */
+export const clickTooSoon = () => tooSoon("Your click", CLICK_MILLISECONDS);
+
+/** Whether the case cannot take anything just now, as while an answer is being sent. It is said if so, here and on the next page. */
+export function busy(form, what) {
+  if (!form?.dataset.busy) return false;
+  const text = `${what} was not taken: ${form.dataset.busy}.`;
+  missed(text);
+  try { sessionStorage.setItem(CARRIED, text); } catch { /* forbidden */ }
+  return true;
+}
+
+/** A key that is held down counts once. */
+export const heldDown = (key) => missed(`Let go of ${nameOf(key)}: a key that is held down counts once.`);
+
+try {
+  const carried = sessionStorage.getItem(CARRIED);
+  sessionStorage.removeItem(CARRIED);
+  if (carried) missed(carried);
+} catch { /* forbidden */ }
+
+window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); }); // from the back button: the case may be another's by now
