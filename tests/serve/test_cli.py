@@ -439,7 +439,7 @@ def test_a_label_list_that_does_not_fit_the_checkpoint(folder, demur):
 
 def test_a_checkpoint_that_is_not_there(folder, demur):
     change(folder, lambda content: content["models"]["digits"]["host"].update(checkpoint="./nowhere"))
-    assert demur("up") == "demur: host.checkpoint: there is no folder ./nowhere"
+    assert demur("up") == "demur: model 'digits': host.checkpoint: there is no folder ./nowhere"
     assert demur("check").endswith(": models.digits.host.checkpoint: there is no folder ./nowhere")
 
 

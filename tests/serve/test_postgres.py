@@ -93,7 +93,7 @@ def test_a_stale_lock_is_removed_and_said(tmp_path):
 
 
 def test_a_path_that_is_too_long_for_its_socket_is_refused(tmp_path):
-    with pytest.raises(EmbeddedDatabaseFailed, match=r"too long for a socket .* set `data` to a folder"):
+    with pytest.raises(EmbeddedDatabaseFailed, match=r"too long for a socket .* set `data` to one of at most"):
         EmbeddedPostgres(tmp_path / ("x" * 100))
 
 

@@ -113,7 +113,7 @@ def test_whatever_is_sent_is_refused_in_words(model):
         (
             AnswerRequest,
             b'{"token": 1, "label": ["", 5]}',
-            "label.0: write at least 1 character; label.1: a text is wanted here",
+            "label.0: write at least 1 character",
         ),
         (AnswerRequest, b'{"token": "1", "label": null}', "token: a whole number is wanted here"),
         (AnswerRequest, b'{"label": null}', "token: this key is missing"),
@@ -172,12 +172,20 @@ def test_what_was_sent_is_not_repeated():
         assert secret not in complaint(refused.value, sent)
 
 
-def test_of_very_many_mistakes_the_first_ones_are_told():
+def test_of_very_many_mistakes_in_a_list_the_first_one_is_told():
     sent = {"token": 1, "label": [5] * 1000}
     with pytest.raises(ValidationError) as refused:
         AnswerRequest.model_validate(sent)
-    said = complaint(refused.value, sent).split("; ")
-    assert (len(said), said[-1]) == (21, "and 980 more")
+    assert complaint(refused.value, sent) == "label.0: a text is wanted here"
+
+
+def test_of_very_many_mistakes_the_first_ones_are_told():
+    sent = {"token": 1, **{f"key{at}": 1 for at in range(1000)}}
+    with pytest.raises(ValidationError) as refused:
+        AnswerRequest.model_validate(sent)
+    said = complaint(refused.value, sent)
+    assert said.count("key") < 100
+    assert said.endswith("; and 981 more")
 
 
 def test_parameters_of_addresses():

@@ -190,7 +190,7 @@ class Particular:
     async def decide_next(self, inputs, groups, step):
         if step.artifact == "another":
             raise ArtifactNotFound("artifact another was fitted for another checkpoint")
-        return SimpleNamespace(artifact=step.artifact, model_milliseconds=1.0)
+        return SimpleNamespace(artifact=step.artifact, model_milliseconds=1.0, outages=None)
 
 
 def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):

@@ -403,7 +403,7 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
     async def main():
         requests = [wire.PredictRequest(**bad), wire.PredictRequest(**bad)]
         object.__setattr__(requests[1], "group", "a\0b")
-        return await handler._serve(requests, [None, None])
+        return await handler._serve(requests, [None, None], None)
 
     good, refused = asyncio.run(main())
     assert good.record.action == "answer"

@@ -21,7 +21,7 @@ from serve.access.caller import Caller, Via
 from serve.commands import rerun
 from serve.commands.fit import fit_model
 from serve.commands.rerun import NobodyReplied
-from serve.config.file import Config
+from serve.config.file import Config, LimitsConfig
 from serve.gateway.http import gateway_app
 from serve.gateway.upstream import UpstreamUnavailable
 from serve.inference_protocol.grpc_server import listening
@@ -172,7 +172,7 @@ def test_the_caller_of_every_door_is_told(endpoint, database, tmp_path):
         batch = await client.post("/v1/predict/batch", json={"items": [{"model": "talker", "input": "sure"}] * 2})
         assert batch.status_code == 200
         told = {"kind": "UpstreamUnavailable", "message": words}
-        item = {"status": 503, "prediction": None, "error": told, "retry_after": 7}
+        item = {"status": 503, "replayed": False, "prediction": None, "error": told, "retry_after": 7}
         assert batch.json() == {"results": [item] * 2}
 
         async with openai.AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0) as official:
@@ -190,7 +190,7 @@ def test_the_caller_of_every_door_is_told(endpoint, database, tmp_path):
         assert (rest.status_code, rest.headers["retry-after"], rest.json()) == (503, "7", {"error": words})
 
         async with (
-            listening(client.handler, host="127.0.0.1", port=0, max_body_bytes=100_000) as port,
+            listening(client.handler, host="127.0.0.1", port=0, limits=LimitsConfig()) as port,
             grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
         ):
             infer = channel.unary_unary(
@@ -245,7 +245,7 @@ def test_an_idempotency_key_is_not_used_up_by_a_failure(endpoint, database, tmp_
 
     statuses, first, again = served(config, database, use)
     assert statuses == [[200, 503], [200, 200]]
-    assert first["results"][0] == again["results"][0]  # the same record
+    assert again["results"][0] == {**first["results"][0], "replayed": True}  # the same record
     assert counts(database)["records"] == 3
 
 
