@@ -69,6 +69,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: SHARING.index(item.path.stem) if item.path.stem in SHARING else -1)
 
 
+@pytest.fixture(autouse=True)
+def umask_stays() -> Iterator[None]:
+    """Commands make files private, and some tests run a command in this process."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    yield
+    os.umask(mask)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a running PostgreSQL. Its folder has a short name because of its socket."""

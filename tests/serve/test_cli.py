@@ -47,8 +47,7 @@ def folder(tmp_path, digits, monkeypatch):
 def demur(monkeypatch, capsys):
     """Run a command; return what it printed, or the sentence that it ended with. What a command sets in the environment
     goes again: `up` chooses ports there, which a service started later by this process would take as well."""
-    before, mask = dict(os.environ), os.umask(0o022)
-    os.umask(mask)
+    before = dict(os.environ)
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["demur", *map(str, words)])
@@ -62,7 +61,6 @@ def demur(monkeypatch, capsys):
         return printed.out
 
     yield run
-    os.umask(mask)
     os.environ.clear()
     os.environ.update(before)
 
