@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from psycopg import connect
 
 from serve.gateway.journal import open_database
 from serve.postgres import LONGEST_PATH, EmbeddedDatabaseFailed, EmbeddedPostgres, clear_stale_lock, is_alive
@@ -111,8 +112,10 @@ def test_folders_above_are_not_opened_for_others(data):
     inside = data / "inside"
     inside.mkdir(mode=0o700)
     before = {path: stat.S_IMODE(path.stat().st_mode) for path in inside.parents}
-    with EmbeddedPostgres(inside):
+    with EmbeddedPostgres(inside) as server:
         assert stat.S_IMODE((inside / "postgres").stat().st_mode) == 0o700
-        assert stat.S_IMODE(inside.stat().st_mode) & ~0o001 == 0o700
+        assert stat.S_IMODE(inside.stat().st_mode) & ~0o011 == 0o700
         for path, mode in before.items():
-            assert stat.S_IMODE(path.stat().st_mode) & ~0o001 == mode & ~0o001
+            assert stat.S_IMODE(path.stat().st_mode) & ~0o011 == mode & ~0o011
+        with connect(server.dsn, autocommit=True) as connection:
+            connection.execute("checkpoint")  # for which the server opens files by their whole path
