@@ -1,463 +1,90 @@
-"""Whatever reads text from outside takes a time that grows with the text, and hardly faster: every regular expression,
-and every loop over text, with the texts on which it has most to do.
+"""Whatever reads text from outside takes a time that grows with the text, and hardly faster.
 
-`test_every_pattern_is_in_the_table` goes through the tree, so that a new pattern without an entry fails.
+`text_readers.py` has every regular expression and every loop over such text, with the texts on which it has most to do.
+A new pattern without an entry in `PATTERNS` fails here.
 """
 
 import ast
-import asyncio
-import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+import gc
+import logging
+import time
+from collections import Counter
+from contextlib import suppress
 
-from starlette.datastructures import Headers
-from starlette.requests import Request
+import pytest
 
-from audit.report.glossary import _VARIANT
-from policies.hierarchy import IMDRF_CODE
-from serve.access.keeper import _token
-from serve.access.needs import REVIEW, Doors
-from serve.access.refusals import NotKnown
-from serve.access.tokens import read_token
-from serve.audits.reports.with_bar import with_bar
-from serve.body import check_structure
-from serve.chat.errors import problem_of
-from serve.config.file import DSN
-from serve.config.redact import RedactConfig
-from serve.console.case_import import people_of
-from serve.console.label_studio import annotations_of, rows_of_export
-from serve.console.showing import glance
-from serve.gateway.deadline import seconds_of
-from serve.inference_protocol.structure import check_fields
-from serve.inference_protocol.tensors import tensor_from_bytes
+from serve.access.refusals import NotKnown, UnknownHost
 from serve.inputs import InvalidRequest
-from serve.language.label_lists import json_read, lines_read, token_spans
-from serve.language.matching import is_right, last_number, same_text
-from serve.language.openai_engine import _Heard, _laid_over, _texts
-from serve.language.pair import read_side
-from serve.language.readings import Names, letter_in
-from serve.language.reasoning import Parts, split
-from serve.language.reply import TokenTexts, put_together
-from serve.pages.cookies import PlainCookies, cookie
-from serve.pages.visitor import as_name, is_from_here
-from serve.printable import printable
-from serve.reading.numbers import array_of
-from serve.redaction import Redaction
-from serve.telemetry.logs import JsonStream
-from serve.telemetry.reception import SANE
-from serve.wire import OutcomeRequest, PredictRequest, checked_key, parse
 from tests.conftest import ROOT
-from traffic.outcomes import reads_as_review
-from uncertainty import sampled_scores
+from tests.serve.text_readers import EVERYWHERE, READERS
 from uncertainty.checks import InvalidInput
-from uncertainty.generation import Generation
-from uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
-from uncertainty.trace import trace_features
 
 ROOMS = ("serve", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
 MATCHERS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 
-MEASURABLE_SECONDS = 0.01
-LONGEST = 2**20
+FIXED = "it reads text that stands in the tree"
+FILE = "it reads the configuration, or a checkpoint, of whoever starts the service"
+OURS = "it reads what this service, Ray or a drawing library wrote itself"
+
+PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
+    "serve/access/needs.py": (2, ("a path",)),
+    "serve/access/own_hosts.py": (1, ("Host", "Origin")),
+    "serve/access/tokens.py": (1, ("a key", "Authorization")),
+    "serve/audits/reports/with_bar.py": (2, ("a report",)),
+    "serve/chat/errors.py": (1, ("an error that repeats what was sent",)),
+    "serve/commands/http_trials.py": (1, OURS),
+    "serve/config/checkpoint_facts.py": (1, FILE),
+    "serve/config/complaint.py": (1, FILE),
+    "serve/config/document.py": (1, FILE),
+    "serve/config/file.py": (2, ("the address of a database",)),
+    "serve/config/redact.py": (1, FILE),
+    "serve/config/yaml_trouble.py": (1, FILE),
+    "serve/deployments/host_trouble.py": (2, OURS),
+    "serve/gateway/deadline.py": (1, ("X-Request-Timeout",)),
+    "serve/language/label_lists.py": (4, ("labels on lines", "labels as JSON")),
+    "serve/language/matching.py": (2, ("a number in a reply", "a reply that is compared")),
+    "serve/language/pair.py": (1, ("a side",)),
+    "serve/language/prompt_tokens.py": (2, ("a prompt with what steers a model",)),
+    "serve/language/readings.py": (4, ("a reply with a letter", "a reply with a name")),
+    "serve/language/refused_parameters.py": (7, ("what an endpoint refuses",)),
+    "serve/local/proxy.py": (2, OURS),
+    "serve/redaction.py": (1, ("an input that is redacted",)),
+    "serve/telemetry/logs.py": (1, ("a log line", "a log that comes bit by bit")),
+    "serve/telemetry/reception.py": (1, ("X-Request-Id",)),
+    "serve/wire.py": (1, ("an Idempotency-Key",)),
+    "traffic/hidden_characters.py": (2, ("characters that hide", "text for a terminal")),
+    "traffic/spreadsheet.py": (2, ("a cell of a spreadsheet",)),
+    "audit/drawing.py": (6, OURS),
+    "audit/report/glossary.py": (1, ("the name of a metric",)),
+    "audit/report/page.py": (2, OURS),
+    "policies/hierarchy.py": (1, ("a code",)),
+    "uncertainty/sampled_scores.py": (1, ("the text of a sample",)),
+    "uncertainty/self_report.py": (3, ("a confidence", "confidences")),
+    "uncertainty/trace.py": (2, ("a trace",)),
+}
+"""By file, how many patterns it has, and which readers feed them with text; or why nobody from outside does."""
+
+REFUSALS = (ValueError, LookupError, PermissionError, InvalidInput, InvalidRequest, NotKnown, UnknownHost)
+
+SHORT, TIMES = 2**12, 8
+"""Characters of the shortest text, and how much longer each is than the one before."""
+
+MEASURABLE_SECONDS = 0.004
+"""Of processor time, below which the least jump of the clock or of memory would count."""
+
+LONGEST = 2**18
 """Characters: a text that is read in less than `MEASURABLE_SECONDS` although it is so long is read quickly enough."""
 
-FEWER = 8
 FASTER = 24
 """So many times the time of an eighth of a text at most: in linear time it is 8, in quadratic time 64."""
 
-Read = Callable[[str], object]
-"""Reads a text as it is read where it comes from outside; what it raises does not matter."""
-
-EVERYWHERE: tuple[Callable[[int], str], ...] = tuple(
-    lambda n, unit=unit, end=end: unit * (n // len(unit)) + end
-    for unit, end in (
-        (" ", "x"), ("a", "!"), ("1", "x"), ("\t \n", "!"), ('\\"', ""), ("\\", '"'), ('"', ""), ("[", "x"), ("(", "x"),
-        ("a ", "b"), ("1.", "x"), ("1,", "x"), (".", "a"), ("`", "~"), ("\u3164", "x"), ("{", "}"), ("/", "\0"),
-        ("a.", ":"),
-    )
-)  # fmt: skip
-"""Texts on which patterns often have much to do: runs, and what almost fits again and again."""
+TRIES = 5
+"""The least of so many counts: what else the machine does makes one longer, and never shorter."""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Something that reads text from outside, and texts of any length on which it has most to do."""
-
-    read: Read
-    worst: tuple[Callable[[int], str], ...] = field(default=())
-
-
-def quiet(read: Read) -> Read:
-    def reads(text: str) -> None:
-        with contextlib.suppress(ValueError, LookupError, PermissionError, InvalidInput, InvalidRequest, NotKnown):
-            read(text)
-
-    return reads
-
-
-def repeated(unit: str, begin: str = "", end: str = "") -> Callable[[int], str]:
-    return lambda n: begin + unit * (n // len(unit)) + end
-
-
-def halves(begin: str, unit: str, between: str, other: str, end: str = "") -> Callable[[int], str]:
-    return lambda n: begin + unit * (n // 2 // len(unit)) + between + other * (n // 2 // len(other)) + end
-
-
-def in_pieces(make: Callable[[], Callable[[str], object]], size: int = 3) -> Read:
-    """Reads a text that comes bit by bit."""
-
-    def read(text: str) -> None:
-        add = make()
-        for at in range(0, len(text), size):
-            add(text[at : at + size])
-
-    return read
-
-
-def names_in(text: str) -> object:
-    """A reply, with options that the caller wrote so as to be nearly in it."""
-    half = len(text) // 2
-    return Names([text[:half] + "b", text[:half] + "c", "a", text[half:] + "d"]).within(text)
-
-
-def wanted_in(text: str) -> object:
-    return is_right(text, text[: len(text) // 2] + "b", "contains") or is_right(
-        text, "." * (len(text) // 2) + "b", "contains"
-    )
-
-
-LABELS = Names([f"label {at}" for at in range(20)])
-
-
-def listed(text: str) -> object:
-    found = lines_read(text, LABELS)
-    reply = Generation(
-        text=text, tokens=tuple(text[at : at + 4] for at in range(0, len(text), 4)), logprobs=None, top_logprobs=None,
-        finish_reason="stop", prompt_tokens=0, completion_tokens=0,
-    )  # fmt: skip
-    return token_spans(found.places, reply)
-
-
-def laid_over(text: str) -> object:
-    entries = [
-        SimpleNamespace(token=part, bytes=None, logprob=0.0, top_logprobs=()) for part in ("a" * len(text), text)
-    ]
-    return _laid_over("a" + "b" + text[2:], 0, entries), _laid_over(text, len(text) // 2, entries)
-
-
-def heard(text: str) -> object:
-    told = _Heard()
-    for at in range(0, len(text), 3):
-        delta = SimpleNamespace(content=text[at : at + 3], reasoning=text[at : at + 3])
-        told.add(SimpleNamespace(choices=[SimpleNamespace(delta=delta, logprobs=None, finish_reason=None)]))
-    return told.message()
-
-
-def bytes_of_tokens(text: str) -> object:
-    return _texts([SimpleNamespace(token="", bytes=[0x80 + ord(letter) % 64]) for letter in text])
-
-
-class Bytes:
-    """A tokenizer with a token for each byte."""
-
-    all_special_ids = (0,)
-    added_tokens_decoder: dict[int, object] = {}  # noqa: RUF012
-
-    def get_vocab(self):
-        return {}
-
-    def encode(self, text, **_):
-        return list(text.encode())
-
-    def decode(self, ids, **_):
-        return bytes(ids).decode(errors="replace")
-
-
-def of_bytes(text: str) -> object:
-    return TokenTexts(Bytes()).of([0x80 + ord(letter) % 64 for letter in text])
-
-
-def cookies_of(text: str) -> object:
-    async def app(scope, receive, send):
-        Request(scope).cookies.get("demur-reviewer")
-
-    scope = {"type": "http", "headers": [(b"cookie", text.encode("utf-8", "replace"))]}
-    return asyncio.run(PlainCookies(app)(scope, None, None))
-
-
-class Nowhere:
-    def write(self, text):
-        pass
-
-    def flush(self):
-        pass
-
-
-def at_home(text: str) -> object:
-    return is_from_here(Headers({"origin": text, "host": text}))
-
-
-DOORS = Doors(REVIEW)
-REDACTION = Redaction(
-    RedactConfig.model_validate(  # as docs/security.md has them
-        {
-            "patterns": {
-                "email": {"pattern": r"[\w.+-]+@[\w-]+\.[\w.]+", "replace": "[email]"},
-                "phone": {"pattern": r"\+?\d[\d /-]{7,}\d", "replace": "[phone]"},
-            }
-        }
-    )
-)
-REPORT = SimpleNamespace(id="1", previous_id=None, rows_at=None, made_by="x", extent=SimpleNamespace(model="m"))
-
-READERS: dict[str, Reader] = {
-    "a body": Reader(
-        lambda text: check_structure(text.encode(), most_keys=10**9),
-        (
-            repeated('\\"', ":" * 50_001 + '"'),
-            repeated('\\"', ":" * 50_001 + '"', '"' + ":" * 60_000),
-            repeated("\\\\", ":" * 50_001 + '"'),
-            repeated('"",', ":" * 60_000),
-            halves(":" * 60_000 + '"', "\\", '"', '\\"'),
-            halves("", '"\\', ":" * 60_000, '"'),
-        ),
-    ),
-    "a prediction": Reader(
-        lambda text: parse(PredictRequest, text.encode()),
-        (
-            repeated("\\u0041", '{"model": "', '"}'),
-            repeated("\\ud83d\\ude00", '{"input": "', '", "model": "m"}'),
-            repeated("9", '{"model": "m", "input": ', "}"),
-            repeated("9", '{"model": "m", "input": 0.', "}"),
-            repeated("1" * 4000 + ",", '{"model": "m", "input": [', "NaN]}"),
-            repeated("[", '{"model": "m", "input": '),
-            repeated('{"a":', '{"model": "m", "input": '),
-            repeated('"a": 1, ', '{"model": "m", "input": {', '"a": 1}}'),
-        ),
-    ),
-    "an outcome": Reader(
-        lambda text: parse(OutcomeRequest, text.encode()),
-        (
-            repeated("a", '{"label": "', '"}'),
-            repeated('"", ', '{"label": [', '"a"]}'),
-            repeated("7, ", '{"label": [', '"a"]}'),
-            lambda n: "{" + ", ".join(f'"k{at}": 1' for at in range(min(n // 9, 40_000))) + "}",
-        ),
-    ),
-    "a source": Reader(reads_as_review, (repeated("\ufdfa"), repeated("\u0301", "r"), repeated("\u1160"))),
-    "X-Request-Timeout": Reader(seconds_of, (repeated("0", ".", "x"),)),
-    "X-Request-Id": Reader(lambda text: SANE.fullmatch(text.encode()), (repeated("a", end=" "),)),
-    "an Idempotency-Key": Reader(checked_key, (repeated("a", end=" "), repeated("a", end="\n"))),
-    "a key": Reader(read_token, (repeated("demur_"), repeated("a", "demur_aaaaaaaaaa_"))),
-    "Authorization": Reader(lambda text: _token(text, None), (repeated(" ", "Bearer", "demur_"), repeated("Bearer "))),
-    "a path": Reader(
-        lambda text: DOORS.needs("GET", text), (repeated("/", "/cases/"), repeated("a", "/v1/cases/", "/events/"))
-    ),
-    "a cookie": Reader(lambda text: cookie(text, "demur-session"), (repeated(";"), repeated("demur-session=a;"))),
-    "cookies, as the framework reads them": Reader(
-        cookies_of,
-        (repeated('\\"', 'a="', '"'), repeated("\\1", 'a="', '"'), repeated("\\", 'a="', '"'), repeated("a=1;")),
-    ),
-    "Origin": Reader(at_home, (repeated("http://", "http://"), repeated("[", "http://"), repeated("@", "http://"))),
-    "a name": Reader(as_name, (repeated(" a"),)),
-    "who is who": Reader(lambda text: people_of([text]), (repeated("="),)),
-    "an error that repeats what was sent": Reader(
-        lambda text: problem_of(InvalidRequest(text)), (repeated("a"), repeated(".a", "a"), repeated("_", end=":"))
-    ),
-    "a log line": Reader(
-        lambda text: JsonStream(Nowhere(), "x").write(text + "\n"),
-        (
-            repeated("pid=1", "("),
-            repeated("pid=1 ", "(", ")"),
-            repeated("\x1b[0m"),
-            repeated("\x1b[;"),
-            halves("", "\x1b[1m", "(pid=1)", "\x1b[0m"),
-        ),
-    ),
-    "a log that comes bit by bit": Reader(in_pieces(lambda: JsonStream(Nowhere(), "x").write), (repeated("a"),)),
-    "text for a terminal": Reader(printable, (repeated("\x1b"), repeated("\u202e"))),
-    "a report": Reader(
-        lambda text: with_bar(text, REPORT, ""), (repeated("<body"), repeated("<body "), repeated("</head"))
-    ),
-    "an input that is redacted": Reader(
-        REDACTION.redacted,
-        (
-            repeated("a@"),
-            repeated("a@a.a "),
-            repeated("1/"),
-            repeated("+1"),
-            repeated("12345678/", end="a"),
-            repeated("a."),
-        ),
-    ),
-    "an input on a page": Reader(glance, (repeated("a\n"),)),
-    "nested lists": Reader(
-        lambda text: array_of([[[letter == "x" for letter in text]], *([] for _ in text)]), (repeated("a"),)
-    ),
-    "an export of Label Studio": Reader(
-        lambda text: list(annotations_of(rows_of_export(text), {}, {})),
-        (
-            repeated('{"annotations": [{"result": []}]}, ', "[", "{}]"),
-            repeated("0, ", '[{"annotations": [', "0]}]"),
-            repeated('{"created_at": 1}, ', '[{"annotations": [', "0]}]"),
-        ),
-    ),
-    "a message over gRPC": Reader(
-        lambda text: check_fields(b"\x2a\xff\xff\xff\x7f" + text.encode()), (repeated("\x2a\x00"), repeated("\x2a"))
-    ),
-    "texts as bytes": Reader(
-        lambda text: tensor_from_bytes("a", "BYTES", [len(text) // 4], memoryview(bytes(len(text))), place="x"),
-        (repeated("a"),),
-    ),
-    "a reply with a letter": Reader(
-        lambda text: letter_in(text, 5),
-        (
-            repeated("answer "),
-            repeated(" ", "answer", "is"),
-            repeated("option "),
-            repeated(" ", "answer would", "x"),
-            repeated("answer is option letter "),
-            repeated("answer: ("),
-            repeated("answer: A" + " " * 50),
-            repeated("answer would   must   should "),
-            repeated("* _`\"'"),
-        ),
-    ),
-    "a reply with a name": Reader(
-        names_in, (repeated("a"), repeated("a "), repeated("+a"), repeated("ab "), repeated("."))
-    ),
-    "a reply that is compared": Reader(wanted_in, (repeated("a"), repeated("a "), repeated("ab"), repeated("."))),
-    "the text of a reply": Reader(same_text, (repeated("."), repeated(" ."), repeated("!.", "a"))),
-    "the text of a sample": Reader(sampled_scores.same_text, (repeated(" ."), repeated(".", "a"))),
-    "a number in a reply": Reader(
-        last_number,
-        (
-            repeated(",111", "1"),
-            repeated(",111", "1", "1"),
-            repeated("1,"),
-            repeated("1.1"),
-            repeated("1e"),
-            repeated("1", end="e999"),
-            repeated("1,111e1 "),
-            repeated("-"),
-        ),
-    ),
-    "a side": Reader(read_side, (repeated("input "), repeated(" ", "input", "C"), repeated("input A item B "))),
-    "labels on lines": Reader(
-        listed,
-        (
-            repeated("- label 1\n"),
-            repeated("label 1, label 2;"),
-            repeated("1. "),
-            repeated(", "),
-            repeated("label 1 - "),
-            repeated("label 1\r\n"),
-            repeated("\u2028label 7 (x"),
-        ),
-    ),
-    "labels as JSON": Reader(
-        lambda text: json_read(text, LABELS),
-        (
-            repeated('"label 1": 1, ', "{", '"a": 1}'),
-            repeated("1", '{"label 1": ', "}"),
-            lambda n: "{" + ", ".join(f'"label {at}": 1' for at in range(n // 14)) + "}",
-        ),
-    ),
-    "a confidence": Reader(
-        parse_confidence_rating,
-        (
-            repeated("[1"),
-            repeated("[ "),
-            repeated("1", "[", "x"),
-            repeated("1", "[1.", "x"),
-            repeated(" ", "[1", "x"),
-            repeated("1e"),
-            repeated(".1"),
-            repeated("1-1"),
-            repeated("1,1"),
-        ),
-    ),
-    "confidences": Reader(
-        parse_joint_confidences,
-        (
-            repeated("`"),
-            halves("", "`", "x", "`"),
-            halves("", "`", "x", "`", "x"),
-            repeated("``", "```", "x"),
-            repeated("~", end="`"),
-            repeated("[", "```json", "```"),
-            repeated('{"a":', "", ""),
-        ),
-    ),
-    "a trace": Reader(trace_features, (repeated("wait "), repeated("?"), repeated("<think>"), repeated("w"))),
-    "a reply with a trace": Reader(
-        lambda text: split(text, opened=None), (repeated("<think>"), repeated("</think"), repeated(" ", "<think>"))
-    ),
-    "a reply that comes bit by bit": Reader(
-        in_pieces(lambda: Parts(stop=("\n\n", "abab")).add),
-        (
-            repeated("a"),
-            repeated(" "),
-            repeated(" ", "<think>a"),
-            repeated(" ", "<think>"),
-            repeated("a", "<think>"),
-            repeated("</think", "<think>"),
-            repeated(" ", "<think></think>"),
-            repeated("aba"),
-            repeated("<"),
-        ),
-    ),
-    "a stream of an endpoint": Reader(heard, (repeated("a"),)),
-    "tokens of an endpoint": Reader(laid_over, (repeated("a"), repeated("ab"))),
-    "tokens that are bytes": Reader(bytes_of_tokens, (repeated("a"),)),
-    "tokens that are no characters": Reader(of_bytes, (repeated("a"),)),
-    "a reply put together": Reader(
-        lambda text: put_together(
-            list(text),
-            logprobs=None,
-            top_logprobs=None,
-            opened=False,
-            stop=("b",),
-            finish_reason="stop",
-            prompt_tokens=0,
-            completion_tokens=0,
-        ),
-        (repeated("a"), repeated("<think>"), repeated("\n", "<think>")),
-    ),
-    "the address of a database": Reader(
-        DSN.fullmatch,
-        (
-            repeated("a", "postgres://"),
-            repeated("%41", "postgres://", "%"),
-            repeated(",", "postgres://"),
-            repeated("a,", "postgres://", " "),
-            repeated("[a],", "postgres://", " "),
-            repeated("a:1,", "postgres://", " "),
-            repeated("a:", "postgres://", "@"),
-            repeated("/", "postgres://a"),
-        ),
-    ),
-    "the name of a metric": Reader(
-        _VARIANT.fullmatch, (repeated("_at_1"), repeated("_before"), repeated("1", "a_at_"))
-    ),
-    "a code": Reader(IMDRF_CODE.fullmatch, (repeated("0", "A"),)),
-}
-
-OURS = "text that this service wrote itself: names of metrics, and pictures in which `<` is spelled out"
-FIXED = "its own text is in the tree"
-RE2 = "the time of one search grows with the text; `an input that is redacted` has those of docs/security.md"
-
-PATTERNS: dict[tuple[str, str], str] = {
-    ("serve/access/needs.py", r"re.sub('\\\\{[a-z_]+\\\\}')"): FIXED,
-    ("serve/access/needs.py", "re.compile(pattern)"): "a path",
-    ("serve/access/tokens.py", "re.compile('(demur(?:code|session)?)_([a-z0-9]{10})_([A-Za-z0-9]{40})')"): "a key",
-}
-
-
-def found_in_the_tree() -> set[tuple[str, str]]:
-    """Every use of a pattern, by the file and the words that it stands in."""
-    found = set()
+def patterns_in_the_tree() -> Counter[str]:
+    """How many uses of `re` each file has."""
+    found: Counter[str] = Counter()
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -469,5 +96,54 @@ def found_in_the_tree() -> set[tuple[str, str]]:
                     and node.func.value.id in ("re", "re2", "regex")
                     and node.func.attr in MATCHERS
                 ):
-                    found.add((str(path.relative_to(ROOT)), f"{ast.unparse(node.func)}({ast.unparse(node.args[0])})"))
+                    found[str(path.relative_to(ROOT))] += 1
     return found
+
+
+def test_every_pattern_is_in_the_table():
+    assert patterns_in_the_tree() == {file: number for file, (number, _) in PATTERNS.items()}
+    named = {name for _, readers in PATTERNS.values() if isinstance(readers, tuple) for name in readers}
+    assert named <= READERS.keys()
+
+
+def seconds_of(read, text: str, *, enough: float) -> float:
+    """Processor time of this thread: the least of several counts, or the first that is below `enough`."""
+    took = []
+    while len(took) < TRIES and min(took, default=enough) >= enough:
+        gc.collect()
+        gc.disable()  # which looks at all objects of the tests before, now and then
+        try:
+            began = time.thread_time()
+            with suppress(*REFUSALS):
+                read(text)
+            took.append(time.thread_time() - began)
+        finally:
+            gc.enable()
+    return min(took)
+
+
+def check_grows_with_the_text(read, make) -> None:
+    """Lengthen a text until it takes a time that can be measured, and then once more."""
+    length, before = SHORT, None
+    while length <= LONGEST:
+        took = seconds_of(read, make(length), enough=MEASURABLE_SECONDS if before is None else FASTER * before)
+        if before is not None:
+            assert took < FASTER * before, (
+                f"{length:,} characters take {took:.3f} s, and {length // TIMES:,} take {before:.3f} s: {make(60)!r}"
+            )
+            return
+        before = took if took >= MEASURABLE_SECONDS else None
+        length *= TIMES
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_time_grows_with_the_text(name, caplog):
+    caplog.set_level(logging.CRITICAL)
+    reader = READERS[name]
+    for make in (*EVERYWHERE, *reader.worst):
+        check_grows_with_the_text(reader.read, make)
+
+
+def test_a_quadratic_reader_is_noticed():
+    with pytest.raises(AssertionError, match="characters take"):
+        check_grows_with_the_text(lambda text: [text.find("x", at) for at in range(0, len(text), 2)], lambda n: "a" * n)
