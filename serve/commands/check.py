@@ -9,7 +9,7 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactStore
 from serve.commands.score_cost import costs
 from serve.commands.terminal import out
-from serve.commands.trials import Untried, Wrong, findings_of, trials_of
+from serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
 from serve.config.access import reach_in_words
 from serve.config.file import BadConfig, Config, ModelConfig, read_config
 from serve.config.mistake import in_order
@@ -17,19 +17,24 @@ from serve.config.task import TaskConfig
 from traffic.outcomes import rule_in_words
 
 
-def check_file(path: Path, *, offline: bool) -> None:
+def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) -> None:
     """Say what would be served and what could not be tried, and at the end that the file is valid. Raises `BadConfig`
-    with everything that is wrong."""
+    with everything that is wrong.
+
+    An artifact in force that was fitted with other settings than are configured is wrong, unless `with_older_artifact`,
+    or the configuration, allows it."""
     read = read_config(path)
     for line in overview(read.config):
         out.print(line)
-    trials = trials_of(read.config, offline=offline)
+    trials = trials_of(read.config, offline=offline, with_older_artifact=with_older_artifact)
     with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("trying what can be tried", total=len(trials))
         findings = findings_of(trials, lambda: bar.advance(task))
     for finding in findings:
         if isinstance(finding, Untried):
             out.print(f"not tried: {finding.text}")
+        elif isinstance(finding, Remark):
+            out.print(f"note: {finding.text}")
     wrong = [read.document.mistake(one.steps, one.text) for one in findings if isinstance(one, Wrong)]
     if wrong:
         raise BadConfig.of(path, in_order(wrong))
