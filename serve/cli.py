@@ -97,7 +97,8 @@ def check(
     """Read a configuration, say what would be served, and try what can be tried before it is.
 
     Tried are: what the environment must hold (keys of endpoints, secrets of webhooks and logins, the address of the
-    database); whether each endpoint answers within 10 seconds, takes the key and knows the model; whether each
+    database); whether each endpoint answers within 10 seconds, takes the key, knows the model and gives what the scores
+    need, which is found out with up to four short questions, so it costs some tokens; whether each
     checkpoint is there, whole, and has these labels; prompts, their examples, ratings and labelled rows; whether the
     artifacts that decide can be read and were fitted for this checkpoint, these labels and the settings that are
     configured now; whether there are as many GPUs as models ask for; the database, and the provider of logins. Nothing

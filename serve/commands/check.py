@@ -1,6 +1,8 @@
 """`demur check`: what a configuration would serve, and whether that would work."""
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.progress import Progress
@@ -29,7 +31,8 @@ def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) 
     trials = trials_of(read.config, offline=offline, with_older_artifact=with_older_artifact)
     with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("trying what can be tried", total=len(trials))
-        findings = findings_of(trials, lambda: bar.advance(task))
+        with _quiet("demur.language"):
+            findings = findings_of(trials, lambda: bar.advance(task))
     for finding in findings:
         if isinstance(finding, Untried):
             out.print(f"not tried: {finding.text}")
@@ -39,6 +42,18 @@ def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) 
     if wrong:
         raise BadConfig.of(path, in_order(wrong))
     out.print(f"{path} is valid")
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from warning of what is said here in any case."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def overview(config: Config) -> Iterator[str]:

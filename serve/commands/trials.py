@@ -54,8 +54,9 @@ def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = Fals
     `with_older_artifact`: as `demur up` would be started."""
     from serve.commands.checkpoint_trial import try_calibration, try_checkpoint, try_examples
     from serve.commands.database_trial import try_database
+    from serve.commands.endpoint_trial import try_endpoints
     from serve.commands.gpu_trial import try_gpus
-    from serve.commands.http_trials import try_endpoint, try_provider
+    from serve.commands.provider_trial import try_provider
 
     trials: list[Trial] = [
         lambda: _secrets(config),
@@ -68,9 +69,8 @@ def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = Fals
         trials.append(lambda: try_provider(oidc, offline=offline))
     older = with_older_artifact or config.on_difference == "warn"
     for name, model in config.models.items():
-        host = model.host
-        if isinstance(host, OpenAIHost):
-            trials.append(lambda name=name, host=host: try_endpoint(name, host, offline=offline))  # type: ignore[misc]
+        if isinstance(model.host, OpenAIHost):
+            trials.append(lambda name=name, model=model: try_endpoints(name, model, offline=offline))  # type: ignore[misc]
         else:
             trials.append(lambda name=name, model=model: try_checkpoint(name, model, offline=offline))  # type: ignore[misc]
         trials.append(lambda name=name, model=model: try_examples(name, model))  # type: ignore[misc]
