@@ -52,9 +52,8 @@ Trial = Callable[[], Iterator[Finding]]
 def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = False) -> list[Trial]:
     """Every trial. `offline`: those that would ask another machine only say that they were left out.
     `with_older_artifact`: as `demur up` would be started."""
-    from serve.commands.checkpoint_trial import try_calibration, try_checkpoint, try_examples
+    from serve.commands.checkpoint_trial import try_calibration, try_examples
     from serve.commands.database_trial import try_database
-    from serve.commands.endpoint_trial import try_endpoints
     from serve.commands.gpu_trial import try_gpus
     from serve.commands.provider_trial import try_provider
 
@@ -69,12 +68,8 @@ def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = Fals
         trials.append(lambda: try_provider(oidc, offline=offline))
     older = with_older_artifact or config.on_difference == "warn"
     for name, model in config.models.items():
-        if isinstance(model.host, OpenAIHost):
-            trials.append(lambda name=name, model=model: try_endpoints(name, model, offline=offline))  # type: ignore[misc]
-        else:
-            trials.append(lambda name=name, model=model: try_checkpoint(name, model, offline=offline))  # type: ignore[misc]
         trials.append(lambda name=name, model=model: try_examples(name, model))  # type: ignore[misc]
-        trials.append(lambda name=name: _artifacts(config, name, offline=offline, older=older))  # type: ignore[misc]
+        trials.append(lambda name=name: _model(config, name, offline=offline, older=older))  # type: ignore[misc]
         trials.append(lambda name=name: try_calibration(config, name, offline=offline))  # type: ignore[misc]
     return trials
 
@@ -131,6 +126,23 @@ def _redaction(config: Config) -> Iterator[Finding]:
         _ = config.redact and Redaction(config.redact)
     except BadRedaction as error:
         yield Wrong(("redact", "function"), str(error))
+
+
+def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
+    """Whether a model is there, and whether what decides for it fits. A checkpoint that is not as it is configured
+    would only be told once more by its artifacts."""
+    from serve.commands.checkpoint_trial import try_checkpoint
+    from serve.commands.endpoint_trial import try_endpoints
+
+    model = config.models[name]
+    if isinstance(model.host, OpenAIHost):
+        yield from try_endpoints(name, model, offline=offline)
+    else:
+        found = list(try_checkpoint(name, model, offline=offline))
+        yield from found
+        if any(isinstance(finding, Wrong) for finding in found):
+            return
+    yield from _artifacts(config, name, offline=offline, older=older)
 
 
 def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:

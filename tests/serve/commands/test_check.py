@@ -103,6 +103,12 @@ def test_an_artifact_of_other_labels_cannot_be_allowed(fitted, check):
         assert "on_difference" not in printed + wrong
 
 
+def test_labels_that_are_not_those_of_the_checkpoint_are_told_once(fitted, check):
+    _, wrong = check(fitted.replace('["0", "1"', '["1", "0"').replace('"9"]', '"nine"]'))
+    assert "it lacks: 9; these are none of its classes: nine" in wrong
+    assert "artifact" not in wrong
+
+
 def test_without_a_configured_file_it_says_that_one_is_needed(fitted, check):
     _, wrong = check("\n".join(line for line in fitted.splitlines() if "calibration:" not in line))
     assert "run `demur fit digits --data FILE --promote`" in wrong
