@@ -16,13 +16,14 @@ from calibration_store.store import ArtifactStore
 from serve.config.access import check_guarded
 from serve.config.complaint import complaint
 from serve.config.file import BadConfig, Config, load_config, with_absolute_paths
-from serve.config.hosts import ClassifierHost, HostConfig, OpenAIHost, target_of_host
+from serve.config.hosts import ClassifierHost, target_of_host
 from serve.config.known_keys import known_keys
 from serve.config.scaling import Scaled
 from serve.deployments.gateway import Gateway
 from serve.deployments.hosts import Host, LanguageModelHost, host_deployment
 from serve.deployments.pages import Audits, Console
 from serve.deployments.whole import WholeService
+from serve.hosts.gpus import gpus_of_replica
 from serve.postgres import EmbeddedPostgres
 
 PAGES_AT_A_TIME = 1000
@@ -85,12 +86,13 @@ def _gateway(
     config = _checked(args)
     dsn = _dsn(config)
     config = config.model_copy(update={"database": dsn})
+    gpus = _gpus_there()
     hosts = {
         name: ray_serve.deployment(
             Host if isinstance(model.host, ClassifierHost) else LanguageModelHost,
             name=host_deployment(name),
             **_copies(model.host, target_of_host(model.host)),
-            ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": _gpus(model.host)},
+            ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": gpus_of_replica(model.host, gpus)},
             # what all gateways may send at a time, and room for questions about its state
             max_ongoing_requests=model.host.batch.in_flight * config.gateway.most_replicas + 4,
             graceful_shutdown_timeout_s=config.graceful_stop_seconds,
@@ -213,9 +215,6 @@ def _copies(scaled: Scaled, target: float) -> dict[str, Any]:
     }
 
 
-def _gpus(host: HostConfig) -> float:
-    if host.gpus is not None:
-        return host.gpus
-    if isinstance(host, OpenAIHost) or getattr(host, "device", "auto") in ("cpu", "mps") or not ray.is_initialized():
-        return 0
-    return float(min(1, ray.cluster_resources().get("GPU", 0)))
+def _gpus_there() -> float:
+    """GPUs of the Ray that builds; none where none has started."""
+    return float(ray.cluster_resources().get("GPU", 0)) if ray.is_initialized() else 0.0

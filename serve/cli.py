@@ -62,17 +62,19 @@ PRIVATE = 0o077
 
 ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 
+WithOlderArtifact = Annotated[
+    bool,
+    typer.Option(
+        "--with-older-artifact",
+        help="Serve although an artifact in force was fitted with other settings than are configured now.",
+    ),
+]
+
 
 @app.command()
 def up(
     config: Annotated[Path | None, typer.Argument(help="Configuration file.")] = None,
-    with_older_artifact: Annotated[
-        bool,
-        typer.Option(
-            "--with-older-artifact",
-            help="Serve although an artifact in force was fitted with other settings than are configured now.",
-        ),
-    ] = False,
+    with_older_artifact: WithOlderArtifact = False,
 ) -> None:
     """Serve. Starts Ray and the database if they are not there; Ctrl-C stops what was started."""
     from serve.commands.up import up as serve_until_stopped
@@ -90,20 +92,23 @@ def check(
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no other machine; say what was left out because of that.")
     ] = False,
+    with_older_artifact: WithOlderArtifact = False,
 ) -> None:
     """Read a configuration, say what would be served, and try what can be tried before it is.
 
     Tried are: what the environment must hold (keys of endpoints, secrets of webhooks and logins, the address of the
-    database); whether each endpoint answers within 10 seconds, takes the key and knows the model; whether each
+    database); whether each endpoint answers within 10 seconds, takes the key, knows the model and gives what the scores
+    need, which is found out with up to four short questions, so it costs some tokens; whether each
     checkpoint is there, whole, and has these labels; prompts, their examples, ratings and labelled rows; whether the
-    artifacts that decide can be read and were fitted for this checkpoint and these labels; whether there are as many
-    GPUs as models ask for; the database, and the provider of logins. Nothing is changed, and no model is asked.
+    artifacts that decide can be read and were fitted for this checkpoint, these labels and the settings that are
+    configured now; whether there are as many GPUs as models ask for; the database, and the provider of logins. Nothing
+    is changed.
 
     Every mistake is told with its line. Ends with status 1 if there is one; that the file is valid is said last, and
     only where nothing is wrong."""
     from serve.commands.check import check_file
 
-    check_file(config_path(config), offline=offline)
+    check_file(config_path(config), offline=offline, with_older_artifact=with_older_artifact)
 
 
 @app.command()

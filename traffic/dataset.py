@@ -39,11 +39,11 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     """
     chosen = form or FileForm()
     inputs, labels, groups = [], [], []
-    for where, row in rows_of(path, chosen.encoding):
+    for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
-        for needed, option in ((chosen.input, "input"), (column, "label")):
+        for needed, key in ((chosen.input, "input_column"), (column, "label_column")):
             if needed not in row:
-                raise BadDataFile(f"{where}: {no_column(needed, row, option if form else None)}")
+                raise BadDataFile(f"{where}: {no_column(needed, row, chosen.setting(key))}")
             if row[needed] is None or (row[needed] == "" and needed == column):
                 raise BadDataFile(f"{where}: {needed!r} is empty")
         label = row[column]

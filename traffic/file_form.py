@@ -1,11 +1,11 @@
 """How a file of labelled rows is to be read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileForm:
-    """What a file calls its columns, and its encoding, where whoever reads it can say so."""
+    """What a file calls its columns, and its encoding."""
 
     input: str = "input"
     label: str = "label"
@@ -13,3 +13,15 @@ class FileForm:
 
     encoding: str | None = None
     """None: as the file's first bytes say, else UTF-8."""
+
+    section: str = "calibration"
+    """Which section of a model says all this."""
+
+    def changed(self, *, input: str | None, label: str | None, encoding: str | None) -> "FileForm":
+        """Return this form with what is not None."""
+        return replace(self, input=input or self.input, label=label or self.label, encoding=encoding or self.encoding)
+
+    def setting(self, key: str) -> str:
+        """Return where somebody sets `input_column`, `label_column` or `encoding`."""
+        option = f"--{key.replace('_', '-')} or " if self.section == "calibration" else ""
+        return f"{option}{self.section}.{key}"

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 
+from traffic.file_form import FileForm
 from traffic.spreadsheet import from_cell, has_our_cells
 from traffic.text_file import NotText, decoded, likely_encoding, read_bytes
 from traffic.unique_keys import RepeatedKey, unique_keys
@@ -30,29 +31,27 @@ class BadDataFile(ValueError):
     """A file of rows cannot be read. The message names the file, the row and what is wrong."""
 
 
-def rows_of(path: Path, encoding: str | None = None) -> Iterator[tuple[str, Row]]:
+def rows_of(path: Path, form: FileForm | None = None) -> Iterator[tuple[str, Row]]:
     """Yield each row beside where it stands, in words. Raises `BadDataFile`."""
     readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
     if path.suffix.lower() not in readers:
         raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
-    yield from readers[path.suffix.lower()](path, encoding)
+    yield from readers[path.suffix.lower()](path, form or FileForm())
 
 
-def no_column(column: str, row: Row, option: str | None) -> str:
-    """What to say of a row without this column. `option`: what whoever reads the file may name another one with."""
-    said = f"there is no {column!r}; there are: {', '.join(map(repr, list(row)[:MOST_LISTED])) or 'none'}"
-    if option is None:
-        return f"{said}; rename the one that is meant"
-    return f"{said}; name the one that is meant with --{option}-column, or calibration.{option}_column"
+def no_column(column: str, row: Row, setting: str) -> str:
+    """Return what to say of a row without this column. `setting` names another one."""
+    there = ", ".join(map(repr, list(row)[:MOST_LISTED])) or "none"
+    return f"there is no {column!r}; there are: {there}; name the one that is meant with {setting}"
 
 
-def _text(path: Path, encoding: str | None) -> str:
+def _text(path: Path, form: FileForm) -> str:
     content = _bytes(path)
     try:
-        return decoded(path, content, encoding)
+        return decoded(path, content, form.encoding)
     except NotText as error:
         guess = likely_encoding(content)
-        raise BadDataFile(f"{error}, or add --encoding {guess}" if guess else str(error)) from None
+        raise BadDataFile(f"{error}, or set {form.setting('encoding')} to {guess}" if guess else str(error)) from None
 
 
 def _bytes(path: Path) -> bytes:
@@ -62,8 +61,8 @@ def _bytes(path: Path) -> bytes:
         raise BadDataFile(str(error)) from None
 
 
-def _jsonl_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
-    for number, line in enumerate(io.StringIO(_text(path, encoding)), start=1):
+def _jsonl_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
+    for number, line in enumerate(io.StringIO(_text(path, form)), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
@@ -80,8 +79,8 @@ def _jsonl_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
         yield where, row
 
 
-def _csv_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Row]]:
-    text = _text(path, encoding)
+def _csv_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
+    text = _text(path, form)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
     header: list[str] | None = None
     ours = False
@@ -126,7 +125,7 @@ def _json_or_text(text: str, *, ours: bool) -> Any:
     return from_cell(text) if ours else text
 
 
-def _parquet_rows(path: Path, _encoding: str | None) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(path: Path, _form: FileForm) -> Iterator[tuple[str, Row]]:
     try:
         rows = parquet.read_table(pyarrow.BufferReader(_bytes(path))).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:

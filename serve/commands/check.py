@@ -1,6 +1,8 @@
 """`demur check`: what a configuration would serve, and whether that would work."""
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.progress import Progress
@@ -9,7 +11,7 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactStore
 from serve.commands.score_cost import costs
 from serve.commands.terminal import out
-from serve.commands.trials import Untried, Wrong, findings_of, trials_of
+from serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
 from serve.config.access import reach_in_words
 from serve.config.file import BadConfig, Config, ModelConfig, read_config
 from serve.config.mistake import in_order
@@ -17,23 +19,41 @@ from serve.config.task import TaskConfig
 from traffic.outcomes import rule_in_words
 
 
-def check_file(path: Path, *, offline: bool) -> None:
+def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) -> None:
     """Say what would be served and what could not be tried, and at the end that the file is valid. Raises `BadConfig`
-    with everything that is wrong."""
+    with everything that is wrong.
+
+    An artifact in force that was fitted with other settings than are configured is wrong, unless `with_older_artifact`,
+    or the configuration, allows it."""
     read = read_config(path)
     for line in overview(read.config):
         out.print(line)
-    trials = trials_of(read.config, offline=offline)
+    trials = trials_of(read.config, offline=offline, with_older_artifact=with_older_artifact)
     with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("trying what can be tried", total=len(trials))
-        findings = findings_of(trials, lambda: bar.advance(task))
+        with _quiet("demur.language"):
+            findings = findings_of(trials, lambda: bar.advance(task))
     for finding in findings:
         if isinstance(finding, Untried):
             out.print(f"not tried: {finding.text}")
+        elif isinstance(finding, Remark):
+            out.print(f"note: {finding.text}")
     wrong = [read.document.mistake(one.steps, one.text) for one in findings if isinstance(one, Wrong)]
     if wrong:
         raise BadConfig.of(path, in_order(wrong))
     out.print(f"{path} is valid")
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from warning of what is said here in any case."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def overview(config: Config) -> Iterator[str]:

@@ -69,7 +69,8 @@ def try_examples(name: str, model: ModelConfig) -> Iterator[Finding]:
     from serve.language.prompts import Prompts
 
     try:
-        examples_of(few_shot.examples, form_of(model, Prompts(model)))
+        form = few_shot.form(model.calibration.form)
+        examples_of(few_shot.examples, form_of(model, Prompts(model)), form)
     except (BadDataFile, UnfitExample) as error:
         text = str(error).removeprefix("few_shot.examples: ")
         yield Wrong((*place, "prompt", "few_shot", "examples"), text)

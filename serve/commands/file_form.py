@@ -36,8 +36,4 @@ def file_form(
     configured: CalibrationConfig, input_column: str | None, label_column: str | None, encoding: str | None
 ) -> FileForm:
     """What the options say, and where they say nothing the configuration."""
-    return FileForm(
-        input=input_column or configured.input_column,
-        label=label_column or configured.label_column,
-        encoding=encoding or configured.encoding,
-    )
+    return configured.form.changed(input=input_column, label=label_column, encoding=encoding)

@@ -1,6 +1,5 @@
 """`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,7 +33,6 @@ from traffic.file_form import FileForm
 from traffic.record import Answer
 from uncertainty.checks import UnknownScore
 from uncertainty.output import LabelledOutput, Output
-from uncertainty.readings import without_logprobs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +160,7 @@ def _fit(
             for step, its_config in cascade.items()
             for sentence in missing_parts(step, its_config, recipes[step], labelled[step].output)
         ]
-        raise UnknownScore(". ".join([f"{error}{_why_unknown(labelled)}", *lacked])) from None
+        raise UnknownScore(". ".join([str(error), *lacked])) from None
     against, beside = _weighed(fit.shortfalls, model)
     if not anyway:
         _refuse(against)
@@ -194,15 +192,6 @@ def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
         for step, identity in identities.items()
         if identity.left_out
     ]
-
-
-def _why_unknown(labelled: Mapping[str, LabelledOutput]) -> str:
-    """What else is to be known where a score is unknown in every row: why replies came without log-probabilities."""
-    causes = Counter(cause for one in labelled.values() for cause in without_logprobs(one.output) if cause)
-    if not causes:
-        return ""
-    ((cause, _),) = causes.most_common(1)
-    return f"; {causes.total()} replies came without the log-probabilities that a score needs: {cause}"
 
 
 def _judged_again(

@@ -1,6 +1,7 @@
 """Why a score of a language model is unknown in every row: what its replies lacked, and what to set because of it."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from policies.selector_recipe import SelectorRecipe
 from serve.config.file import ModelConfig
@@ -30,21 +31,29 @@ def missing_parts(name: str, model: ModelConfig, recipe: SelectorRecipe, output:
     if output.replies is None:
         return
     replies = [one for one in output.replies.tolist() if one is not None]
-    for need, lacks in LACKS.items():
-        readers = [score for score, one in recipe.scores.items() if need in one.needs]
-        if readers and replies and all(lacks(one) for one in replies):
+    lacked = [need for need, lacks in LACKS.items() if replies and all(lacks(one) for one in replies)]
+    if "logprobs" in lacked and "top_logprobs" in lacked:
+        lacked.remove("top_logprobs")  # there are no alternatives without
+    for need in lacked:
+        wanted = {need, "top_logprobs"} if need == "logprobs" else {need}
+        if readers := [score for score, one in recipe.scores.items() if wanted & one.needs]:
             yield (
-                f"none of the {len(replies)} replies of {model.host.model_name} had {LACKED[need]}, which"
-                f" {' and '.join(readers)} {'reads' if len(readers) == 1 else 'read'}; {_way_out(name, model, need)}"
+                f"None of the {len(replies)} replies of {model.host.model_name} had {LACKED[need]}, which"
+                f" {' and '.join(readers)} {'reads' if len(readers) == 1 else 'read'}"
+                f"{_way_out(name, model, need, replies)}"
             )
 
 
-def _way_out(name: str, model: ModelConfig, need: Need) -> str:
+def _way_out(name: str, model: ModelConfig, need: Need, replies: Sequence[Replies]) -> str:
     if need in ("logprobs", "top_logprobs"):
+        told = Counter(one.first.no_logprobs for one in replies if one.first.no_logprobs)
+        if told:
+            ((cause, _),) = told.most_common(1)
+            return f": {cause}"  # which ends with what to do
         instead = "take a score that does without, such as semantic_entropy, sample_disagreement or rating"
         if isinstance(model.host, OpenAIHost):
-            return f"if the endpoint gives none, set models.{name}.host.gives_logprobs: false and {instead}"
-        return instead
+            return f"; if the endpoint gives none, set models.{name}.host.gives_logprobs: false and {instead}"
+        return f"; {instead}"
     if need == "samples":
-        return "see in the first replies what the model writes, and change the prompt, or take another score"
-    return "change the prompt that asks for it, or take another score"
+        return "; see in the first replies what the model writes, and change the prompt, or take another score"
+    return "; change the prompt that asks for it, or take another score"

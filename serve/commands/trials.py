@@ -2,7 +2,7 @@
 try; none is in the way of another."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,10 +12,13 @@ from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config.access import NoAccessSecret, Unguarded, check_guarded
 from serve.config.file import Config
+from serve.config.fitted_settings import differences
 from serve.config.hosts import OpenAIHost, VllmHost
 from serve.config.webhooks import NoSecret
 
 AT_A_TIME = 16
+
+IN_FORCE = "in force"
 
 Steps = tuple[str | int, ...]
 
@@ -35,16 +38,24 @@ class Untried:
     text: str
 
 
-Finding = Wrong | Untried
+@dataclass(frozen=True)
+class Remark:
+    """Something that works, and perhaps not as whoever wrote the file thinks."""
+
+    text: str
+
+
+Finding = Wrong | Untried | Remark
 Trial = Callable[[], Iterator[Finding]]
 
 
-def trials_of(config: Config, *, offline: bool) -> list[Trial]:
-    """Every trial. `offline`: those that would ask another machine only say that they were left out."""
-    from serve.commands.checkpoint_trial import try_calibration, try_checkpoint, try_examples
+def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = False) -> list[Trial]:
+    """Every trial. `offline`: those that would ask another machine only say that they were left out.
+    `with_older_artifact`: as `demur up` would be started."""
+    from serve.commands.checkpoint_trial import try_calibration, try_examples
     from serve.commands.database_trial import try_database
     from serve.commands.gpu_trial import try_gpus
-    from serve.commands.http_trials import try_endpoint, try_provider
+    from serve.commands.provider_trial import try_provider
 
     trials: list[Trial] = [
         lambda: _secrets(config),
@@ -55,14 +66,10 @@ def trials_of(config: Config, *, offline: bool) -> list[Trial]:
     ]
     if config.access and (oidc := config.access.oidc):
         trials.append(lambda: try_provider(oidc, offline=offline))
+    older = with_older_artifact or config.on_difference == "warn"
     for name, model in config.models.items():
-        host = model.host
-        if isinstance(host, OpenAIHost):
-            trials.append(lambda name=name, host=host: try_endpoint(name, host, offline=offline))  # type: ignore[misc]
-        else:
-            trials.append(lambda name=name, model=model: try_checkpoint(name, model, offline=offline))  # type: ignore[misc]
         trials.append(lambda name=name, model=model: try_examples(name, model))  # type: ignore[misc]
-        trials.append(lambda name=name: _artifacts(config, name, offline=offline))  # type: ignore[misc]
+        trials.append(lambda name=name: _model(config, name, offline=offline, older=older))  # type: ignore[misc]
         trials.append(lambda name=name: try_calibration(config, name, offline=offline))  # type: ignore[misc]
     return trials
 
@@ -121,10 +128,29 @@ def _redaction(config: Config) -> Iterator[Finding]:
         yield Wrong(("redact", "function"), str(error))
 
 
-def _artifacts(config: Config, name: str, *, offline: bool) -> Iterator[Finding]:
-    """Whether what decides for a model can be read, and is for this checkpoint and these labels."""
+def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
+    """Whether a model is there, and whether what decides for it fits. A checkpoint that is not as it is configured
+    would only be told once more by its artifacts."""
+    from serve.commands.checkpoint_trial import try_checkpoint
+    from serve.commands.endpoint_trial import try_endpoints
+
+    model = config.models[name]
+    if isinstance(model.host, OpenAIHost):
+        yield from try_endpoints(name, model, offline=offline)
+    else:
+        found = list(try_checkpoint(name, model, offline=offline))
+        yield from found
+        if any(isinstance(finding, Wrong) for finding in found):
+            return
+    yield from _artifacts(config, name, offline=offline, older=older)
+
+
+def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
+    """Whether what decides for a model can be read, is for this checkpoint and these labels, and was fitted with the
+    settings that are configured, unless an `older` one will do."""
     from serve.hosts.identity import identity_if_here
     from serve.hosts.lineup import check_fits
+    from serve.local.older_artifacts import ALLOW, not_in_force
 
     if offline and "://" in config.artifacts:
         yield Untried(f"the artifacts of {name} in {config.artifacts} (--offline)")
@@ -135,7 +161,7 @@ def _artifacts(config: Config, name: str, *, offline: bool) -> Iterator[Finding]
     except (ArtifactsUnreachable, OSError) as error:
         yield Wrong(("artifacts",), str(error))
         return
-    roles = {"in force": standing.in_force, "the shadow": standing.shadow}
+    roles = {IN_FORCE: standing.in_force, "the shadow": standing.shadow}
     if standing.canary:
         roles["the canary"] = standing.canary.artifact
     if not any(roles.values()):
@@ -150,9 +176,22 @@ def _artifacts(config: Config, name: str, *, offline: bool) -> Iterator[Finding]
     for role, artifact in roles.items():
         if artifact is None:
             continue
+        differing: Mapping[str, str] = {}
+        allow = f"; {ALLOW}"
         try:
             loaded = store.load(name, artifact)
+            differing = differences(name, config.models, loaded.manifest) if role == IN_FORCE else {}
             if identity is not None:
                 check_fits(loaded, identity, config.models)
         except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable, OSError) as error:
             yield Wrong(("models", name), f"{error} (it is {role})")
+            allow = ""  # nothing lets such an artifact decide
+        if differing:
+            text = not_in_force(config, artifact, name, differing)
+            yield Remark(f"{name}: {text}") if older else Wrong(_place(name, differing), f"{text}{allow}")
+
+
+def _place(model: str, differing: Mapping[str, str]) -> Steps:
+    """Where a difference stands; of several, or one in a later model of a cascade, the model."""
+    (key, *others) = differing
+    return ("models", model) if others or ":" in key else ("models", model, *key.split("."))

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +19,6 @@ from serve.commands.clock_watch import ClockWatch
 from serve.config.access import check_guarded, reach_in_words
 from serve.config.file import Config
 from serve.gateway.journal import open_database
-from serve.hosts.checkpoint import check_model
 from serve.local.first_fit import first_fit
 from serve.local.memory_watch import MemoryWatch
 from serve.local.older_artifacts import check_artifacts
@@ -29,6 +27,7 @@ from serve.local.private_run import private_run
 from serve.local.run_folder import RunFolder
 from serve.local.service import CannotStart, LocalService, Say, check_any_left
 from serve.local.start_screen import show_start
+from serve.local.unusable_models import unusable_models
 from serve.local.worker import Worker
 from serve.postgres import EmbeddedPostgres
 from serve.telemetry.logs import JsonStream
@@ -39,9 +38,6 @@ LOOK_SECONDS = 0.2
 
 INTERRUPT_SECONDS = 3.0
 """So long a start that is interrupted has to clear away in order; then it is cut off."""
-
-CHECK_SECONDS = 120.0
-"""So long it may take to see whether one checkpoint fits its configuration, which is fetched if it is not here yet."""
 
 BACKSTOP_SECONDS = 10.0
 """Beyond the time that the start gives itself: for calls of Ray that do not come back."""
@@ -145,7 +141,7 @@ class Running:
 
     def start(self) -> None:
         """Come back when the service runs. Raises `CannotStart`, or `Interrupted` where it is to stop."""
-        left_out = self._finished(self._unusable_models)
+        left_out = self._finished(lambda: unusable_models(self._config))
         check_any_left(self._config, left_out)
         database = self._finished(self._open_database)
         notes = self._finished(lambda: self._first_fits(left_out))
@@ -189,18 +185,6 @@ class Running:
         database = open_database(config.database)  # so that trouble with it shows here, in one sentence
         self._opened.callback(database.close)
         return database
-
-    def _unusable_models(self) -> dict[str, str]:
-        """Why models cannot be loaded, as far as can be told before that is tried."""
-        reasons = {}
-        for name, model in self._config.models.items():
-            try:
-                Worker("check").submit(check_model, model).result(CHECK_SECONDS)
-            except FutureTimeout:
-                reasons[name] = f"its checkpoint could not be looked at within {CHECK_SECONDS:g} s"
-            except Exception as error:  # whatever is wrong with one model, the others serve
-                reasons[name] = str(error) or type(error).__name__
-        return reasons
 
     def _first_fits(self, left_out: Mapping[str, str]) -> dict[str, str]:
         """Fit what has no artifact yet; why that failed, by model."""

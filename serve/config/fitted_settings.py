@@ -1,6 +1,7 @@
 """The settings that a fit goes by: kept with the artifact, and compared with what is configured later."""
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,6 +39,9 @@ FILES = frozenset(
 LONGEST_VALUE = 60
 """Characters of a value that are told."""
 
+BEFORE_DIFFERENCE = 20
+"""Characters of them that stand before the first one that differs."""
+
 MOST_TOLD = 10
 
 
@@ -71,7 +75,8 @@ def _differences(model: ModelConfig, stored: Any) -> dict[str, str]:
     for section in stored.keys() & FITTED:
         for key, configured, fitted in _leaves(section, now.get(section), then.get(section)):
             if key not in FILES:
-                found[key] = f"{key} is {_told(configured)}, and {_told(fitted)} in the artifact"
+                here, there = _told(configured, fitted)
+                found[key] = f"{key} is {here}, and {there} in the artifact"
     return dict(sorted(found.items()))
 
 
@@ -106,8 +111,11 @@ def _is_named(configured: Mapping[str, Any], fitted: Mapping[str, Any]) -> bool:
     return configured.get("kind") != fitted.get("kind")
 
 
-def _told(value: Any) -> str:
-    if value is None:
-        return "not set"
-    text = str(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+def _told(*values: Any) -> Iterator[str]:
+    """Values as text; of long ones the part in which they begin to differ."""
+    texts = ["not set" if value is None else str(value) for value in values]
+    same = sum(1 for _ in takewhile(lambda at: len(set(at)) == 1, zip(*texts, strict=False)))
+    for text in texts:
+        begin = max(0, min(same - BEFORE_DIFFERENCE, len(text) - LONGEST_VALUE))
+        shown = text[begin : begin + LONGEST_VALUE]
+        yield f"{'...' * (begin > 0)}{shown}{'...' * (begin + len(shown) < len(text))}"

@@ -1,5 +1,6 @@
 """Where a model comes from and what it runs on: one section for each kind of host."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from serve.config.pydantic_words import written_as
 from serve.config.scaling import Scaled
 from serve.config.settings import Section
+from traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 
@@ -201,6 +203,17 @@ class FewShotConfig(Section):
     k: int = Field(default=10, ge=1, le=200)
     embedding: str = "tfidf"
     """`tfidf` (n-grams of characters), or the folder of a transformers encoder, whose last layer is averaged."""
+
+    input_column: str | None = Field(default=None, min_length=1)
+    """By default as `calibration` says, and so are the label's and the encoding."""
+
+    label_column: str | None = Field(default=None, min_length=1)
+    encoding: str | None = None
+
+    def form(self, otherwise: FileForm) -> FileForm:
+        """Return how the labelled file is read."""
+        told = otherwise.changed(input=self.input_column, label=self.label_column, encoding=self.encoding)
+        return replace(told, section="prompt.few_shot")
 
 
 class PromptConfig(Section):

@@ -54,8 +54,8 @@ class KnownKeys:
 
     def kinds(self, steps: Sequence[str | int], content: Any) -> list[str]:
         """What the `kind` of a section may be."""
-        found = [schema["properties"]["kind"] for schema in self._schemas(steps, content)]
-        return list(dict.fromkeys(one for kind in found for one in kind.get("enum", [kind.get("const")])))
+        found = [schema.get("properties", {}).get("kind") for schema in self._schemas(steps, content)]  # or it is null
+        return list(dict.fromkeys(one for kind in found if kind for one in kind.get("enum", [kind.get("const")])))
 
     def _schemas(self, steps: Sequence[str | int], content: Any) -> list[Schema]:
         found = self._variants(self._root, content)

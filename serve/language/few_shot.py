@@ -18,6 +18,7 @@ from serve.language.forms import Example, Form, UnfitExample
 from serve.language.readings import plain
 from serve.reading.inputs import read_input
 from traffic.dataset import read_labelled_file
+from traffic.file_form import FileForm
 from traffic.record import Answer
 
 Reviewed = Callable[[], Iterable[tuple[Any, Answer]]]
@@ -106,14 +107,17 @@ class FewShot:
         return [self._examples[index] for index in reversed(others[: self._k])]
 
 
-def few_shot_from(config: FewShotConfig, form: Form, reviewed: Reviewed | None = None) -> FewShot | None:
+def few_shot_from(
+    config: FewShotConfig, form: Form, reviewed: Reviewed | None = None, *, file_form: FileForm | None = None
+) -> FewShot | None:
     """The examples that are configured; None where the log has none yet.
 
-    Every row of a file must fit the task, or `UnfitExample` or `BadDataFile` is raised. `reviewed` is asked once, where
+    Every row of a file must fit the task, or `UnfitExample` or `BadDataFile` is raised; `file_form` says how labelled
+    files of this model are read, where the configuration of the examples does not. `reviewed` is asked once, where
     the examples are those of the log; what does not fit there is left out, because tasks change and the log does not.
     """
     if isinstance(config.examples, Path):
-        examples = examples_of(config.examples, form)
+        examples = examples_of(config.examples, form, config.form(file_form or FileForm()))
     else:
         if reviewed is None:
             raise UnfitExample("few_shot.examples: the log is not at hand here; name a labelled file instead")
@@ -127,9 +131,9 @@ def few_shot_from(config: FewShotConfig, form: Form, reviewed: Reviewed | None =
     return FewShot(examples, k=config.k, embedding=embedding)
 
 
-def examples_of(path: Path, form: Form) -> list[Example]:
+def examples_of(path: Path, form: Form, file_form: FileForm) -> list[Example]:
     """The examples of a labelled file. Raises `UnfitExample` or `BadDataFile`."""
-    rows = read_labelled_file(path)
+    rows = read_labelled_file(path, file_form)
     examples = []
     for number, (value, label) in enumerate(zip(rows.inputs, rows.labels, strict=True), start=1):
         try:

@@ -72,7 +72,9 @@ class LanguageModel:
         self._prompts = Prompts(model)
         self._form = form_of(model, self._prompts)
         few_shot = model.prompt.few_shot
-        self._few_shot = few_shot_from(few_shot, self._form, reviewed) if few_shot else None
+        self._few_shot = (
+            few_shot_from(few_shot, self._form, reviewed, file_form=model.calibration.form) if few_shot else None
+        )
         self._check_settings()
         self._tournament = Tournament.of(model, engine)
 

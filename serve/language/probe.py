@@ -1,7 +1,7 @@
 """What a configured endpoint gives, found out with a few short requests, and what that means for the configuration."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from serve.config.file import ModelConfig
@@ -39,17 +39,23 @@ class Probe:
     unknown_scores: tuple[str, ...] = ()
     """Configured scores that cannot be computed from what it gives."""
 
+    labels_untold: str = ""
+    """Why labels get no probabilities by `prompt.probabilities: first_token`; empty where they do."""
+
     sentences: tuple[str, ...] = ()
-    """All of it in words, with what to do."""
+    """What is refused and unknown in words, with what to do."""
 
 
-def probe(model: ModelConfig, *, seconds: float = 10.0) -> list[Probe]:
-    """Ask every endpoint of a model up to four short questions, each within so many seconds. It costs some tokens.
-    Nothing for a model that no endpoint serves."""
+def probe(model: ModelConfig, *, seconds: float = 10.0, only: Collection[str] | None = None) -> list[Probe]:
+    """Ask the endpoints of a model up to four short questions each, each within so many seconds. It costs some tokens.
+    Nothing for a model that no endpoint serves.
+
+    Where `only` is given, endpoints at other addresses are not asked."""
     if not isinstance(model.host, OpenAIHost):
         return []
     host = model.host.model_copy(update={"retries": 0})
-    return asyncio.run(_all(model, host, seconds))
+    chosen = [endpoint for endpoint in host.all_endpoints if only is None or endpoint.base_url in only]
+    return asyncio.run(_all(model, host, chosen, seconds))
 
 
 def remarks(model: ModelConfig) -> list[str]:
@@ -64,8 +70,10 @@ def remarks(model: ModelConfig) -> list[str]:
     ]
 
 
-async def _all(model: ModelConfig, host: OpenAIHost, seconds: float) -> list[Probe]:
-    return list(await asyncio.gather(*(_one(model, host, endpoint, seconds) for endpoint in host.all_endpoints)))
+async def _all(
+    model: ModelConfig, host: OpenAIHost, endpoints: Iterable[EndpointConfig], seconds: float
+) -> list[Probe]:
+    return list(await asyncio.gather(*(_one(model, host, endpoint, seconds) for endpoint in endpoints)))
 
 
 async def _one(model: ModelConfig, host: OpenAIHost, told: EndpointConfig, seconds: float) -> Probe:
@@ -113,11 +121,11 @@ async def _asked(model: ModelConfig, endpoint: OpenAIEndpoint, seconds: float) -
         left_out=left_out,
         gives_logprobs=not without,
         unknown_scores=unknown,
+        labels_untold=labels_untold,
         sentences=(
             *endpoint.refused.in_words,
             *_of_temperature(model, left_out),
             *([f"{replies[0].no_logprobs}; until then these are unknown: {', '.join(unknown)}"] if unknown else []),
-            *([labels_untold] if labels_untold else []),
         ),
     )
 

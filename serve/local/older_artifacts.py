@@ -1,44 +1,47 @@
 """Artifacts in force that were fitted with other settings than are configured now."""
 
+from collections.abc import Mapping
+
 from calibration_store.artifact import ArtifactRefused
 from calibration_store.folder import ArtifactsUnreachable
 from calibration_store.store import ArtifactNotFound, ArtifactStore
 from serve.config.file import Config
 from serve.config.fitted_settings import differences, in_words
 
+ALLOW = (
+    "to serve with what was fitted, run `demur up --with-older-artifact`, or set `on_difference: warn` at the top of"
+    " the file"
+)
+
 
 class ConfigurationNotInForce(RuntimeError):
     """What is configured is not what would decide. Fit the models anew, or say that the older artifacts are wanted."""
 
 
-def older_artifacts(config: Config) -> dict[str, str]:
-    """Return what differs, in one sentence for each model whose artifact in force was fitted with other settings.
+def check_artifacts(config: Config, *, allowed: bool) -> list[str]:
+    """Return a sentence for each model whose artifact in force was fitted with other settings than are configured.
 
-    A model whose artifact cannot be read is left out: its host says why.
+    Raises `ConfigurationNotInForce` with these sentences unless older artifacts are allowed. A model whose artifact
+    cannot be read is left out: its host says why.
     """
     store = ArtifactStore(config.artifacts)
-    found = {}
-    for name, model in config.models.items():
+    found = []
+    for name in config.models:
         try:
             artifact = store.in_force(name)
         except (ArtifactNotFound, ArtifactRefused, ArtifactsUnreachable):
             continue
         if differing := differences(name, config.models, artifact.manifest):
-            data = "" if model.calibration.data else " --data FILE"
-            found[name] = (
-                f"model {name!r}: artifact {artifact.name} is in force, which was fitted with other settings than are"
-                f" configured: {in_words(differing)}; to put the configuration in force, run"
-                f" `demur fit {name}{data} --promote`"
-            )
-    return found
-
-
-def check_artifacts(config: Config, *, allowed: bool) -> list[str]:
-    """Return these sentences. Raises `ConfigurationNotInForce` with them unless older artifacts are allowed."""
-    found = list(older_artifacts(config).values())
+            found.append(f"model {name!r}: {not_in_force(config, artifact.name, name, differing)}")
     if found and not allowed:
-        raise ConfigurationNotInForce(
-            f"{'. '.join(found)}. To serve with what was fitted, run `demur up --with-older-artifact`, or set"
-            " `on_difference: warn`"
-        )
+        raise ConfigurationNotInForce(f"{'. '.join(found)}. {ALLOW[0].upper()}{ALLOW[1:]}")
     return found
+
+
+def not_in_force(config: Config, artifact: str, model: str, differing: Mapping[str, str]) -> str:
+    """Return what is configured otherwise than the artifact in force was fitted, and how to put it in force."""
+    data = "" if config.models[model].calibration.data else " --data FILE"
+    return (
+        f"artifact {artifact} is in force, which was fitted with other settings than are configured:"
+        f" {in_words(differing)}; to put the configuration in force, run `demur fit {model}{data} --promote`"
+    )

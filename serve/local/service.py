@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from serve.config.file import Config
+from serve.hosts.gpus import gpu_shortages
 from serve.local.front import front_of
 from serve.local.run_folder import RunFolder
 from serve.local.worker import Worker
@@ -118,7 +119,9 @@ class LocalService:
         try:
             self._start_ray()
             self._check_time()
-            left_out |= self._without_gpu(ray.cluster_resources().get("GPU", 0.0), left_out)
+            if "RAY_ADDRESS" not in os.environ:  # what Ray counts, not what is there, is what it can set aside
+                shortages = gpu_shortages(self._config, ray.cluster_resources().get("GPU", 0.0), left_out=left_out)
+                left_out |= {name: lacking.words for name, lacking in shortages.items()}
             check_any_left(self._config, left_out)
             self.stage = "Ray Serve does not start"
             arguments = AppArgs.model_validate(self._config.model_dump())
@@ -168,23 +171,6 @@ class LocalService:
         asked += config.gateway.cpus * config.gateway.most_replicas
         asked += config.console.cpus * config.console.replicas + config.audit.cpus * config.audit.replicas
         return int(max(8, os.cpu_count() or 1, asked + SPARE_CPUS))
-
-    def _without_gpu(self, gpus: float, left_out: Mapping[str, str]) -> dict[str, str]:
-        """Models for which this machine has too few GPUs, with that reason; a cluster may get more."""
-        if "RAY_ADDRESS" in os.environ:
-            return {}
-        lacking, left = {}, gpus
-        for name, model in self._config.models.items():
-            wanted = (model.host.gpus or 0.0) * model.host.fewest_replicas
-            if name in left_out or wanted <= left:
-                left -= wanted if name not in left_out else 0.0
-                continue
-            lacking[name] = (
-                f"it wants {wanted:g} GPUs (host.gpus), and this machine has {gpus:g}"
-                + (f", of which {left:g} are left" if left != gpus else "")
-                + "; set `gpus: 0` and `device: cpu`, or use a machine that has them"
-            )
-        return lacking
 
     def _run(
         self,

@@ -36,9 +36,9 @@ def read_instances(path: Path, known: Sequence[str], limits: InputLimits, form: 
     """Read rows with an `input` and perhaps a `label`, one of those that are `known`. Raises `BadDataFile`."""
     form = form or FileForm()
     inputs, labels = list[str](), list[str | None]()
-    for where, row in rows_of(path, form.encoding):
+    for where, row in rows_of(path, form):
         if form.input not in row:
-            raise BadDataFile(f"{where}: {no_column(form.input, row, 'input')}")
+            raise BadDataFile(f"{where}: {no_column(form.input, row, form.setting('input_column'))}")
         label = None if row.get(form.label) in (None, "") else str(row[form.label])  # an empty cell of a .csv is none
         if label is not None and label not in known:
             raise BadDataFile(f"{where}: the label is {label!r}, and the model has {' and '.join(known)}")

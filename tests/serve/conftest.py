@@ -1,7 +1,9 @@
 """Models that are built in seconds, and the digits' configuration with an artifact that is in force."""
 
 import asyncio
+import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +30,7 @@ from audit import held_out
 from calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
 from calibration_store.store import ArtifactStore
 from policies.threshold import Threshold
+from serve.cli import main
 from serve.commands.fit import fit_model
 from serve.config.file import Config, load_config
 from serve.gateway.handler import Handler
@@ -233,3 +236,25 @@ def doubtful_digit(digits: Path, digits_host: ModelHost):
     inputs = [row["input"] for row in digit_rows(digits)]
     (share,) = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])
     return inputs[share.decided.actions.index("review")]
+
+
+@pytest.fixture
+def demur(monkeypatch, capsys):
+    """Run a command; return what it printed, or the sentence that it ended with. What a command sets in the environment
+    goes again: `up` chooses ports there, which a service started later by this process would take as well."""
+    before = dict(os.environ)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["demur", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        if isinstance(end.value.code, str):
+            assert "\n" not in end.value.code
+            return end.value.code
+        assert end.value.code in (0, None), printed.err
+        return printed.out
+
+    yield run
+    os.environ.clear()
+    os.environ.update(before)

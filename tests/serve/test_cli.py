@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import socket
 import sys
 from dataclasses import replace
@@ -20,7 +19,6 @@ from policies.selector import Selector
 from policies.threshold import Threshold
 from review import queue
 from serve.audits.reports import making
-from serve.cli import main
 from serve.commands.terminal import moment, out
 from serve.config.file import BadConfig
 from tests.conftest import ROOT, digit_rows, entry, new_case
@@ -41,28 +39,6 @@ def folder(tmp_path, digits, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def demur(monkeypatch, capsys):
-    """Run a command; return what it printed, or the sentence that it ended with. What a command sets in the environment
-    goes again: `up` chooses ports there, which a service started later by this process would take as well."""
-    before = dict(os.environ)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["demur", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        if isinstance(end.value.code, str):
-            assert "\n" not in end.value.code
-            return end.value.code
-        assert end.value.code in (0, None), printed.err
-        return printed.out
-
-    yield run
-    os.environ.clear()
-    os.environ.update(before)
 
 
 def change(folder, edit):
@@ -169,7 +145,8 @@ def test_rollback(two_artifacts, demur):
     strict, lenient = two_artifacts
     printed = demur("artifacts", "rollback", "digits", "--why", "too lenient")
     assert printed == f"{strict} is in force again for digits (promotion 3), {lenient} no more\n"
-    assert f"artifact in force: {strict}" in demur("check")
+    assert "fitted with other settings than are configured" in demur("check")
+    assert f"artifact in force: {strict}" in demur("check", "--with-older-artifact")
     history = " ".join(demur("artifacts", "history", "digits").replace("│", " ").split())
     assert "rollback of" in history
     assert "too lenient" in history

@@ -136,17 +136,18 @@ def test_models_that_cannot_be_served_take_nobody_down(own, digits):
         reasons[name] = answer.json().get("error", {}).get("message", "")
     assert "/nowhere/at/all" in reasons["gone"]
     assert "64 GPUs" in reasons["fast"]
+    assert "model 'fast' yet: fitting one" not in said
     assert "its first fit, on calibration.jsonl, failed: with " in reasons["bold"]
 
 
 def test_a_service_none_of_whose_models_can_be_served_says_why_and_ends(own):
     write(own, lambda content: content["models"]["digits"]["host"].update(gpus=64, device="cuda"))
-    own.use_fitted()
     own.begin()
     own.process.wait(timeout=300)
     assert own.process.returncode == 1
     last = own.said().splitlines()[-1]
-    assert last.startswith("demur: model 'digits': it wants 64 GPUs (host.gpus), and this machine has 0")
+    assert last.startswith("demur: model 'digits': host.gpus: it asks for 64 GPUs, and this machine has ")
+    assert "fitting one" not in own.said()
     assert "Traceback" not in own.said()
 
 

@@ -18,7 +18,7 @@ GOOD = {"input": "some text", "label": "yes"}
 
 def rows(tmp_path, name, content, encoding=None):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return [row for _, row in rows_of(tmp_path / name, encoding)]
+    return [row for _, row in rows_of(tmp_path / name, FileForm(encoding=encoding))]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ BAD = [
     (
         "rows.csv",
         "input,label\ncafé,b\n".encode("cp1252"),
-        "'café,b': save the file as UTF-8, or add --encoding cp1252",
+        "'café,b': save the file as UTF-8, or set --encoding or calibration.encoding to cp1252",
     ),
     ("rows.csv", b"PK\x03\x04", "an Excel workbook"),
     ("rows.jsonl", '{"input": 1, "input": 2}', "line 1: the key 'input' is there twice; leave one of them out"),
@@ -116,10 +116,14 @@ def test_other_columns_and_another_encoding(tmp_path):
         (
             "text,class\na,b\n",
             FileForm(),
-            "line 2: there is no 'input'; there are: 'text', 'class'; name the one that is meant with --input-column,"
+            "line 2: there is no 'input'; there are: 'text', 'class'; name the one that is meant with --input-column"
             " or calibration.input_column",
         ),
-        ("text,class\na,b\n", None, "there are: 'text', 'class'; rename the one that is meant"),
+        (
+            "text,class\na,b\n",
+            FileForm(section="prompt.few_shot"),
+            "there are: 'text', 'class'; name the one that is meant with prompt.few_shot.input_column",
+        ),
         (
             "text,label\na,b\n",
             CALLED,

@@ -35,6 +35,12 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "line 8, column 5: models.tickets.confidense: this key is not known; did you mean `confidence`?",
     ),
     (
+        "    spot_check: 0.02",
+        "    control: {max_risk: 0.1}",
+        "line 11, column 5: models.tickets.control.kind: this key is missing; it says which kind is meant:"
+        " review_price, review_rate, tracked_limit, adaptive_sets",
+    ),
+    (
         "port: 8100",
         "port: eighty",
         "line 15, column 31: http.port: a whole number is wanted here, not 'eighty'",

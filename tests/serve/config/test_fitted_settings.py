@@ -54,6 +54,17 @@ def test_the_words_tell_both_values(content):
     assert found(content, fitted) == {"policy.max_risk": "policy.max_risk is 0.02, and 0.002 in the artifact"}
 
 
+def test_of_long_values_the_part_is_told_in_which_they_differ(content):
+    labels = [f"intent number {n}" for n in range(50)]
+    content["models"]["digits"]["task"]["labels"] = labels
+    fitted = manifest_of(content)
+    content["models"]["digits"]["task"]["labels"] = [*labels[:30], "refund", *labels[31:]]
+    [words] = found(content, fitted).values()
+    assert words.startswith("task.labels is ...")
+    assert "'refund', 'intent number 31'" in words
+    assert "'intent number 30', 'intent number 31'" in words
+
+
 def test_labels_in_another_order_are_another_task(content):
     fitted = manifest_of(content)
     content["models"]["digits"]["task"]["labels"][:2] = ["1", "0"]

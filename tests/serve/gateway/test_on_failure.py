@@ -555,8 +555,12 @@ def test_missing_log_probabilities_say_which_key_to_set(endpoint, database, tmp_
     assert told["action"] == "review"
     cause = f"{endpoint.url} told no log-probabilities; if it never gives them, set host.gives_logprobs: false"
     assert told["reason"].startswith(f"improbability is undefined, and what is unknown is held: {cause}")
-    with pytest.raises(UnknownScore, match=r"unknown in all of .*log-probabilities; .*host\.gives_logprobs: false"):
+    with pytest.raises(UnknownScore) as refused:
         fitted(config, tmp_path)
+    said = str(refused.value)
+    assert "is unknown in all of" in said
+    assert f"log-probabilities, which improbability reads: {cause}" in said
+    assert said.count("gives_logprobs") == said.count("None of the") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from serve.language.few_shot import CharacterNgrams, Encoder, FewShot, embedding
 from serve.language.forms import UnfitExample, form_of
 from serve.language.prompts import Prompts
 from tests.serve.scripted import configured
+from traffic.file_form import FileForm
+from traffic.table_file import BadDataFile
 
 ROWS = [
     ("the pump leaks at the seal", "leak"),
@@ -132,3 +134,41 @@ def test_examples_can_be_found_by_an_encoder(tmp_path, encoder):
     found = few_shot_from(few_shot(tmp_path, ROWS, k=1, embedding=encoder), form())
     assert labels(found.nearest("the the display flickers")) == ["display"]
     assert embedding_fingerprint(encoder) not in ("tfidf", encoder)
+
+
+def spreadsheet(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("text;class\nla pompe est percée;leak\nthe screen is dark;display\n".encode("cp1252"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("told", "of_calibration"),
+    [
+        ({"input_column": "text", "label_column": "class", "encoding": "cp1252"}, FileForm()),
+        ({"encoding": "cp1252"}, FileForm(input="text", label="class", encoding="utf-8")),
+        ({}, FileForm(input="text", label="class", encoding="cp1252")),
+    ],
+)
+def test_a_file_is_read_as_it_is_said_here_or_of_the_calibration(tmp_path, told, of_calibration):
+    config = FewShotConfig(examples=spreadsheet(tmp_path), k=1, **told)
+    found = few_shot_from(config, form(), file_form=of_calibration)
+    assert found.nearest("percée") == [("la pompe est percée", "leak")]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, r"'la pompe est percée;leak': save the file as UTF-8, or set prompt.few_shot.encoding to cp1252"),
+        (
+            {"encoding": "cp1252"},
+            "there is no 'input'; there are: 'text', 'class'; name the one that is meant with"
+            " prompt.few_shot.input_column",
+        ),
+    ],
+)
+def test_what_a_file_lacks_is_said_with_the_key_to_set(tmp_path, told, said):
+    with pytest.raises(BadDataFile) as refused:
+        few_shot_from(FewShotConfig(examples=spreadsheet(tmp_path), **told), form())
+    assert said in str(refused.value)
+    assert "--" not in str(refused.value)

@@ -52,7 +52,7 @@ def test_labels_that_are_not_told(endpoint):
     )
     [found] = probe(told)
     assert found.problem is None
-    assert "told no log-probabilities" in found.sentences[0]
+    assert "told no log-probabilities" in found.labels_untold
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,14 @@ def test_every_endpoint_is_asked(endpoint, monkeypatch):
     first, second = probe(configured("generate", host=host, on_failure="next"))
     assert first.problem is None
     assert "the environment has no OTHER_KEY" in second.problem
+
+
+def test_an_endpoint_that_is_left_out_is_not_asked(endpoint):
+    with running() as other:
+        host = {"kind": "openai", "base_url": endpoint.url, "model": "m", "endpoints": [{"base_url": other.url}]}
+        [found] = probe(configured("generate", host=host, on_failure="next"), only={other.url})
+        assert found.address == other.url
+        assert (len(endpoint.asked), len(other.asked) > 0) == (0, True)
 
 
 def test_no_endpoint_no_probe():
