@@ -24,6 +24,7 @@ models:
     prediction_set: {{alpha: 0.01}}
     calibration: {{data: {data}}}
 data: {folder}
+artifacts: {folder}/artifacts
 """
 
 

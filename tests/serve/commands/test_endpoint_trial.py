@@ -26,7 +26,8 @@ def check(tmp_path, capfd, endpoint):
 
     def run(task="generate", host=None, offline=False, **sections):
         told = {"kind": "openai", "base_url": endpoint.url, "model": "m", **(host or {})}
-        content = {"data": str(tmp_path), "models": {"sums": settings(task, host=told, **sections)}}
+        places = {"data": str(tmp_path), "artifacts": str(tmp_path / "artifacts")}
+        content = {**places, "models": {"sums": settings(task, host=told, **sections)}}
         (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
         wrong = ""
         try:
