@@ -7,11 +7,17 @@ from uuid import UUID
 from starlette.applications import Starlette
 
 from review import queue
+from serve.access.browser_guard import BrowserGuard
+from serve.access.own_hosts import OwnHosts
 from serve.audits.app import audits_app
 from serve.config.file import Config
 from serve.console.app import console_app
+from serve.gateway.door import Door
+from serve.gateway.entrance import Entrance
 from serve.gateway.http import gateway_app
+from serve.gateway.intake import Intake
 from serve.gateway.road import HostState
+from serve.gateway.room import Room
 from serve.hosts.decided import Decided, Share
 from serve.inputs import InputSpec
 from tests.conftest import entry, new_case
@@ -117,16 +123,25 @@ def served(database: Database) -> tuple[dict[str, object], Known]:
         queue.enqueue(connection, [new_case(one) for one in entries])
     reports = keep(database, new_report(model="words"), new_report(model="words"))
     handler = make_handler(told, {name: ReadyHost(name) for name in MODELS}, database)
+    gateway = gateway_app(handler, max_body_bytes=MOST_BYTES)
+    gateway.state.handler = handler
     apps = {
         "/review": console_app(told, database),
         "/audit": audits_app(told, database),
-        "": gateway_app(handler, max_body_bytes=MOST_BYTES),
+        "": gateway,
     }
     return apps, Known(records=[one.record.id for one in entries], reports=reports)
 
 
 def mounted(apps: dict[str, object]) -> Starlette:
+    """The applications in one, each behind what stands before it in a service."""
     whole = Starlette()
     for root, app in apps.items():
-        whole.mount(root, app)
+        whole.mount(root, BrowserGuard(app if root else _entered(app), OwnHosts(["testserver"]), has_pages=bool(root)))
     return whole
+
+
+def _entered(gateway) -> Entrance:
+    limits = config().limits
+    door = Door(gateway.state.handler, max_body_bytes=limits.body_bytes).before(gateway)
+    return Entrance(door, Room(most=limits.open_requests, share=limits.share_per_key), Intake(limits))
