@@ -110,7 +110,6 @@ def seconds_of(read, text: str, *, enough: float) -> float:
     """Processor time of this thread: the least of several counts, or the first that is below `enough`."""
     took = []
     while len(took) < TRIES and min(took, default=enough) >= enough:
-        gc.collect()
         gc.disable()  # which looks at all objects of the tests before, now and then
         try:
             began = time.thread_time()
