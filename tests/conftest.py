@@ -45,6 +45,8 @@ WITHOUT_SERVICE = (
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
 SHARING = (
+    "test_listeners",
+    "test_second_user",
     "test_browser",
     "test_other_sites",
     "test_inference_protocol",
