@@ -32,7 +32,7 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/access/tokens.py": (1, ("a key", "Authorization")),
     "serve/audits/reports/with_bar.py": (2, ("a report",)),
     "serve/chat/errors.py": (1, ("an error that repeats what was sent",)),
-    "serve/commands/http_trials.py": (1, OURS),
+    "serve/commands/http_answer.py": (1, OURS),
     "serve/config/checkpoint_facts.py": (1, FILE),
     "serve/config/complaint.py": (1, FILE),
     "serve/config/document.py": (1, FILE),
@@ -69,11 +69,11 @@ REFUSALS = (ValueError, LookupError, PermissionError, InvalidInput, InvalidReque
 SHORT, TIMES = 2**12, 8
 """Characters of the shortest text, and how much longer each is than the one before."""
 
-MEASURABLE_SECONDS = 0.004
-"""Of processor time, below which the least jump of the clock or of memory would count."""
+MEASURABLE_SECONDS = 0.002
+"""Of processor time; a text that was read more quickly counts as much."""
 
 LONGEST = 2**18
-"""Characters: a text that is read in less than `MEASURABLE_SECONDS` although it is so long is read quickly enough."""
+"""Characters, at which a reader that squares them takes far longer than `FASTER` times `MEASURABLE_SECONDS`."""
 
 FASTER = 24
 """So many times the time of an eighth of a text at most: in linear time it is 8, in quadratic time 64."""
@@ -123,16 +123,17 @@ def seconds_of(read, text: str, *, enough: float) -> float:
 
 def check_grows_with_the_text(read, make) -> None:
     """Lengthen a text until it takes a time that can be measured, and then once more."""
-    length, before = SHORT, None
-    while length <= LONGEST:
-        took = seconds_of(read, make(length), enough=MEASURABLE_SECONDS if before is None else FASTER * before)
-        if before is not None:
-            assert took < FASTER * before, (
-                f"{length:,} characters take {took:.3f} s, and {length // TIMES:,} take {before:.3f} s: {make(60)!r}"
-            )
+    length, before = SHORT, seconds_of(read, make(SHORT), enough=MEASURABLE_SECONDS)
+    while length < LONGEST:
+        length, measured = length * TIMES, before >= MEASURABLE_SECONDS
+        most = FASTER * max(before, MEASURABLE_SECONDS)
+        took = seconds_of(read, make(length), enough=most if measured or length == LONGEST else MEASURABLE_SECONDS)
+        assert took < most, (
+            f"{length:,} characters take {took:.4f} s, and {length // TIMES:,} take {before:.4f} s: {make(60)!r}"
+        )
+        if measured:
             return
-        before = took if took >= MEASURABLE_SECONDS else None
-        length *= TIMES
+        before = took
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -143,6 +144,19 @@ def test_the_time_grows_with_the_text(name, caplog):
         check_grows_with_the_text(reader.read, make)
 
 
-def test_a_quadratic_reader_is_noticed():
+def spin(steps: float) -> None:
+    for _ in range(int(steps)):
+        pass
+
+
+@pytest.mark.parametrize("steps_at_longest", [10**7, 4 * 10**7])
+def test_a_quadratic_reader_is_noticed(steps_at_longest):
     with pytest.raises(AssertionError, match="characters take"):
-        check_grows_with_the_text(lambda text: [text.find("x", at) for at in range(0, len(text), 2)], lambda n: "a" * n)
+        check_grows_with_the_text(lambda text: spin(steps_at_longest * (len(text) / LONGEST) ** 2), lambda n: "a" * n)
+
+
+def test_a_linear_reader_passes():
+    for steps_at_longest in (10**4, 10**6, 10**7):
+        check_grows_with_the_text(
+            lambda text, most=steps_at_longest: spin(most * len(text) / LONGEST), lambda n: "a" * n
+        )

@@ -75,13 +75,14 @@ def site():
 
 @pytest.fixture
 def elsewhere():
-    """A browser for which a strange name means this machine."""
+    """A browser for which a strange name means this machine, and that leaves it to us to keep strangers out."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     rules = f"--host-resolver-rules=MAP {STRANGE_NAME} 127.0.0.1"
+    older = "--disable-features=LocalNetworkAccessChecks"
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=[*FLAGS, rules])
+        opened = playwright.chromium.launch(executable_path=found, args=[*FLAGS, rules, older])
         yield opened
         opened.close()
 
@@ -151,6 +152,8 @@ def test_under_a_name_that_was_rebound_nothing_is_read(service, elsewhere, recor
     rebound = f"http://{STRANGE_NAME}:{service.port}"
     assert page.goto(f"{rebound}/review/").status == 403
     assert page.locator("body").inner_text().startswith(f"this service does not go by the name '{STRANGE_NAME}:")
+    page.route(f"{rebound}/lure", lambda asked: asked.fulfill(body="<p>of the stranger", content_type="text/html"))
+    page.goto(f"{rebound}/lure")  # which came before the name was bound to this machine, with no header of ours
     assert set(page.evaluate(READING, rebound)) == {403}
     assert page.evaluate(SENDING, [rebound, record, digit]) > 0  # the page reads the answers: each of them a refusal
     assert written(service) == before
