@@ -230,6 +230,9 @@ REDACTION = Redaction(
 )
 REPORT = SimpleNamespace(id="1", previous_id=None, rows_at=None, made_by="x", extent=SimpleNamespace(model="m"))
 
+ONE_LONG_FIELD = b"\x0a\x80\x80\x08" + bytes(2**17)
+"""Without which a message is so short that its fields are not counted."""
+
 READERS: dict[str, Reader] = {
     "a body": Reader(
         lambda text: check_structure(text.encode(), most_keys=10**9),
@@ -359,7 +362,8 @@ READERS: dict[str, Reader] = {
         ),
     ),
     "a message over gRPC": Reader(
-        lambda text: check_fields(b"\x2a\xff\xff\xff\x7f" + text.encode()), (repeated("\x2a\x00"), repeated("\x2a"))
+        lambda text: check_fields(ONE_LONG_FIELD + b"\x2a\xff\xff\xff\x7f" + text.encode()),
+        (repeated("\x2a\x00"), repeated("\x2a")),
     ),
     "texts as bytes": Reader(
         lambda text: tensor_from_bytes("a", "BYTES", [len(text) // 4], memoryview(bytes(len(text))), place="x"),
