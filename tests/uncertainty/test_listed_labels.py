@@ -75,5 +75,6 @@ def test_no_model_that_could_have_told_the_list_is_less_sure(seed, n_known, n_mi
     except LabelUndecided:
         return
     assert told.argmax() == truth.argmax()
-    assert told.max() / told.sum() <= truth.max() / truth.sum() + 1e-12
-    assert entropy(told / told.sum()) >= entropy(truth / truth.sum()) - 1e-9
+    rounding = 1e-15 / truth.sum()  # what the listed ones leave of 1 is known to the last digits of 1
+    assert told.max() / told.sum() <= truth.max() / truth.sum() + rounding + 1e-12
+    assert entropy(told / told.sum()) >= entropy(truth / truth.sum()) - 100 * rounding - 1e-9
