@@ -4,11 +4,13 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.serve.audits.traffic import write_traffic
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +21,12 @@ def private(path):
 
 
 @pytest.fixture
-def project(dsn, digits, tmp_path):
+def project(database, digits, tmp_path):
     content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
     del content["models"]["sums"]
-    content["database"] = dsn
+    content["database"] = database.dsn
     content["artifacts"] = str(tmp_path / "artifacts")
     content["data"] = str(tmp_path / "data")
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
@@ -42,8 +44,9 @@ def project(dsn, digits, tmp_path):
     return tmp_path, demur
 
 
-def test_artifacts_reports_exports_and_backups_are_private(project):
+def test_artifacts_reports_exports_and_backups_are_private(project, database):
     folder, demur = project
+    write_traffic(database, "digits", n=400, wrong=4, first=datetime.now(UTC) - timedelta(hours=5))
     demur("fit", "digits", "--promote")
     demur("backup", "backup")
     demur("export", "--model", "digits", "--to", "export", "--inputs")
