@@ -33,6 +33,7 @@ ALSO = {404, 405, 431}
 """What any address can answer, whatever its document says."""
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")  # other threads use it meanwhile
 @pytest.mark.parametrize("root", ["", "/review", "/audit"])
 def test_nothing_drawn_from_a_document_ends_in_a_500(database, root):
     apps, known = served(database)
