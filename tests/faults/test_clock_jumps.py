@@ -53,7 +53,8 @@ class Apart(Site):
             (now,) = connection.execute("select now()").fetchone()
             code = make_code(connection, name, [Scope.REVIEW], by="tests", expires_at=now + timedelta(minutes=5))
         with httpx.Client(base_url=self.url, headers={"Origin": self.url}, timeout=30) as browser:
-            assert browser.post("/review/login", data={"code": code.text}).status_code == 303
+            answer = browser.post("/review/login", data={"code": code.text})
+            assert answer.status_code == 303, answer.text
             yield browser
 
     def wait_for_records(self, *, hours: float) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from calibration_store.store import ArtifactStore
+from serve.local.reaper import end_run
 from tests.conftest import ROOT, digit_rows
 
 pytestmark = pytest.mark.slow
@@ -38,8 +39,7 @@ def cluster():
     environment["RAY_ADDRESS"] = "127.0.0.1:26379"
     environment["RAY_DASHBOARD_ADDRESS"] = "http://127.0.0.1:28265"
     yield ray
-    environment.pop("RAY_ADDRESS")
-    ray("ray", "stop", timeout=60)
+    end_run(str(folder))  # `ray stop` would stop every Ray of this machine
 
 
 def wait_for_health(url):

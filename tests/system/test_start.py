@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from serve.local.reaper import processes_of
-from tests.conftest import ROOT, digit_rows
+from tests.conftest import digit_rows
 from tests.system.conftest import Service, alive
 
 pytestmark = pytest.mark.slow
@@ -152,18 +152,29 @@ def test_a_service_none_of_whose_models_can_be_served_says_why_and_ends(own):
 
 
 def test_a_model_that_loads_for_ever_is_given_up_after_its_time(own):
-    shutil.copytree(ROOT / "deploy/models/digits", own.folder / "slow")
-    fifo = own.folder / "slow/model.safetensors"
-    fifo.unlink()
-    os.mkfifo(fifo)  # whoever reads it waits for somebody who writes
-    write(own, lambda content: content["models"]["digits"]["host"].update(checkpoint=str(own.folder / "slow")))
-    write(own, lambda content: content["models"]["digits"]["calibration"].clear())
+    own.use_fitted()
     write(own, lambda content: content.update(start_seconds=40))
     own.begin()
+    wait_until(lambda: _hosts(own), patience=400, why=own.said)
+    for host in _hosts(own):
+        host.suspend()  # before it has loaded anything
     own.process.wait(timeout=300)
     assert own.process.returncode == 1
     assert "demur: " in own.said().splitlines()[-1]
     assert " after 40 s; set start_seconds higher" in own.said().splitlines()[-1]
+
+
+def _hosts(service):
+    """The processes in which the model is loaded."""
+    children = psutil.Process(service.process.pid).children(recursive=True)
+    return [process for process in children if _title(process).startswith("ray::ServeReplica:demur:host-digits")]
+
+
+def _title(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def test_an_edited_policy_that_is_not_in_force_is_refused_and_can_be_allowed(own, digits):

@@ -127,6 +127,17 @@ def running(folder, gateway):
         process.wait()
 
 
+def test_on_the_nodes_of_a_cluster_it_does_not_take_itself_for_haproxy(tmp_path):
+    program = tmp_path / "demur-haproxy"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {proxy.__file__} "$@"\n')
+    program.chmod(0o700)
+    told = {name: value for name, value in os.environ.items() if name != proxy.HAPROXY}
+    done = subprocess.run(
+        [program, "-v"], env={**told, "RAY_SERVE_HAPROXY_BINARY_PATH": str(program)}, capture_output=True, timeout=60
+    )
+    assert done.stdout.startswith(b"HAProxy version")
+
+
 def test_haproxy_accepts_what_comes_out(folder, gateway):
     settings = written_by_ray(folder, free_port(), gateway)
     done = subprocess.run(command(settings, "-c"), env=environment(), capture_output=True, text=True)
