@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PAGES = "/review", "/audit"
 """Under which `serve.app.APPLICATIONS` answers with pages; what is there is not imported before Ray is wanted."""
 
+STYLE = "/static/now/style.css"
+"""A file of all pages that anybody may read. Where no page is, a gateway or the proxy answers, and has no such file."""
+
 LOOK_SECONDS = 0.2
 
 PAGES_AFTER_SECONDS = 20.0
@@ -248,11 +251,9 @@ class LocalService:
     def _pages_answer(self) -> bool:
         """Whether the proxy sends what asks for pages to them: until it does, the gateway or the proxy answers."""
         try:
-            answers = [httpx.get(f"{self.url}{pages}/", headers=self._headers, timeout=5) for pages in PAGES]
+            return all(httpx.get(f"{self.url}{pages}{STYLE}", timeout=5).status_code == 200 for pages in PAGES)
         except httpx.TransportError:
             return False
-        # pages are HTML, or lead to the login; the gateway and the proxy answer in JSON
-        return all(one.is_redirect or one.headers.get("content-type", "").startswith("text/html") for one in answers)
 
     def _pause(self) -> None:
         time.sleep(LOOK_SECONDS)
