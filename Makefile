@@ -44,7 +44,7 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: $(VENV)/dev ## every test: real PostgreSQL, real Ray Serve, a real browser
+test: $(VENV)/dev ## real PostgreSQL, real Ray Serve, a real browser (half an hour); test-faults, test-vllm, test-fuzz go further
 	@$(MAKE) --no-print-directory test-without-service test-service
 
 test-without-service: $(VENV)/dev
@@ -52,7 +52,7 @@ test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "slow and not service and not faults and not vllm" --numprocesses 2 --dist loadfile
 
 test-service: $(VENV)/dev
-	@$(BIN)/python -m pytest tests/system -m service --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest tests/system -m service
 
 test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log
 	@$(BIN)/python -m pytest tests/faults -m faults

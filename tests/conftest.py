@@ -56,9 +56,6 @@ SHARING = (
 )
 """Tests of one running service, `service` in tests/system/conftest.py."""
 
-EACH_ITS_OWN = ("test_start",)
-"""Each test of these files starts a service of its own."""
-
 
 def _needs_service(item: pytest.Item) -> bool:
     return item.path.stem not in WITHOUT_SERVICE or "service" in getattr(item, "fixturenames", ())
@@ -66,15 +63,11 @@ def _needs_service(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs a service is marked as such, so that only others of that kind run beside it. Tests that share a service
-    are one group, which one process runs. Those that share `service` come last, in an order in which none is in the way
-    of the next."""
+    """What runs a service is marked as such, so that it has the machine for itself. Those that share `service` come
+    last, in an order in which none is in the way of the next."""
     for item in items:
         if item.path.is_relative_to(ROOT / "tests/system") and _needs_service(item):
             item.add_marker("service")
-            if item.path.stem not in EACH_ITS_OWN:
-                group = "shared service" if item.path.stem in SHARING else item.path.stem
-                item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: SHARING.index(item.path.stem) if item.path.stem in SHARING else -1)
 
 

@@ -16,6 +16,7 @@ import yaml
 from tests.conftest import digit_rows
 from tests.faults.load import Account, Load, account_of, longest_silence, recovery_seconds
 from tests.system.conftest import Service
+from tests.system.conftest import own as own
 
 LARGE = bool(os.environ.get("FAULTS_LARGE"))
 """Whether the figures of docs/reliability.md are wanted: more callers, for longer."""

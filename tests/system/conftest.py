@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.system.review_site import READY, Site
+
+PATIENCE_SECONDS = 60
+"""On a busy machine everything takes several times as long; docs/reliability.md has what a quiet one took."""
 
 START_SECONDS = 400
 """Of patience: on a busy machine everything takes several times as long."""
@@ -256,6 +259,33 @@ def site(dsn):
     """Start pages, with settings of `review`."""
     with ExitStack() as opened:
         yield lambda **review: opened.enter_context(Site(dsn, **review))
+
+
+@pytest.fixture
+def own(digits: Path) -> Iterator[Service]:
+    """A service of one's own, which is not started yet."""
+    running = Service(digits)
+    try:
+        yield running
+    finally:
+        running.remove()
+
+
+def write(service: Service, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change what its file says."""
+    path = service.folder / "demur.yaml"
+    content = yaml.safe_load(path.read_text())
+    edit(content)
+    path.write_text(yaml.safe_dump(content))
+
+
+def wait_until(
+    true: Callable[[], bool], *, patience: float = PATIENCE_SECONDS, why: Callable[[], object] = lambda: "not in time"
+) -> None:
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.05)
 
 
 def alive(processes: list[psutil.Process]) -> list[str]:

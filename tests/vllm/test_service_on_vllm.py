@@ -81,12 +81,12 @@ def on_record(service):
         return connection.execute("select count(*) from records").fetchone()[0]
 
 
-def streamed(client, row):
+def streamed(client, row, **options):
     messages = (
         row["input"]["messages"] if isinstance(row["input"], dict) else [{"role": "user", "content": row["input"]}]
     )
     body = {"model": "sums", "messages": messages, "stream": True}
-    return client.stream("POST", "/v1/chat/completions", json=body)
+    return client.stream("POST", "/v1/chat/completions", json=body, **options)
 
 
 def test_sure_sums_are_answered_and_doubtful_ones_held(client, rows):
@@ -112,7 +112,8 @@ def test_it_says_that_it_is_well(client):
 
 def test_a_stream_ends_with_the_decision(client, rows):
     with streamed(client, rows[0]) as response:
-        *_, last, end = [line for line in response.iter_lines() if line]
+        first, *_, last, end = [line for line in response.iter_lines() if line]
+    assert json.loads(first.removeprefix("data: "))["demur"] == {"tentative": True}
     assert end == "data: [DONE]"
     assert json.loads(last.removeprefix("data: "))["demur"]["action"] in ("answer", "review")
 
@@ -122,9 +123,8 @@ def test_a_caller_who_goes_away_leaves_nothing(client, running, rows):
     before = on_record(running)
     engine.suspend()  # so that the reply cannot be over before the caller is gone
     try:
-        with streamed(client, rows[1]) as response:
-            first = next(line for line in response.iter_lines() if line)
-        assert json.loads(first.removeprefix("data: "))["demur"] == {"tentative": True}
+        with pytest.raises(httpx.ReadTimeout), streamed(client, rows[1], timeout=NOTICED_SECONDS):
+            pass  # nothing is sent before the engine has said something
         time.sleep(NOTICED_SECONDS)
     finally:
         engine.resume()
