@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
+.PHONY: help run setup setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,15 +44,18 @@ format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: $(VENV)/dev ## real PostgreSQL, real Ray Serve, a real browser (half an hour); test-faults, test-vllm, test-fuzz go further
+test: $(VENV)/dev ## real PostgreSQL, real Ray Serve, a real browser (half an hour); test-long, test-faults, test-vllm, test-fuzz go further
 	@$(MAKE) --no-print-directory test-without-service test-service
 
 test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
-	@$(BIN)/python -m pytest -m "slow and not service and not faults and not vllm" --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "slow and not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile
 
 test-service: $(VENV)/dev
 	@$(BIN)/python -m pytest tests/system -m service
+
+test-long: $(VENV)/dev ## simulate audits and promises many times over (five minutes)
+	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist worksteal
 
 test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log
 	@$(BIN)/python -m pytest tests/faults -m faults

@@ -273,6 +273,7 @@ def test_a_trial_does_not_write_the_document(capsys, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_model_is_run_once_and_read_again(tmp_path, one_thread):
     counted: list[int] = []
     task = TASKS["claim"]
@@ -291,6 +292,7 @@ def test_the_model_is_run_once_and_read_again(tmp_path, one_thread):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_stopping_decides_as_all_samples_do(tmp_path, one_thread):
     about = collected(TASKS["claim"], tmp_path, each=30, advance=lambda n: None)
     for found in stopped(about, tmp_path, each=8, advance=lambda n: None):
@@ -300,6 +302,7 @@ def test_stopping_decides_as_all_samples_do(tmp_path, one_thread):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_tables_and_pictures_of_few_exercises(tmp_path, one_thread):
     about = {name: collected(task, tmp_path, each=10, advance=lambda n: None) for name, task in TASKS.items()}
     every = list(about.values())

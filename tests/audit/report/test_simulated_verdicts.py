@@ -25,6 +25,7 @@ from tests.audit.report.simulated_audits import (
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_dependent_errors_need_clusters() -> None:
     """Errors of a patient go together: rows that are resampled one by one promise too much, patients do not."""
     rng = np.random.default_rng(9)
@@ -43,6 +44,7 @@ def test_dependent_errors_need_clusters() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_reviews_that_are_missing_by_group_are_weighed_by_group() -> None:
     """The surest third is reviewed the least. Within a third it hangs on nothing: completion weights put it right."""
     rng = np.random.default_rng(11)
@@ -65,6 +67,7 @@ def test_reviews_that_are_missing_by_group_are_weighed_by_group() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spot_check", "n", "runs", "replicates"),
     [(0.1, 1_500, 400, 0), ((0.3, 0.1), 1_000, 200, 99), ((0.3, 0.03), 2_000, 300, 99)],
@@ -87,6 +90,7 @@ def test_verdicts_at_the_very_target_are_wrong_no_more_often_than_stated(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_verdicts_about_patients_at_the_very_target_are_wrong_no_more_often_than_stated() -> None:
     rng, runs = np.random.default_rng(5), 250
     verdicts = []
@@ -101,6 +105,7 @@ def test_verdicts_about_patients_at_the_very_target_are_wrong_no_more_often_than
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("times", "verdict"), [(3.0, "kept"), (1 / 3, "broken")])
 def test_verdicts_far_from_the_target_are_told(times: float, verdict: str) -> None:
     rng = np.random.default_rng(3)

@@ -34,12 +34,14 @@ def found() -> dict[str, Found]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in FULL if name not in NOISY])
 def test_numbers_are_centred_on_what_all_labels_would_say(found: dict[str, Found], name: str) -> None:
     assert abs(found[name].bias) <= 4 * found[name].standard_error
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_of_labels_raises_calibration_errors_by_less_than_their_spread(
     found: dict[str, Found], name: str
@@ -48,6 +50,7 @@ def test_noise_of_labels_raises_calibration_errors_by_less_than_their_spread(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in FULL if name not in NOISY])
 def test_intervals_cover_at_the_stated_rate(found: dict[str, Found], name: str) -> None:
     truth = true_selective_risk() if name == "selective_risk" else float(found[name].full.mean())
@@ -58,6 +61,7 @@ def test_intervals_cover_at_the_stated_rate(found: dict[str, Found], name: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NOISY)
 def test_intervals_of_calibration_errors_reach_down_to_the_truth(found: dict[str, Found], name: str) -> None:
     truth = float(found[name].full.mean())
@@ -67,6 +71,7 @@ def test_intervals_of_calibration_errors_reach_down_to_the_truth(found: dict[str
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["risk", "brier", "nll", "citl", "auroc", "prr", "rc_auc", "macro_f1"])
 def test_what_labelled_rows_say_as_they_stand_is_far_off(found: dict[str, Found], name: str) -> None:
     one = found[name]
@@ -78,6 +83,7 @@ def test_what_labelled_rows_say_as_they_stand_is_far_off(found: dict[str, Found]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_means_are_those_of_the_catalogue() -> None:
     """METHODS 9.9: 20,000 records of one population, answered from a confidence of 0.9. There the naive ECE is too
     high by a third; at 85% answered it is right by accident."""
@@ -105,6 +111,7 @@ def test_means_are_those_of_the_catalogue() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_complaints_from_outside_leave_the_corrected_risk_of_answers_alone() -> None:
     """One wrong answer in ten is complained of: counted as they come, the answers look far worse than they are."""
     complained = audited(lambda rng: simulated(N, rng, threshold=THRESHOLD, complaints=0.1), runs=30, replicates=0)[
