@@ -6,6 +6,9 @@ for requests that are still open, has a bound for each model.
 """
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -34,6 +37,12 @@ THREADS = DECODED_AT_ONCE + 2
 BLOCKS_KEPT = 8
 """Blocks of 16 MB that Pillow keeps for the next picture. To get one from the system takes ten times as long as to
 clear one, and in that time no other thread runs."""
+
+LARGE_PIXELS = 2**20
+"""A request that brings more is decoded in threads that step back where processors are short."""
+
+NICENESS = 19
+"""Of these threads."""
 
 FEW_CHARACTERS = 2**14
 """Up to so many, the pictures of a request are measured at once: the way to a thread and back would take longer."""
@@ -106,6 +115,7 @@ class PictureReader:
         self._lines: dict[str, Line] = {}
         self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, "pictures")
+        self._large = ThreadPoolExecutor(DECODED_AT_ONCE, "large-pictures", _step_back)
         Image.core.set_blocks_max(BLOCKS_KEPT)  # type: ignore[attr-defined]  # what PILLOW_BLOCKS_MAX sets
 
     @contextmanager
@@ -130,13 +140,14 @@ class PictureReader:
         with line.waiting(pixels), ExitStack() as turn:
             await _enter(turn, line.decoding)
             await _enter(turn, self._decoding)
-            return await self._in_thread(turn, partial(decode_all, values, pictures, spec))
+            threads = self._large if pixels > LARGE_PIXELS else self._threads
+            return await _in_thread(threads, turn, partial(decode_all, values, pictures, spec))
 
     async def prepare(self, model: str, spec: InputSpec, work: Callable[[], T]) -> T:
         """Do what comes before pictures of a model are decoded in a thread, in the model's turn."""
         with ExitStack() as turn:
             await _enter(turn, self._line(model, spec).preparing)
-            return await self._in_thread(turn, work)
+            return await _in_thread(self._threads, turn, work)
 
     def queues(self) -> list[Queue]:
         """What waits now, of each model that was sent a large picture."""
@@ -144,19 +155,27 @@ class PictureReader:
 
     def close(self) -> None:
         """Give up what waits for a thread."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _in_thread(self, turn: ExitStack, work: Callable[[], T]) -> T:
-        """Return what some work comes to. The turn ends with the work, also where nobody waits for it any more."""
-        job = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        ends = turn.pop_all()
-        job.add_done_callback(lambda _: ends.close())
-        return await asyncio.shield(job)
+        for threads in (self._threads, self._large):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _line(self, model: str, spec: InputSpec) -> Line:
         if model not in self._lines:
             self._lines[model] = Line(model, self._limits.pixels_of(spec))
         return self._lines[model]
+
+
+async def _in_thread(threads: ThreadPoolExecutor, turn: ExitStack, work: Callable[[], T]) -> T:
+    """Return what some work comes to. The turn ends with the work, also where nobody waits for it any more."""
+    job = asyncio.get_running_loop().run_in_executor(threads, work)
+    ends = turn.pop_all()
+    job.add_done_callback(lambda _: ends.close())
+    return await asyncio.shield(job)
+
+
+def _step_back() -> None:
+    """Let other threads go before this one, where the system has a priority for each thread."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 async def _enter(turn: ExitStack, gate: asyncio.Lock | asyncio.Semaphore) -> None:

@@ -1,6 +1,7 @@
 """What keys and clicks do on the review pages, pressed as people press them: early, twice, held down, by mistake."""
 
 import re
+import time
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,6 +13,8 @@ pytestmark = pytest.mark.slow
 
 A_WHILE = 400
 """Milliseconds after which a person may well have seen a case."""
+GUARDED = 0.25
+"""Seconds without a press after which the page takes a key for one that is meant: KEY_MILLISECONDS in guard.js."""
 
 
 def missed(page, text):
@@ -227,20 +230,29 @@ def test_a_key_that_is_held_down_answers_one_case(site, as_reviewer):
 
 @pytest.mark.parametrize("every", [40, 120])
 def test_a_key_that_is_pressed_on_and_on_answers_no_case_that_nobody_looked_at(site, as_reviewer, every):
-    """As remote desktops repeat a key that is held down, and as somebody presses who does not look."""
+    """As remote desktops repeat a key that is held down, and as somebody presses who does not look.
+
+    A busy machine presses late. Each pause that may have been as long as the guard waits allows one more answer.
+    """
     running = site()
-    ids = running.put(*["picture"] * 4)
+    ids = running.put(*["picture"] * 20)
     ada = as_reviewer("Ada", running.url)
     first_case(ada, ids[0])
+    pauses, before = 0, time.monotonic()
     for _ in range(4000 // every):
+        began = time.monotonic()
         press(ada, "3")
+        pauses += time.monotonic() - before >= GUARDED
+        before = began
         ada.wait_for_timeout(every)
-    assert [len(running.opinions(one)) for one in ids] == [1, 0, 0, 0]
-    missed(ada, "“3” was not taken")
     ada.wait_for_timeout(A_WHILE)
+    answered = sum(len(running.opinions(one)) for one in ids)
+    assert 1 <= answered <= 1 + pauses
+    if not pauses:
+        missed(ada, "“3” was not taken")
     press(ada, "5")
-    at_case(ada, ids[2])
-    assert running.opinions(ids[1]) == [("Ada", "5", None, None)]
+    at_case(ada, ids[answered + 1])
+    assert running.opinions(ids[answered]) == [("Ada", "5", None, None)]
 
 
 def test_a_key_right_after_the_case_came_is_not_taken_and_said(site, as_reviewer):

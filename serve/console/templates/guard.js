@@ -7,6 +7,9 @@ const CARRIED = "demur not taken"; // from page to page, in this tab
 const sign = document.getElementById("missed");
 let quietSince = Infinity; // the first picture of this page, or the last press that came too soon
 let hiding = null;
+let pressedAt = 0; // when it was pressed, by the event itself: a page that was busy hears of it later
+
+for (const type of ["keydown", "click"]) window.addEventListener(type, (event) => { pressedAt = event.timeStamp; }, true);
 
 const ready = () => document.body.setAttribute("data-ready", "");
 if (document.getElementById("answer")) {
@@ -32,11 +35,9 @@ export function taken() {
   sign.textContent = "";
 }
 
-const isQuiet = (milliseconds) => performance.now() - quietSince >= milliseconds;
-
 function tooSoon(what, milliseconds) {
-  if (isQuiet(milliseconds)) return false;
-  if (quietSince !== Infinity) quietSince = performance.now(); // whoever presses on and on looks at nothing
+  if (pressedAt - quietSince >= milliseconds) return false;
+  if (quietSince !== Infinity) quietSince = Math.max(quietSince, pressedAt); // whoever presses on and on looks at nothing
   missed(`${what} was not taken: this case has only just come. Look at it, and try again.`);
   return true;
 }
