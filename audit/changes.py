@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from math import isnan, nan
 
-from audit.reports import Extent, Figure, Labelled, Report
+from demur.audit.reports import Extent, Figure, Labelled, Report
 
 
 class Apart(StrEnum):

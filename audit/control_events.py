@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from traffic.database import Connection
-from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
-from traffic.record import Answer
+from demur.traffic.database import Connection
+from demur.traffic.outcomes import THE_ONE_OF_R, Precedence, listed
+from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

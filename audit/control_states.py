@@ -10,8 +10,8 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from policies.control import Course
-from traffic.database import Connection
+from demur.policies.control import Course
+from demur.traffic.database import Connection
 
 Settings = Mapping[str, Any]
 

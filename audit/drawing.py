@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from audit.visible import visible
+from demur.audit.visible import visible
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 COLOURS = {BLUE: "blue", ORANGE: "orange", GREEN: "green", GREY: "grey"}

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics import calibration, discrimination, optimal_coverage, selective
-from audit.metrics.predictive_quality import macro_f1
-from audit.metrics.ranking import Ranking
-from audit.metrics.top_k import TopK
-from uncertainty.checks import Array, Mask
+from demur.audit.metrics import calibration, discrimination, optimal_coverage, selective
+from demur.audit.metrics.predictive_quality import macro_f1
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.top_k import TopK
+from demur.uncertainty.checks import Array, Mask
 
 REJECTED = (0.01, 0.05, 0.10, 0.15)
 K_OF_TOP_K = (1, 3, 5)

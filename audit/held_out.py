@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.findings import (
+from demur.audit.findings import (
     Classes,
     Finding,
     Judged,
@@ -25,17 +25,17 @@ from audit.findings import (
     set_lines,
     top_k_lines,
 )
-from audit.metrics import calibration
-from audit.metrics.calibration_sums import WIDTH, columns, values
-from audit.metrics.evidence import MIN_LABELLED, Status, evidence
-from audit.metrics.intervals import clopper_pearson
-from audit.metrics.predictive_quality import macro_f1
-from audit.metrics.resampling import Interval, percentile_interval, resampled, resampled_rows
-from audit.metrics.roc_interval import error_roc_interval
-from policies.judgement import Judgement
-from uncertainty.checks import Array, Mask
-from uncertainty.output import LabelledOutput
-from uncertainty.top_k import top_labels
+from demur.audit.metrics import calibration
+from demur.audit.metrics.calibration_sums import WIDTH, columns, values
+from demur.audit.metrics.evidence import MIN_LABELLED, Status, evidence
+from demur.audit.metrics.intervals import clopper_pearson
+from demur.audit.metrics.predictive_quality import macro_f1
+from demur.audit.metrics.resampling import Interval, percentile_interval, resampled, resampled_rows
+from demur.audit.metrics.roc_interval import error_roc_interval
+from demur.policies.judgement import Judgement
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.top_k import top_labels
 
 COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
 DECIDED = ("accuracy", "coverage", "deferral_rate", "caught_errors")

@@ -9,11 +9,11 @@ from math import nan
 import numpy as np
 import orjson
 
-from audit.metrics.agreement import cohen_kappa, krippendorff_alpha
-from audit.metrics.intervals import wilson
-from audit.metrics.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
-from review.disagreement import Checked, Overturned, Together
-from traffic.record import Answer
+from demur.audit.metrics.agreement import cohen_kappa, krippendorff_alpha
+from demur.audit.metrics.intervals import wilson
+from demur.audit.metrics.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
+from demur.review.disagreement import Checked, Overturned, Together
+from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,9 +4,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.drawing import BLUE, GREY, ORANGE, STYLE, as_svg
-from uncertainty.checks import Array
-from uncertainty.isotonic import IsotonicMap
+from demur.audit.drawing import BLUE, GREY, ORANGE, STYLE, as_svg
+from demur.uncertainty.checks import Array
+from demur.uncertainty.isotonic import IsotonicMap
 
 
 def rating_plot(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import InvalidInput, Mask, same_length
+from demur.uncertainty.checks import InvalidInput, Mask, same_length
 
 
 class NothingToReplay(ValueError):

@@ -11,10 +11,10 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 VERDICTS = ("kept", "broken", "not enough evidence", "nothing was promised")
-"""Those of `audit.report.verdict`, which takes a while to import."""
+"""Those of `demur.audit.report.verdict`, which takes a while to import."""
 
 
 class ReportNotFound(LookupError):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from traffic import failed_requests
-from traffic.database import Connection, Database
+from demur.traffic import failed_requests
+from demur.traffic.database import Connection, Database
 
 AT_ONCE = 2_000
 """Records that one transaction looks at: deleting never holds up the service for long."""

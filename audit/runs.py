@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 from uuid_utils.compat import uuid7
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 PAUSES = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=20), timedelta(hours=1))
 """After each failed attempt but the last."""

@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from traffic.database import migrations_in
+from demur.traffic.database import migrations_in
 
 AUDIT_MIGRATIONS = migrations_in("audit", Path(__file__).parent / "migrations")

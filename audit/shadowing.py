@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.evidence import Evidence, evidence
-from audit.metrics.head_to_head import Contender, HeadToHead, head_to_head, without_nan
-from audit.metrics.likeness import likeness
-from audit.metrics.sampling import LabelDraw, label_draw_of
-from traffic.record import Answer
-from traffic.shadowed import ShadowedTraffic, Side
-from uncertainty.checks import Array, Mask
+from demur.audit.metrics.evidence import Evidence, evidence
+from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head, without_nan
+from demur.audit.metrics.likeness import likeness
+from demur.audit.metrics.sampling import LabelDraw, label_draw_of
+from demur.traffic.record import Answer
+from demur.traffic.shadowed import ShadowedTraffic, Side
+from demur.uncertainty.checks import Array, Mask
 
 
 class NothingShadowed(ValueError):

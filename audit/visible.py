@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from traffic.hidden_characters import spelled_out
+from demur.traffic.hidden_characters import spelled_out
 
 
 class SentBack(str):

@@ -27,15 +27,15 @@ from pyarrow import csv
 from rich.console import Console
 from rich.table import Table
 
-from audit.ledger.export import DayFiles, export, let_count
-from audit.ledger.exported import Exported, Run
-from audit.ledger.from_database import read_ledger
-from audit.ledger.from_parquet import parts_of
-from audit.report.audit import Asked, Audit, audit
-from audit.report.in_parts import audit_in_parts, one_by_one
-from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres
-from traffic.database import Database
+from demur.audit.ledger.export import DayFiles, export, let_count
+from demur.audit.ledger.exported import Exported, Run
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.ledger.from_parquet import parts_of
+from demur.audit.report.audit import Asked, Audit, audit
+from demur.audit.report.in_parts import audit_in_parts, one_by_one
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import EmbeddedPostgres
+from demur.traffic.database import Database
 
 LABELS = np.array([f"label {n}" for n in range(10)])
 GROUPS = np.array(["north", "south", "west"])

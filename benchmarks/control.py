@@ -16,11 +16,11 @@ from rich.progress import track
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
-from policies.decision import Action
-from serve.config.file import ModelConfig
-from serve.gateway.controls import Controls, ModelControl
-from serve.gateway.final_action import Verdict, final_action
-from serve.gateway.safeguards import Safeguards
+from demur.policies.decision import Action
+from demur.serve.config.file import ModelConfig
+from demur.serve.gateway.controls import Controls, ModelControl
+from demur.serve.gateway.final_action import Verdict, final_action
+from demur.serve.gateway.safeguards import Safeguards
 
 REQUESTS = 10_000
 NO_ALARM = Safeguards()

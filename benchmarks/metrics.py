@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from audit.metrics import (
+from benchmarks.peers import Absent, Peers
+from demur.audit.metrics import (
     calibration,
     correlation,
     discrimination,
@@ -32,11 +33,10 @@ from audit.metrics import (
     predictive_quality,
     selective,
 )
-from audit.metrics.ranking import Ranking
-from audit.metrics.top_k import TopK
-from benchmarks.peers import Absent, Peers
-from policies.conformal import conformal_quantile
-from uncertainty.top_k import fit_top_k
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.top_k import TopK
+from demur.policies.conformal import conformal_quantile
+from demur.uncertainty.top_k import fit_top_k
 
 CLASSES, LABELS, EXTREME_LABELS, TOP, TOP_ROWS = 10, 20, 670_000, 5, 100_000
 

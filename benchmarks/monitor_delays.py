@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from audit.metrics.risk_monitor import STARTS, risk_monitor
-from uncertainty.checks import Array
+from demur.audit.metrics.risk_monitor import STARTS, risk_monitor
+from demur.uncertainty.checks import Array
 
 SEED = 20261121
 TARGET = 0.02

@@ -22,13 +22,13 @@ from psycopg import connect, sql
 from rich.console import Console
 from rich.table import Table
 
-from review import cases, queue, settling
-from review.cases import Filter
-from review.item import EVERYTHING, Scope, Status, Verdict
-from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres
+from demur.review import cases, queue, settling
+from demur.review.cases import Filter
+from demur.review.item import EVERYTHING, Scope, Status, Verdict
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import EmbeddedPostgres
+from demur.traffic.database import Database
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served, truth
-from traffic.database import Database
 
 CONNECTIONS = 8
 """To PostgreSQL, for each of the contestants, as a console has them."""
@@ -41,8 +41,8 @@ out = Console()
 
 def serve(dsn: str, lease_seconds: float, undo_seconds: float, tell: Any) -> None:
     """A console, until this process is ended."""
-    from serve.console.app import console_app
-    from serve.console.desk import Desk
+    from demur.serve.console.app import console_app
+    from demur.serve.console.desk import Desk
 
     database = open_database(dsn)
     config = configured(lease_seconds=lease_seconds, undo_seconds=undo_seconds)

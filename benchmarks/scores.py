@@ -17,11 +17,11 @@ from rich.progress import track
 from rich.table import Table
 from transformers import BertConfig, BertForSequenceClassification
 
-from serve.hosts.mc_dropout import DropoutPasses
-from serve.hosts.models import Classifier
-from uncertainty.combination import COMBINATIONS
-from uncertainty.output import LabelledOutput, Link, Output
-from uncertainty.scores import ONLY_FOR, SCORES, Score
+from demur.serve.hosts.mc_dropout import DropoutPasses
+from demur.serve.hosts.models import Classifier
+from demur.uncertainty.combination import COMBINATIONS
+from demur.uncertainty.output import LabelledOutput, Link, Output
+from demur.uncertainty.scores import ONLY_FOR, SCORES, Score
 
 ROOT = Path(__file__).parent.parent
 ROWS = 64

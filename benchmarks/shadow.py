@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from calibration_store.store import ArtifactStore
-from serve.commands.fit import fit_model
-from serve.config.file import Config, load_config
-from serve.hosts.host import ModelHost
-from serve.inputs import ModelInput
-from traffic.dataset import read_labelled_file
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.fit import fit_model
+from demur.serve.config.file import Config, load_config
+from demur.serve.hosts.host import ModelHost
+from demur.serve.inputs import ModelInput
+from demur.traffic.dataset import read_labelled_file
 
 ROOT = Path(__file__).parent.parent
 ROWS = 64

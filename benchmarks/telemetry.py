@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from serve.telemetry.logs import JsonLines
-from serve.telemetry.reception import Reception
-from serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry.logs import JsonLines
+from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.telemetry import Telemetry
 
 REQUESTS = 64_000
 HEADERS = [

@@ -9,9 +9,9 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from calibration_store.parts import UnknownPart, put_together, take_apart
-from policies.selector import Selector
-from uncertainty.checks import InvalidInput
+from demur.calibration_store.parts import UnknownPart, put_together, take_apart
+from demur.policies.selector import Selector
+from demur.uncertainty.checks import InvalidInput
 
 FORMAT = 1
 """Version of the layout. A new layout gets a new number; the reader keeps understanding the old ones."""

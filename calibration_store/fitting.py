@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from calibration_store.rows_apart import RowsApart, rows_apart
-from calibration_store.shortfall import Shortfall, at_chance, too_few
-from policies.all_of import Gated
-from policies.cascade import Ended, last_words
-from policies.judgement import Judgement
-from policies.promise import Promise
-from policies.selector import Selector, all_scores
-from policies.selector_recipe import SelectorRecipe, fit_in_turn
-from uncertainty.calibrators import crossfitted
-from uncertainty.checks import Array, InvalidInput, Mask
-from uncertainty.output import LabelledOutput, Output
+from demur.calibration_store.rows_apart import RowsApart, rows_apart
+from demur.calibration_store.shortfall import Shortfall, at_chance, too_few
+from demur.policies.all_of import Gated
+from demur.policies.cascade import Ended, last_words
+from demur.policies.judgement import Judgement
+from demur.policies.promise import Promise
+from demur.policies.selector import Selector, all_scores
+from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
+from demur.uncertainty.calibrators import crossfitted
+from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.output import LabelledOutput, Output
 
 Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
 """Statistics of decisions on labelled rows that were right to a degree [n]. The audit room, which lies above this

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calibration_store.standing import Canary, Standing
+from demur.calibration_store.standing import Canary, Standing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from policies.all_of import FITTED_GATES, Gated
-from policies.label_sets import FITTED_SETS
-from policies.prediction import FITTED_PREDICTORS
-from policies.promise import Promise
-from policies.rules import FITTED_POLICIES
-from policies.selector import Selector
-from uncertainty.calibrators import FITTED_CALIBRATORS
-from uncertainty.checks import Array
-from uncertainty.combination import FITTED_COMBINATIONS
-from uncertainty.feature_scores import FeatureLogisticScore, FeatureRidgeScore, FeatureSumScore
-from uncertainty.hybrid import HybridRanks
-from uncertainty.label_confidence import LabelCalibrator
-from uncertainty.label_tree import LabelTree
-from uncertainty.scores import FITTED_SCORES
-from uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
+from demur.policies.all_of import FITTED_GATES, Gated
+from demur.policies.label_sets import FITTED_SETS
+from demur.policies.prediction import FITTED_PREDICTORS
+from demur.policies.promise import Promise
+from demur.policies.rules import FITTED_POLICIES
+from demur.policies.selector import Selector
+from demur.uncertainty.calibrators import FITTED_CALIBRATORS
+from demur.uncertainty.checks import Array
+from demur.uncertainty.combination import FITTED_COMBINATIONS
+from demur.uncertainty.feature_scores import FeatureLogisticScore, FeatureRidgeScore, FeatureSumScore
+from demur.uncertainty.hybrid import HybridRanks
+from demur.uncertainty.label_confidence import LabelCalibrator
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.scores import FITTED_SCORES
+from demur.uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
 
 PARTS: dict[str, type] = {
     part.__name__: part

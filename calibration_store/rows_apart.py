@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.selector_recipe import Parts, SelectorRecipe
-from uncertainty.checks import Array, Mask
-from uncertainty.output import LabelledOutput
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.output import LabelledOutput
 
 SMALLEST_FIT = 20
 

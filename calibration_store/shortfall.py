@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
-from policies.all_of import AllOf, InDistribution
-from policies.class_conditional_sets import ClassConditionalSets
-from policies.closed_labels import ClosedLabelLimits
-from policies.conformal import labels_needed
-from policies.group_conditional_sets import GroupConditionalSets
-from policies.selector_recipe import SelectorRecipe
-from uncertainty.checks import Mask
+from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
+from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.policies.closed_labels import ClosedLabelLimits
+from demur.policies.conformal import labels_needed
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.uncertainty.checks import Mask
 
 MANY = 100_000
 """So many rows show which share of them a part of the fit gets."""

@@ -6,7 +6,7 @@ the canary ends. A shadow is compared record by record with whatever decided, so
 
 from dataclasses import dataclass, replace
 
-from uncertainty.checks import InvalidInput, fraction
+from demur.uncertainty.checks import InvalidInput, fraction
 
 
 class RoleRefused(ValueError):

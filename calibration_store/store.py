@@ -12,10 +12,10 @@ left. Going back is one more entry, never one less.
 from collections.abc import Callable
 from datetime import datetime
 
-from calibration_store.artifact import Artifact, ArtifactFiles, ArtifactRefused, unpack
-from calibration_store.folder import Folder
-from calibration_store.history import Change, change_between, line_in_force, read_change
-from calibration_store.standing import (
+from demur.calibration_store.artifact import Artifact, ArtifactFiles, ArtifactRefused, unpack
+from demur.calibration_store.folder import Folder
+from demur.calibration_store.history import Change, change_between, line_in_force, read_change
+from demur.calibration_store.standing import (
     Canary,
     RoleRefused,
     Standing,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from policies.conformal import quantile_at
-from policies.stream import drawn_values
-from uncertainty.checks import InvalidInput, finite, fraction, outcomes, real_number, whole_number
+from demur.policies.conformal import quantile_at
+from demur.policies.stream import drawn_values
+from demur.uncertainty.checks import InvalidInput, finite, fraction, outcomes, real_number, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.conformal import conformal_quantile, error_rate, labelled, marginal_coverage, promise_in_words
-from policies.promise import Promise
-from uncertainty.checks import Array, Mask
+from demur.policies.conformal import conformal_quantile, error_rate, labelled, marginal_coverage, promise_in_words
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import Array, Mask
 
 OWN_SHARE = 0.5
 """The mean of the shares that the paper draws."""

@@ -6,12 +6,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from policies.conformal import conformal_quantile
-from policies.decision import Action, Assessed, Decisions
-from policies.promise import Promise
-from policies.rules import Policy, PolicyRecipe
-from policies.threshold import Otherwise, score_reason
-from uncertainty.checks import InvalidInput, Mask, UnknownScore, fraction, real_number, whole_number
+from demur.policies.conformal import conformal_quantile
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.promise import Promise
+from demur.policies.rules import Policy, PolicyRecipe
+from demur.policies.threshold import Otherwise, score_reason
+from demur.uncertainty.checks import InvalidInput, Mask, UnknownScore, fraction, real_number, whole_number
 
 
 class Gate(Protocol):

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.decision import Action
-from policies.judgement import Judgement
+from demur.policies.decision import Action
+from demur.policies.judgement import Judgement
 
 T = TypeVar("T", bound=np.generic)
 

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.cost import ROUNDING
-from policies.decision import Action, Assessed, Decisions
-from policies.graded import Graded
-from policies.threshold import UNKNOWN, Otherwise, told_apart
-from uncertainty.checks import Array, InvalidInput, Mask, finite, probability_rows, real_number
-from uncertainty.temperature import Temperature, TemperatureMap
+from demur.policies.cost import ROUNDING
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
+from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, probability_rows, real_number
+from demur.uncertainty.temperature import Temperature, TemperatureMap
 
 
 @dataclass(frozen=True, kw_only=True)

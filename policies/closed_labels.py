@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from policies.label_thresholds import LabelThresholds
-from policies.promise import Promise
-from uncertainty.checks import Array, Mask
-from uncertainty.label_tree import LabelTree
+from demur.policies.label_thresholds import LabelThresholds
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.label_tree import LabelTree
 
 
 class LimitsRecipe(Protocol):

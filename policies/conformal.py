@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.promise import Promise
-from uncertainty.checks import (
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import (
     Array,
     InvalidInput,
     Mask,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import ClassVar
 
-from policies.decision import Action
-from policies.review_price import ReviewPrice
-from policies.review_rate import ReviewRate
-from policies.threshold import told_apart
-from policies.tracked_limit import TrackedLimit
-from uncertainty.checks import InvalidInput, fraction, real_number
+from demur.policies.decision import Action
+from demur.policies.review_price import ReviewPrice
+from demur.policies.review_rate import ReviewRate
+from demur.policies.threshold import told_apart
+from demur.policies.tracked_limit import TrackedLimit
+from demur.uncertainty.checks import InvalidInput, fraction, real_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.graded import Graded
-from policies.threshold import Otherwise, Threshold
-from uncertainty.checks import Array, InvalidInput, finite, probability_rows, real_number
+from demur.policies.graded import Graded
+from demur.policies.threshold import Otherwise, Threshold
+from demur.uncertainty.checks import Array, InvalidInput, finite, probability_rows, real_number
 
 ROUNDING = 1e-12
 """Costs that differ by less are equal; equal costs answer."""

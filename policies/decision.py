@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, Mask
+from demur.uncertainty.checks import Array, Mask
 
 
 class Action(StrEnum):

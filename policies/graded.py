@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, same_length
+from demur.uncertainty.checks import Array, InvalidInput, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from policies.conformal import error_rate, labelled, labels_needed
-from policies.mondrian import mondrian_quantiles
-from policies.promise import Promise
-from uncertainty.checks import Array, InvalidInput, Mask, same_length
+from demur.policies.conformal import error_rate, labelled, labels_needed
+from demur.policies.mondrian import mondrian_quantiles
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import Array, InvalidInput, Mask, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

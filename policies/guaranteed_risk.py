@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from policies.risk_bound import binomial_upper_bound
-from uncertainty.checks import finite, fraction, outcomes, real_number, same_length
+from demur.policies.risk_bound import binomial_upper_bound
+from demur.uncertainty.checks import finite, fraction, outcomes, real_number, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

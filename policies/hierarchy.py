@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import InvalidInput, fraction, real_number
-from uncertainty.label_tree import LabelTree
+from demur.uncertainty.checks import InvalidInput, fraction, real_number
+from demur.uncertainty.label_tree import LabelTree
 
 Parents = Mapping[Any, Iterable[Any]]
 

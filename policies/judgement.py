@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.decision import Decisions
-from uncertainty.checks import Array, Mask
+from demur.policies.decision import Decisions
+from demur.uncertainty.checks import Array, Mask
 
 
 @dataclass(frozen=True, kw_only=True)

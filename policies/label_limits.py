@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.decision import Action, Assessed, Decisions
-from policies.graded import Graded
-from policies.threshold import UNKNOWN, Otherwise, told_apart
-from uncertainty.checks import Array, InvalidInput, fraction, unit_interval
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
+from demur.uncertainty.checks import Array, InvalidInput, fraction, unit_interval
 
 MEANING = "its limit in the configuration"
 

@@ -5,17 +5,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from policies.adaptive_sets import AdaptiveSets, CumulativeSets
-from policies.class_conditional_sets import ClassConditionalSets, ClassLimitSets
-from policies.conformal import LabelSets, SplitSets
-from policies.group_conditional_sets import GroupConditionalSets, GroupLimitSets
-from policies.missed_label_sets import LabelsAbove, MissedLabelSets
-from policies.promise import Promise
-from policies.regularised_sets import RegularisedSets
-from policies.sampled_sets import FrequencySets, SampleFrequencySets
-from uncertainty.checks import Array, Mask
-from uncertainty.output import Need, Output
-from uncertainty.readings import on_offer, shares
+from demur.policies.adaptive_sets import AdaptiveSets, CumulativeSets
+from demur.policies.class_conditional_sets import ClassConditionalSets, ClassLimitSets
+from demur.policies.conformal import LabelSets, SplitSets
+from demur.policies.group_conditional_sets import GroupConditionalSets, GroupLimitSets
+from demur.policies.missed_label_sets import LabelsAbove, MissedLabelSets
+from demur.policies.promise import Promise
+from demur.policies.regularised_sets import RegularisedSets
+from demur.policies.sampled_sets import FrequencySets, SampleFrequencySets
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.output import Need, Output
+from demur.uncertainty.readings import on_offer, shares
 
 
 class PredictionSets(Protocol):

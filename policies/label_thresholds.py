@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from policies.promise import Promise
-from uncertainty.checks import Array, InvalidInput, Mask, fraction, outcomes, real_number, unit_interval
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, outcomes, real_number, unit_interval
 
 BLOCK = 64
 """Labels looked at together: enough to read memory in order, few enough that copies of them are small."""

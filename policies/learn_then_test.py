@@ -5,8 +5,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from policies.risk_bound import binomial_p_values
-from uncertainty.checks import Array, InvalidInput, ascending, finite, fraction, outcomes, real_number, same_length
+from demur.policies.risk_bound import binomial_p_values
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    ascending,
+    finite,
+    fraction,
+    outcomes,
+    real_number,
+    same_length,
+)
 
 Testing = Literal["bonferroni", "fixed_sequence"]
 

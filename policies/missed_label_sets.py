@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from policies.decision import Action, Assessed, Decisions
-from policies.graded import Graded
-from policies.missed_labels import LIMITS, shares_missed
-from policies.promise import Promise
-from policies.risk_control import conformal_risk_control
-from policies.threshold import UNKNOWN, Otherwise
-from uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.missed_labels import LIMITS, shares_missed
+from demur.policies.promise import Promise
+from demur.policies.risk_control import conformal_risk_control
+from demur.policies.threshold import UNKNOWN, Otherwise
+from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from policies.label_thresholds import LabelThresholds
-from policies.risk_control import conformal_risk_control
-from uncertainty.checks import Array, InvalidInput, fraction, indicators, real_number, same_length, unit_interval
+from demur.policies.label_thresholds import LabelThresholds
+from demur.policies.risk_control import conformal_risk_control
+from demur.uncertainty.checks import Array, InvalidInput, fraction, indicators, real_number, same_length, unit_interval
 
 LIMITS = np.arange(1000, -1, -1) / 1000
 """The limits that may be chosen, from the one that misses most to the one that misses nothing."""

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from policies.conformal import Method, conformal_quantile
-from uncertainty.checks import InvalidInput, finite, real_number, same_length
+from demur.policies.conformal import Method, conformal_quantile
+from demur.uncertainty.checks import InvalidInput, finite, real_number, same_length
 
 
 def mondrian_quantiles(

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from policies.conformal import LabelSets, marginal_coverage, quantile_at
-from policies.promise import Promise
-from policies.selector import Selector
-from uncertainty.checks import Array, InvalidInput, Mask
+from demur.policies.conformal import LabelSets, marginal_coverage, quantile_at
+from demur.policies.promise import Promise
+from demur.policies.selector import Selector
+from demur.uncertainty.checks import Array, InvalidInput, Mask
 
 
 class FixedSets(InvalidInput):

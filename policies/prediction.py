@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from policies.cheapest_label import CheapestLabel
-from policies.closed_labels import ClosedLabelLimits, ClosedLabels, LimitsRecipe
-from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
-from policies.missed_labels import MissedLabelLimit
-from uncertainty.checks import Array, Mask
+from demur.policies.cheapest_label import CheapestLabel
+from demur.policies.closed_labels import ClosedLabelLimits, ClosedLabels, LimitsRecipe
+from demur.policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
+from demur.policies.missed_labels import MissedLabelLimit
+from demur.uncertainty.checks import Array, Mask
 
 
 class Predictor(Protocol):

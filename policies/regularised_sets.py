@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from policies.adaptive_sets import CumulativeSets, fit_cumulative
-from policies.conformal import error_rate
-from uncertainty.checks import real_number, whole_number
+from demur.policies.adaptive_sets import CumulativeSets, fit_cumulative
+from demur.policies.conformal import error_rate
+from demur.uncertainty.checks import real_number, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from policies.decision import Action
-from policies.stream import confidences
-from uncertainty.checks import fraction, real_number
+from demur.policies.decision import Action
+from demur.policies.stream import confidences
+from demur.uncertainty.checks import fraction, real_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincc, betainccinv
 
-from uncertainty.checks import Array, InvalidInput, fraction, real_number, whole_number
+from demur.uncertainty.checks import Array, InvalidInput, fraction, real_number, whole_number
 
 
 def binomial_upper_bound(n_errors: int, n: int, delta: float) -> float:

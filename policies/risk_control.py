@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import InvalidInput, ascending, finite, real_number
+from demur.uncertainty.checks import InvalidInput, ascending, finite, real_number
 
 ROUNDING = 1e-12
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from policies.cheapest_label import CostLimit
-from policies.cost import ChowRule
-from policies.decision import Assessed, Decisions
-from policies.graded import Graded
-from policies.label_limits import GivenLabelLimits, LabelLimits
-from policies.missed_label_sets import MissedLabels
-from policies.selective_risk import SelectiveRisk
-from policies.set_size import SetSize
-from policies.threshold import GivenLimit, RejectionRate, ScoreLimit, TargetRisk, Threshold
+from demur.policies.cheapest_label import CostLimit
+from demur.policies.cost import ChowRule
+from demur.policies.decision import Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.label_limits import GivenLabelLimits, LabelLimits
+from demur.policies.missed_label_sets import MissedLabels
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.set_size import SetSize
+from demur.policies.threshold import GivenLimit, RejectionRate, ScoreLimit, TargetRisk, Threshold
 
 
 class Policy(Protocol):

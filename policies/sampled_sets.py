@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from policies.conformal import (
+from demur.policies.conformal import (
     Method,
     conformal_quantile,
     conformal_sets,
@@ -18,9 +18,9 @@ from policies.conformal import (
     promise_in_words,
     right_labels,
 )
-from policies.promise import Promise
-from uncertainty.checks import Array, InvalidInput, Mask, one_of, same_length, unit_interval
-from uncertainty.options import sample_frequency_scores
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import Array, InvalidInput, Mask, one_of, same_length, unit_interval
+from demur.uncertainty.options import sample_frequency_scores
 
 Source = Literal["passes", "samples"]
 """What is repeated: passes of a classifier with dropout left on, or sampled replies of a language model."""

@@ -5,13 +5,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from policies.graded import Graded
-from policies.guaranteed_risk import bisection_steps, guaranteed_risk
-from policies.learn_then_test import rejected_limits
-from policies.promise import SAME_TRAFFIC, Promise
-from policies.risk_bound import binomial_upper_bound, labels_without_error
-from policies.threshold import Otherwise, Threshold
-from uncertainty.checks import InvalidInput, ascending, fraction, outcomes, real_number, unit_interval
+from demur.policies.graded import Graded
+from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk
+from demur.policies.learn_then_test import rejected_limits
+from demur.policies.promise import SAME_TRAFFIC, Promise
+from demur.policies.risk_bound import binomial_upper_bound, labels_without_error
+from demur.policies.threshold import Otherwise, Threshold
+from demur.uncertainty.checks import InvalidInput, ascending, fraction, outcomes, real_number, unit_interval
 
 LIMITS = (*(percent / 100 for percent in range(100)), 0.995, 0.999)
 """The limits that are tested unless others are configured. They may not depend on the labels."""

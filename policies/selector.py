@@ -6,23 +6,23 @@ from functools import cached_property
 
 import numpy as np
 
-from policies.all_of import Gated
-from policies.cheapest_label import CheapestLabel
-from policies.decision import Action, Assessed, Decisions, LabelConfidence
-from policies.judgement import Judgement
-from policies.label_sets import PredictionSets, needs_of_sets, not_ruled_out, shown
-from policies.prediction import MostProbable, Predictor
-from policies.promise import Promise
-from policies.rules import Policy
-from uncertainty.calibrators import Calibrator, evidence
-from uncertainty.checks import Array, Mask
-from uncertainty.combination import Combination
-from uncertainty.label_confidence import LabelCalibrator
-from uncertainty.output import Need, Output
-from uncertainty.readings import without_logprobs
-from uncertainty.score_cascade import ScoreCascade
-from uncertainty.scores import Score, ScoreRecipe
-from uncertainty.top_k import top_labels
+from demur.policies.all_of import Gated
+from demur.policies.cheapest_label import CheapestLabel
+from demur.policies.decision import Action, Assessed, Decisions, LabelConfidence
+from demur.policies.judgement import Judgement
+from demur.policies.label_sets import PredictionSets, needs_of_sets, not_ruled_out, shown
+from demur.policies.prediction import MostProbable, Predictor
+from demur.policies.promise import Promise
+from demur.policies.rules import Policy
+from demur.uncertainty.calibrators import Calibrator, evidence
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.combination import Combination
+from demur.uncertainty.label_confidence import LabelCalibrator
+from demur.uncertainty.output import Need, Output
+from demur.uncertainty.readings import without_logprobs
+from demur.uncertainty.score_cascade import ScoreCascade
+from demur.uncertainty.scores import Score, ScoreRecipe
+from demur.uncertainty.top_k import top_labels
 
 LOGPROBS: frozenset[Need] = frozenset({"logprobs", "top_logprobs"})
 

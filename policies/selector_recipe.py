@@ -5,23 +5,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from policies import prediction
-from policies.all_of import AllOf, behind, fitted_gates, passing
-from policies.decision import Assessed
-from policies.graded import Graded
-from policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
-from policies.prediction import MostProbable, Predictor, PredictorRecipe
-from policies.rules import PolicyRecipe, acts_on_sets
-from policies.selector import Selector, all_scores, needs_of
-from policies.threshold import Threshold
-from uncertainty import combination
-from uncertainty.calibrators import CalibratorRecipe, fit_calibrator
-from uncertainty.checks import Array, InvalidInput, Mask
-from uncertainty.combination import CombinationRecipe
-from uncertainty.correctness import QUALITIES
-from uncertainty.label_confidence import LabelCalibratorRecipe
-from uncertainty.output import LabelledOutput, Need
-from uncertainty.scores import ScoreRecipe, learns
+from demur.policies import prediction
+from demur.policies.all_of import AllOf, behind, fitted_gates, passing
+from demur.policies.decision import Assessed
+from demur.policies.graded import Graded
+from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
+from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
+from demur.policies.rules import PolicyRecipe, acts_on_sets
+from demur.policies.selector import Selector, all_scores, needs_of
+from demur.policies.threshold import Threshold
+from demur.uncertainty import combination
+from demur.uncertainty.calibrators import CalibratorRecipe, fit_calibrator
+from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.combination import CombinationRecipe
+from demur.uncertainty.correctness import QUALITIES
+from demur.uncertainty.label_confidence import LabelCalibratorRecipe
+from demur.uncertainty.output import LabelledOutput, Need
+from demur.uncertainty.scores import ScoreRecipe, learns
 
 NO_RULE = Threshold(limit=np.inf, meaning="no rule is fitted yet")
 

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.decision import Action, Assessed, Decisions
-from policies.graded import Graded
-from policies.threshold import UNKNOWN, Otherwise
-from uncertainty.checks import one_of, whole_number
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.threshold import UNKNOWN, Otherwise
+from demur.uncertainty.checks import one_of, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite, same_length, unit_interval
+from demur.uncertainty.checks import Array, InvalidInput, finite, same_length, unit_interval
 
 
 def confidences(values: Any) -> list[float]:

@@ -5,10 +5,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from policies.decision import Action, Assessed, Decisions
-from policies.graded import Graded
-from policies.promise import Promise
-from uncertainty.checks import (
+from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.graded import Graded
+from demur.policies.promise import Promise
+from demur.uncertainty.checks import (
     InvalidInput,
     finite,
     fraction,

@@ -9,8 +9,8 @@ nothing. A version for the risk among the answered would lock itself out once no
 from dataclasses import dataclass
 from typing import Any
 
-from policies.stream import drawn_values, known_or_nan
-from uncertainty.checks import InvalidInput, fraction, real_number, same_length, unit_interval
+from demur.policies.stream import drawn_values, known_or_nan
+from demur.uncertainty.checks import InvalidInput, fraction, real_number, same_length, unit_interval
 
 
 @dataclass(frozen=True, kw_only=True)

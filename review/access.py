@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 Through = Literal["page", "list", "api", "export"]
 

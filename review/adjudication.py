@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from traffic.record import Answer
+from demur.traffic.record import Answer
 
 
 class InvalidOpinions(ValueError):

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from psycopg.rows import class_row, kwargs_row
 
-from review.item import ENDED, EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
-from traffic.database import Connection
+from demur.review.item import ENDED, EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
+from demur.traffic.database import Connection
 
 LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
 

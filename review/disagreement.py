@@ -7,10 +7,10 @@ in the order of its task.
 from dataclasses import dataclass
 from math import nan
 
-from review.cases import IN_SCOPE
-from review.statistics import RESOLVED, Window
-from traffic.database import Connection
-from traffic.record import Answer
+from demur.review.cases import IN_SCOPE
+from demur.review.statistics import RESOLVED, Window
+from demur.traffic.database import Connection
+from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

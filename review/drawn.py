@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

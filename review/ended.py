@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from review.item import ENDED
-from traffic.database import Connection
+from demur.review.item import ENDED
+from demur.traffic.database import Connection
 
 
 def ended_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:

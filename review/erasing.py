@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from review import queue
-from traffic import log
-from traffic.database import Connection
+from demur.review import queue
+from demur.traffic import log
+from demur.traffic.database import Connection
 
 WHY = "its input was erased"
 

@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from review import cases, queue, settling
-from review.item import Case, Opinion, Scope, Verdict
-from review.settling import Settlement
-from traffic import log
-from traffic.database import Connection
-from traffic.record import Record
+from demur.review import cases, queue, settling
+from demur.review.item import Case, Opinion, Scope, Verdict
+from demur.review.settling import Settlement
+from demur.traffic import log
+from demur.traffic.database import Connection
+from demur.traffic.record import Record
 
 AT_ONCE = 200
 """Cases read with one round of statements."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from review.cases import IN_SCOPE, NOT_YET_BY
-from review.item import EVERYTHING, Scope, Status
-from traffic.database import Connection
+from demur.review.cases import IN_SCOPE, NOT_YET_BY
+from demur.review.item import EVERYTHING, Scope, Status
+from demur.traffic.database import Connection
 
 KEPT_AWAY = (
     "exists (select from review_given_back g where g.reviewer = %(reviewer)s and g.case_id = i.id"

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from traffic.record import Answer
+from demur.traffic.record import Answer
 
 
 class Status(StrEnum):

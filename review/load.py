@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from review.cases import IN_ORDER
-from review.item import ENDED, Case, Order, Status
-from traffic.database import Connection
+from demur.review.cases import IN_ORDER
+from demur.review.item import ENDED, Case, Order, Status
+from demur.traffic.database import Connection
 
 MOST_AHEAD = 10_000
 """A case that is further back than this is said to be here."""

@@ -14,8 +14,8 @@ from uuid import UUID
 import numpy as np
 from psycopg.rows import class_row
 
-from traffic.database import Connection
-from traffic.log import OUTCOMES_CHANNEL
+from demur.traffic.database import Connection
+from demur.traffic.log import OUTCOMES_CHANNEL
 
 FIRST_SECONDS, FACTOR, LONGEST_SECONDS = 10.0, 3.0, 6 * 3600.0
 """The longest pause after the first attempt, how much longer each further one may be, and what none exceeds: twelve
@@ -34,7 +34,7 @@ class Told(StrEnum):
     OVERDUE = "overdue"  # its due time has passed, and it goes on waiting
     EXPIRED = "expired"  # its due time has passed, and nobody is asked any more
     WITHDRAWN = "withdrawn"  # somebody said that it need not be looked at
-    ALARM = "alarm"  # a monitor has found something: `audit.monitors`
+    ALARM = "alarm"  # a monitor has found something: `demur.audit.monitors`
 
 
 class DeliveryNotFound(LookupError):

@@ -7,9 +7,9 @@ from math import inf, nan
 from typing import Any
 from uuid import UUID
 
-from review.cases import IN_SCOPE
-from review.item import Scope
-from traffic.database import Connection
+from demur.review.cases import IN_SCOPE
+from demur.review.item import Scope
+from demur.traffic.database import Connection
 
 FULLY = 20_000
 """Bytes up to which an input that is no text comes whole into a list."""

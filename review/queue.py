@@ -11,13 +11,13 @@ from uuid import UUID
 
 import orjson
 
-from review import cases, given_back
-from review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
-from review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
-from review.outbox import Told, announce
-from traffic import log
-from traffic.database import Connection, migrations_in
-from traffic.record import Answer
+from demur.review import cases, given_back
+from demur.review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
+from demur.review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
+from demur.review.outbox import Told, announce
+from demur.traffic import log
+from demur.traffic.database import Connection, migrations_in
+from demur.traffic.record import Answer
 
 REVIEW_MIGRATIONS = migrations_in("review", Path(__file__).parent / "migrations")
 
@@ -151,7 +151,7 @@ def keep_draft(connection: Connection, case_id: UUID, reviewer: str, content: di
 def answer(
     connection: Connection, case_id: UUID, reviewer: str, *, token: int, verdict: Verdict, undo_seconds: float
 ) -> Case:
-    """Say what a claimed case is. It settles (`review.settling`) when the time to take it back is over.
+    """Say what a claimed case is. It settles (`demur.review.settling`) when the time to take it back is over.
 
     Sending the same again changes nothing. Raises `ClaimLost` if it is not this claim that holds the case.
     """

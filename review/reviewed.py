@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from traffic.database import Connection
-from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
-from traffic.record import Answer
+from demur.traffic.database import Connection
+from demur.traffic.outcomes import THE_ONE_OF_R, Precedence, listed
+from demur.traffic.record import Answer
 
 MOST = 5_000
 """How many are enough to choose a few near ones from."""

@@ -14,15 +14,15 @@ import orjson
 import psycopg
 from uuid_utils.compat import uuid7
 
-from review import cases, queue
-from review.adjudication import Agreement, adjudicate
-from review.item import Case, Kind, Opinion, Status
-from review.outbox import Told, announce
-from traffic import log
-from traffic.database import Connection
-from traffic.draw import Draws, limit
-from traffic.outcomes import REVIEW
-from traffic.record import Answer
+from demur.review import cases, queue
+from demur.review.adjudication import Agreement, adjudicate
+from demur.review.item import Case, Kind, Opinion, Status
+from demur.review.outbox import Told, announce
+from demur.traffic import log
+from demur.traffic.database import Connection
+from demur.traffic.draw import Draws, limit
+from demur.traffic.outcomes import REVIEW
+from demur.traffic.record import Answer
 
 logger = logging.getLogger("demur.settling")
 

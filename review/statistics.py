@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from math import inf, nan
 from typing import Any
 
-from review.cases import IN_SCOPE
-from review.item import EVERYTHING, Scope
-from traffic.database import Connection
+from demur.review.cases import IN_SCOPE
+from demur.review.item import EVERYTHING, Scope
+from demur.traffic.database import Connection
 
 
 class EmptyWindow(ValueError):

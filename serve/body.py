@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from serve.inputs import TooLarge
+from demur.serve.inputs import TooLarge
 
 MOST_VALUES = 1_000_000
 """Values of one body: the pixels of a thousand digits, or of six pictures of 224 by 224 in colour."""

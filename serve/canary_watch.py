@@ -11,14 +11,14 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from audit.metrics.likeness import likeness
-from audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.standing import Canary
-from calibration_store.store import ArtifactStore
-from serve.config.file import Config
-from traffic.arrivals import Arrived, arrived, checked
-from traffic.database import Connection, Database, DatabaseUnavailable
+from demur.audit.metrics.likeness import likeness
+from demur.audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.standing import Canary
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import Config
+from demur.traffic.arrivals import Arrived, arrived, checked
+from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.canary")
 

@@ -11,17 +11,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from serve.commands.access_log import access_log
-from serve.commands.alarm_commands import alarms
-from serve.commands.artifact_commands import artifacts
-from serve.commands.audit import audit
-from serve.commands.backup import backup, restore
-from serve.commands.export import export
-from serve.commands.failure_commands import failures
-from serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
-from serve.commands.key_commands import keys
-from serve.commands.review_commands import review
-from serve.commands.terminal import (
+from demur.serve.commands.access_log import access_log
+from demur.serve.commands.alarm_commands import alarms
+from demur.serve.commands.artifact_commands import artifacts
+from demur.serve.commands.audit import audit
+from demur.serve.commands.backup import backup, restore
+from demur.serve.commands.export import export
+from demur.serve.commands.failure_commands import failures
+from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
+from demur.serve.commands.key_commands import keys
+from demur.serve.commands.review_commands import review
+from demur.serve.commands.terminal import (
     ConfigOption,
     config_path,
     moment,
@@ -32,11 +32,11 @@ from serve.commands.terminal import (
     put_in_force,
     write_json,
 )
-from serve.config.access import check_access_secrets
-from serve.config.file import BadConfig, load_config
-from serve.config.webhooks import check_secrets
-from serve.printable import printable
-from serve.rank.command import rank
+from demur.serve.config.access import check_access_secrets
+from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.webhooks import check_secrets
+from demur.serve.printable import printable
+from demur.serve.rank.command import rank
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -60,7 +60,6 @@ app.command("access-log")(access_log)
 PRIVATE = 0o077
 """What a command writes, nobody but its user can read: databases, backups, exports and reports hold inputs."""
 
-ROOMS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve")
 
 WithOlderArtifact = Annotated[
     bool,
@@ -77,7 +76,7 @@ def up(
     with_older_artifact: WithOlderArtifact = False,
 ) -> None:
     """Serve. Starts Ray and the database if they are not there; Ctrl-C stops what was started."""
-    from serve.commands.up import up as serve_until_stopped
+    from demur.serve.commands.up import up as serve_until_stopped
 
     path = config_path(config)
     settings = load_config(path)
@@ -106,7 +105,7 @@ def check(
 
     Every mistake is told with its line. Ends with status 1 if there is one; that the file is valid is said last, and
     only where nothing is wrong."""
-    from serve.commands.check import check_file
+    from demur.serve.commands.check import check_file
 
     check_file(config_path(config), offline=offline, with_older_artifact=with_older_artifact)
 
@@ -163,8 +162,8 @@ def fit(
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from serve.commands.fit import fit_model, fit_on_traffic
-    from serve.commands.fit_report import sentences, tables
+    from demur.serve.commands.fit import fit_model, fit_on_traffic
+    from demur.serve.commands.fit_report import sentences, tables
 
     with ExitStack() as opened:
         database = opened_database(settings, opened) if path is None else None
@@ -215,7 +214,7 @@ def replay(
     settings = load_config(config_path(config))
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from serve.commands.replay import left_out, replay_traffic, table
+    from demur.serve.commands.replay import left_out, replay_traffic, table
 
     with ExitStack() as opened:
         database = opened_database(settings, opened)
@@ -261,7 +260,7 @@ def demo(
 ) -> None:
     """Replay rows that were held back through the running service, images also corrupted, and count what holding the
     doubtful ones was worth."""
-    from serve.commands.demo import replay, samples, table
+    from demur.serve.commands.demo import replay, samples, table
 
     settings = load_config(config_path(config))
     name = model or next(iter(settings.models))
@@ -324,7 +323,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         sys.exit(f"demur: the package {error.name!r} is missing; run `make setup`")
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in ROOMS:
+        if type(error).__module__.split(".")[0] != "demur":
             raise
         sys.exit(f"demur: {printable(_in_words(error))}")
 
@@ -334,7 +333,3 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, BadConfig) and error.mistakes:
         return "\n  ".join([error.heading, *error.mistakes])
     return str(error)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,29 +3,29 @@
 import math
 import random
 
-from audit.monitors.alarms import AlarmNotFound
-from audit.reports import ReportNotFound
-from calibration_store.store import ArtifactNotFound
-from review.cases import CaseNotFound
-from review.outbox import DeliveryNotFound
-from review.queue import ClaimLost, NotYours
-from serve.access.refusals import FormRefused, FromElsewhere, NotAllowed, NotKnown, TooOften, UnknownHost
-from serve.access.sessions import LoginRefused
-from serve.gateway.batching import Overloaded
-from serve.gateway.deadline import DeadlinePassed
-from serve.gateway.intake import BodyTooSlow
-from serve.gateway.journal import Unwritable
-from serve.gateway.road import ModelNotReady, UnknownModel
-from serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
-from serve.inference_protocol.versions import UnknownVersion
-from serve.inputs import InvalidRequest, TooLarge
-from serve.language.engine import EngineFailed
-from serve.pages.visitor import NoReviewer
-from serve.redaction import RedactionFailed
-from serve.telemetry.visit import tell
-from serve.wire import MalformedBody
-from traffic.database import DatabaseUnavailable
-from traffic.log import KeyReused, RecordNotFound
+from demur.audit.monitors.alarms import AlarmNotFound
+from demur.audit.reports import ReportNotFound
+from demur.calibration_store.store import ArtifactNotFound
+from demur.review.cases import CaseNotFound
+from demur.review.outbox import DeliveryNotFound
+from demur.review.queue import ClaimLost, NotYours
+from demur.serve.access.refusals import FormRefused, FromElsewhere, NotAllowed, NotKnown, TooOften, UnknownHost
+from demur.serve.access.sessions import LoginRefused
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.deadline import DeadlinePassed
+from demur.serve.gateway.intake import BodyTooSlow
+from demur.serve.gateway.journal import Unwritable
+from demur.serve.gateway.road import ModelNotReady, UnknownModel
+from demur.serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
+from demur.serve.inference_protocol.versions import UnknownVersion
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.serve.language.engine import EngineFailed
+from demur.serve.pages.visitor import NoReviewer
+from demur.serve.redaction import RedactionFailed
+from demur.serve.telemetry.visit import tell
+from demur.serve.wire import MalformedBody
+from demur.traffic.database import DatabaseUnavailable
+from demur.traffic.log import KeyReused, RecordNotFound
 
 LONGEST_MESSAGE = 4000
 """Characters of a message. Some repeat a name that the caller sent, which may be as long as a body."""

@@ -1,6 +1,6 @@
 """Text from outside, as a terminal may be shown it."""
 
-from traffic.hidden_characters import spelled_out
+from demur.traffic.hidden_characters import spelled_out
 
 
 def printable(text: str) -> str:

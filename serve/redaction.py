@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ import orjson
 import re2
 from numpy.typing import NDArray
 
-from serve.config.redact import QUIET, RedactConfig
-from serve.gateway.journal import Committed, Writing
-from serve.inputs import PNG_PREFIX
-from traffic.record import Entry
+from demur.serve.config.redact import QUIET, RedactConfig
+from demur.serve.gateway.journal import Committed, Writing
+from demur.serve.inputs import PNG_PREFIX
+from demur.serve.user_code import NotFound, load_named
+from demur.traffic.record import Entry
 
 logger = logging.getLogger("demur.redaction")
 
@@ -110,11 +110,10 @@ def _has_text(values: Sequence[Any]) -> bool:
 
 
 def _function(name: str) -> Callable[[Any], Any]:
-    module, _, attribute = name.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise BadRedaction(f"redact.function: there is no {name!r}: {error}") from None
+        found = load_named(name)
+    except NotFound as error:
+        raise BadRedaction(f"redact.function: {error}") from None
     if not callable(found):
         raise BadRedaction(f"redact.function: {name!r} is not a function")
     return found  # type: ignore[no-any-return]

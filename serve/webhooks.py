@@ -16,15 +16,15 @@ import httpx
 import numpy as np
 from standardwebhooks.webhooks import Webhook
 
-from audit.monitors import alarms
-from review import cases, outbox
-from review.outbox import Delivery
-from serve.audits.monitors.alarm_wire import alarm_json
-from serve.config.file import Config
-from serve.config.webhooks import WebhookConfig
-from serve.wire import dump, prediction_view_json
-from traffic import log
-from traffic.database import Connection, Database
+from demur.audit.monitors import alarms
+from demur.review import cases, outbox
+from demur.review.outbox import Delivery
+from demur.serve.audits.monitors.alarm_wire import alarm_json
+from demur.serve.config.file import Config
+from demur.serve.config.webhooks import WebhookConfig
+from demur.serve.wire import dump, prediction_view_json
+from demur.traffic import log
+from demur.traffic.database import Connection, Database
 
 logger = logging.getLogger("demur.webhooks")
 

@@ -12,18 +12,18 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import from_json
 
-from review.erasing import Erased
-from review.item import Case, Status
-from review.load import NOTHING_EXPECTED, Expectation
-from serve.body import check_structure
-from serve.config.complaint import complaint
-from serve.config.known_keys import known_keys
-from serve.config.pydantic_words import written_as
-from serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
-from serve.config.task import TaskConfig
-from serve.inputs import InvalidRequest
-from traffic.outcomes import Precedence, position_that_counts, reads_as_review, rule_in_words
-from traffic.record import Answer, Cost, Outcome, Record
+from demur.review.erasing import Erased
+from demur.review.item import Case, Status
+from demur.review.load import NOTHING_EXPECTED, Expectation
+from demur.serve.body import check_structure
+from demur.serve.config.complaint import complaint
+from demur.serve.config.known_keys import known_keys
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
+from demur.serve.config.task import TaskConfig
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.outcomes import Precedence, position_that_counts, reads_as_review, rule_in_words
+from demur.traffic.record import Answer, Cost, Outcome, Record
 
 PLAIN_TEXT = written_as(r"^[^\x00-\x1f\x7f]+$", "control characters, such as line breaks and tabs, are not taken here")
 

@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, settings
 from psycopg import Error, connect, sql
 from uuid_utils.compat import uuid7
 
-from review import queue, settling
-from review.item import NewCase, Verdict
-from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres
-from traffic.database import Connection, Database
-from traffic.record import Answer, Entry, Record
+from demur.review import queue, settling
+from demur.review.item import NewCase, Verdict
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import EmbeddedPostgres
+from demur.traffic.database import Connection, Database
+from demur.traffic.record import Answer, Entry, Record
 
 NO_FAILURE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # a busy machine; a database for all examples
 settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=NO_FAILURE)  # `make check`

@@ -18,7 +18,7 @@ FORBIDDEN = {
 }  # fmt: skip
 
 IMPORTS_BY_NAME = {
-    "serve/redaction.py": "the function that the configuration names; no request says anything about it",
+    "serve/user_code.py": "the function that the configuration names; no request says anything about it",
 }
 """Where a module is imported by a name that is no constant, and who chooses it."""
 

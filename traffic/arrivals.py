@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from traffic.database import Connection
-from traffic.outcomes import THE_ONE_OF_R, Precedence, listed
-from traffic.record import HELD_BY_ALARM, Answer
+from demur.traffic.database import Connection
+from demur.traffic.outcomes import THE_ONE_OF_R, Precedence, listed
+from demur.traffic.record import HELD_BY_ALARM, Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from traffic.database import Connection, Database
-from traffic.file_form import FileForm
-from traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
-from traffic.record import Answer
-from traffic.table_file import BadDataFile, no_column, rows_of
+from demur.traffic.database import Connection, Database
+from demur.traffic.file_form import FileForm
+from demur.traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
+from demur.traffic.record import Answer
+from demur.traffic.table_file import BadDataFile, no_column, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 
-from traffic.database import Connection
-from traffic.record import FailedRequest
+from demur.traffic.database import Connection
+from demur.traffic.record import FailedRequest
 
 COLUMNS = 'id, created_at, model, "group", status, reason, retry_after, passed_to, request_id'
 

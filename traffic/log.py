@@ -7,8 +7,8 @@ from uuid import UUID
 import orjson
 from psycopg.rows import class_row
 
-from traffic.database import Connection
-from traffic.record import Answer, Entry, KeyUse, Outcome, Record, ShadowDecision
+from demur.traffic.database import Connection
+from demur.traffic.record import Answer, Entry, KeyUse, Outcome, Record, ShadowDecision
 
 RECORD_COLUMNS = (
     'id, created_at, model, artifact, "group", prediction, top_labels, top_probabilities,'
@@ -140,7 +140,7 @@ def _append_shadows(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def draw_key(connection: Connection) -> str:
-    """The secret of this database from which draws are made: `traffic.draw`."""
+    """The secret of this database from which draws are made: `demur.traffic.draw`."""
     row = connection.execute("select key from draw_key").fetchone()
     assert row is not None  # the migration that made the table put it there
     return str(row[0])
@@ -232,7 +232,7 @@ def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | Non
 
 
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
-    """Append the truth about an existing record. Earlier ones stay; `traffic.outcomes` says which one counts.
+    """Append the truth about an existing record. Earlier ones stay; `demur.traffic.outcomes` says which one counts.
 
     Whoever waits for the record is told when the transaction has committed.
     """

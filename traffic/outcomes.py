@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from unicodedata import normalize
 
-from traffic.record import Outcome
+from demur.traffic.record import Outcome
 
 REVIEW = "review"
 """The source of what the reviewers of this service say. Nobody else's word may look like it."""

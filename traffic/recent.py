@@ -1,6 +1,6 @@
 """What the latest traffic of a model was like."""
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 
 def recent_unheld(connection: Connection, model: str, *, latest: int) -> list[tuple[str | None, float | None]]:

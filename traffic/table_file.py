@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 
-from traffic.file_form import FileForm
-from traffic.spreadsheet import from_cell, has_our_cells
-from traffic.text_file import NotText, decoded, likely_encoding, read_bytes
-from traffic.unique_keys import RepeatedKey, unique_keys
+from demur.traffic.file_form import FileForm
+from demur.traffic.spreadsheet import from_cell, has_our_cells
+from demur.traffic.text_file import NotText, decoded, likely_encoding, read_bytes
+from demur.traffic.unique_keys import RepeatedKey, unique_keys
 
 SEPARATORS = (",", ";", "\t")
 """Of the cells of a .csv, as spreadsheets write them; which one, the first line tells."""

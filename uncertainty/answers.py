@@ -7,9 +7,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array
-from uncertainty.generation import Replies
-from uncertainty.token_spans import TokenSpans
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.token_spans import TokenSpans
 
 Told = TypeVar("Told")
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array, InvalidInput, outcomes, real_number, relative_weights, unit_interval
-from uncertainty.logistic import fit_logistic
+from demur.uncertainty.checks import Array, InvalidInput, outcomes, real_number, relative_weights, unit_interval
+from demur.uncertainty.logistic import fit_logistic
 
 EPS = 1e-12
 

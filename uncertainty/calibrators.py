@@ -5,14 +5,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from uncertainty.beta import Beta, BetaMap
-from uncertainty.checks import Array, InvalidInput, UnknownScore
-from uncertainty.histogram_binning import HistogramBinning, HistogramMap
-from uncertainty.isotonic import Isotonic, IsotonicMap
-from uncertainty.min_max import MinMax, MinMaxMap
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.platt import Platt, PlattMap
-from uncertainty.temperature import Temperature, TemperatureMap
+from demur.uncertainty.beta import Beta, BetaMap
+from demur.uncertainty.checks import Array, InvalidInput, UnknownScore
+from demur.uncertainty.histogram_binning import HistogramBinning, HistogramMap
+from demur.uncertainty.isotonic import Isotonic, IsotonicMap
+from demur.uncertainty.min_max import MinMax, MinMaxMap
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.platt import Platt, PlattMap
+from demur.uncertainty.temperature import Temperature, TemperatureMap
 
 Reads = Literal["score", "probability", "logits"]
 """What a calibrator takes as evidence of being right: the negated score; 1 - score, where that is a probability;

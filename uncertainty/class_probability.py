@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import entr
 
-from uncertainty.checks import Array, one_of, probability_rows
+from demur.uncertainty.checks import Array, one_of, probability_rows
 
 
 def softmax_response(probs: Any) -> Array:

@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from uncertainty import consistency
-from uncertainty.checks import Array, InvalidInput, Mask, fraction, one_of, real_number
-from uncertainty.feature_scores import FeatureLogistic, FeatureLogisticScore
-from uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
-from uncertainty.score_cascade import Cascade, ScoreCascade
+from demur.uncertainty import consistency
+from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, one_of, real_number
+from demur.uncertainty.feature_scores import FeatureLogistic, FeatureLogisticScore
+from demur.uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
+from demur.uncertainty.score_cascade import Cascade, ScoreCascade
 
 
 class Combination(Protocol):

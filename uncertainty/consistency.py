@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite, same_length
-from uncertainty.label_sets import label_set
+from demur.uncertainty.checks import Array, InvalidInput, finite, same_length
+from demur.uncertainty.label_sets import label_set
 
 
 def eigv_laplacian_jaccard(samples: Any) -> float:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from uncertainty.checks import Array, Mask
-from uncertainty.tally import per_row
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.tally import per_row
 
 
 def exact_match(predicted: Mask, truth: Mask) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, same_length
+from demur.uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.checks import Array, InvalidInput
 
 Span = tuple[int, int]
 """Tokens [start, stop)."""

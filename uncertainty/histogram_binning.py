@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, one_of, outcomes, relative_weights, unit_interval, whole_number
+from demur.uncertainty.checks import Array, one_of, outcomes, relative_weights, unit_interval, whole_number
 
 Strategy = Literal["uniform", "quantile"]
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor
+from demur.uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor
 
 Variant = Literal["linear", "step"]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, finite, real_number, whole_number
-from uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.checks import Array, InvalidInput, finite, real_number, whole_number
+from demur.uncertainty.output import LabelledOutput, Need, Output
 
 EULER = 0.5772156649015329
 LEAF = -1.0

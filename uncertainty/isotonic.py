@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite, one_of, same_length, unit_interval
+from demur.uncertainty.checks import Array, InvalidInput, finite, one_of, same_length, unit_interval
 
 Interpolation = Literal["linear", "step"]
 

@@ -5,10 +5,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from uncertainty.checks import Array, one_of, whole_number
-from uncertainty.isotonic import Interpolation
-from uncertainty.output import LabelledOutput
-from uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
+from demur.uncertainty.checks import Array, one_of, whole_number
+from demur.uncertainty.isotonic import Interpolation
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
 
 
 class LabelCalibratorRecipe(Protocol):

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import entr
 
-from uncertainty.checks import Array, one_of, unit_interval
-from uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.checks import Array, one_of, unit_interval
+from demur.uncertainty.output import LabelledOutput, Need, Output
 
 Reduce = Literal["sum", "mean", "max"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import InvalidInput, finite
+from demur.uncertainty.checks import InvalidInput, finite
 
 
 def label_set(name: str, labels: Any) -> frozenset[Hashable]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, same_length, whole_number
+from demur.uncertainty.checks import Array, InvalidInput, same_length, whole_number
 
 Values = TypeVar("Values", bound=NDArray[Any])
 

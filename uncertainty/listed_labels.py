@@ -6,7 +6,7 @@ at most the least listed one, and all such labels together have at most what the
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.checks import Array, InvalidInput
 
 ROUNDED = 1e-3
 """By so much a probability may be above 1: endpoints round."""

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from uncertainty.checks import Array, InvalidInput, finite, whole_number
-from uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.checks import Array, InvalidInput, finite, whole_number
+from demur.uncertainty.output import LabelledOutput, Need, Output
 
 QUERIES_AT_A_TIME = 256
 """Distances of this many rows to all fitted ones are in memory at the same time."""

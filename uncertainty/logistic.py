@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 
 def fit_logistic(features: Array, targets: Array, weights: Array | None = None) -> tuple[Array, float]:

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from uncertainty.checks import Array, InvalidInput, finite, fraction, memberships, same_length
-from uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.checks import Array, InvalidInput, finite, fraction, memberships, same_length
+from demur.uncertainty.output import LabelledOutput, Need, Output
 
 WORST_CONDITION = 1e12
 

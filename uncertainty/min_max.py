@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from uncertainty.checks import Array, finite
+from demur.uncertainty.checks import Array, finite
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import entr
 
-from uncertainty.checks import Array, InvalidInput, whole_number
+from demur.uncertainty.checks import Array, InvalidInput, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

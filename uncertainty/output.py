@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from uncertainty.answers import Answers
-from uncertainty.checks import Array, InvalidInput, Mask, same_length
-from uncertainty.label_tree import LabelTree
+from demur.uncertainty.answers import Answers
+from demur.uncertainty.checks import Array, InvalidInput, Mask, same_length
+from demur.uncertainty.label_tree import LabelTree
 
 Need = Literal[
     "probabilities",

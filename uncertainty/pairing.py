@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from uncertainty.checks import InvalidInput, finite, whole_number
+from demur.uncertainty.checks import InvalidInput, finite, whole_number
 
 Pair = tuple[int, int]
 Pairing = Literal["fold", "dutch"]

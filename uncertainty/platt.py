@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, relative_weights
-from uncertainty.logistic import fit_logistic
+from demur.uncertainty.checks import Array, InvalidInput, finite, outcomes, relative_weights
+from demur.uncertainty.logistic import fit_logistic
 
 CLIP = 1e-12
 """Probabilities are kept this far from 0 and 1 where their log-odds are taken."""

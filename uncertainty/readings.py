@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, Mask
-from uncertainty.generation import Outage, Replies
-from uncertainty.output import Output
+from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.generation import Outage, Replies
+from demur.uncertainty.output import Output
 
 INDEX = (int, np.integer)
 

@@ -12,12 +12,12 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from uncertainty import class_probability, options
-from uncertainty.checks import Array, InvalidInput, one_of
-from uncertainty.consistency import eigv_laplacian_jaccard
-from uncertainty.generation import Replies
-from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.readings import named_in, per_row, predicted_in
+from demur.uncertainty import class_probability, options
+from demur.uncertainty.checks import Array, InvalidInput, one_of
+from demur.uncertainty.consistency import eigv_laplacian_jaccard
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.readings import named_in, per_row, predicted_in
 
 Unparsed = Literal["outcome", "drop"]
 """What samples that could not be read are: together one more outcome, or left out."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, UnknownScore, fraction, real_number, snapped_floor
+from demur.uncertainty.checks import Array, InvalidInput, UnknownScore, fraction, real_number, snapped_floor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, finite, whole_number
-from uncertainty.min_max import fit_min_max
+from demur.uncertainty.checks import Array, finite, whole_number
+from demur.uncertainty.min_max import fit_min_max
 
 
 def minmax_confidence(u: Any, reference: Any = None) -> Array:

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from uncertainty import class_probability
-from uncertainty.checks import Array
-from uncertainty.isolation_forest import IsolationForest, IsolationTrees
-from uncertainty.label_probability import BinaryEntropy
-from uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
-from uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance, RelativeDistance, RelativeMahalanobis
-from uncertainty.output import LabelledOutput, Link, Need, Output
-from uncertainty.sampled_scores import SAMPLED_SCORES, OverSamples, SampledScore
-from uncertainty.stated_scores import STATED_SCORES, StatedScore
-from uncertainty.token_scores import TOKEN_SCORES, SpanScore
-from uncertainty.trace_scores import TRACE_SCORES, TraceCount, TraceScore, TraceTokens
+from demur.uncertainty import class_probability
+from demur.uncertainty.checks import Array
+from demur.uncertainty.isolation_forest import IsolationForest, IsolationTrees
+from demur.uncertainty.label_probability import BinaryEntropy
+from demur.uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
+from demur.uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance, RelativeDistance, RelativeMahalanobis
+from demur.uncertainty.output import LabelledOutput, Link, Need, Output
+from demur.uncertainty.sampled_scores import SAMPLED_SCORES, OverSamples, SampledScore
+from demur.uncertainty.stated_scores import STATED_SCORES, StatedScore
+from demur.uncertainty.token_scores import TOKEN_SCORES, SpanScore
+from demur.uncertainty.trace_scores import TRACE_SCORES, TraceCount, TraceScore, TraceTokens
 
 
 class Score(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from uncertainty.checks import InvalidInput, fraction, real_number
-from uncertainty.label_sets import label_set
+from demur.uncertainty.checks import InvalidInput, fraction, real_number
+from demur.uncertainty.label_sets import label_set
 
 # possessive (*+) where runs of blanks or words follow each other: no reply can make the search slow
 FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[\w+-]*+")

@@ -7,12 +7,12 @@ where the model stated nothing, or nothing clear.
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from uncertainty.checks import Array, InvalidInput
-from uncertainty.generation import Replies
-from uncertainty.label_sets import mean_over_predicted_labels
-from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.readings import named_in, per_row, predicted_in
-from uncertainty.self_report import self_verbalised
+from demur.uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.label_sets import mean_over_predicted_labels
+from demur.uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.readings import named_in, per_row, predicted_in
+from demur.uncertainty.self_report import self_verbalised
 
 
 @dataclass(frozen=True, kw_only=True)

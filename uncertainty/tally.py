@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Mask
+from demur.uncertainty.checks import Mask
 
 Counts = NDArray[np.intp]
 

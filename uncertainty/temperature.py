@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, relative_weights, same_length
+from demur.uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, relative_weights, same_length
 
 COLDEST, HOTTEST = 0.01, 100.0
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import entr, logsumexp
 
-from uncertainty.checks import Array, InvalidInput
-from uncertainty.token_spans import ROUNDING
-from uncertainty.tokens import at_most_zero
+from demur.uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.token_spans import ROUNDING
+from demur.uncertainty.tokens import at_most_zero
 
 Residual = Literal["outcome", "renormalize", "ignore"]
 

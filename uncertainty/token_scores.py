@@ -10,16 +10,16 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from uncertainty import token_entropy, token_spans
-from uncertainty.answers import Answers
-from uncertainty.checks import Array, InvalidInput, one_of
-from uncertainty.generation import Replies, Span
-from uncertainty.label_sets import mean_over_predicted_labels
-from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.readings import per_first_reply, replies_of
-from uncertainty.token_entropy import REDUCE, Residual
-from uncertainty.token_spans import TokenSpans, spread
-from uncertainty.tokens import alone
+from demur.uncertainty import token_entropy, token_spans
+from demur.uncertainty.answers import Answers
+from demur.uncertainty.checks import Array, InvalidInput, one_of
+from demur.uncertainty.generation import Replies, Span
+from demur.uncertainty.label_sets import mean_over_predicted_labels
+from demur.uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.readings import per_first_reply, replies_of
+from demur.uncertainty.token_entropy import REDUCE, Residual
+from demur.uncertainty.token_spans import TokenSpans, spread
+from demur.uncertainty.tokens import alone
 
 Per = Literal["answer", "label", "reply"]
 

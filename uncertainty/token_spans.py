@@ -1,4 +1,4 @@
-"""The tokens of many answers in one array, and the formulas of `uncertainty.tokens` over all of them at once."""
+"""The tokens of many answers in one array, and the formulas of `demur.uncertainty.tokens` over all of them at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 ROUNDING = 1e-6
 """How far above 0 a log-probability may lie by rounding."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite
-from uncertainty.token_spans import (
+from demur.uncertainty.checks import Array, InvalidInput, finite
+from demur.uncertainty.token_spans import (
     ROUNDING,
     TokenSpans,
     avg_neg_logprobs,

@@ -11,9 +11,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, Mask, memberships, one_of, outcomes, same_length, unit_interval
-from uncertainty.isotonic import Interpolation, IsotonicMap, fit_isotonic
-from uncertainty.tally import per_row
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    Mask,
+    memberships,
+    one_of,
+    outcomes,
+    same_length,
+    unit_interval,
+)
+from demur.uncertainty.isotonic import Interpolation, IsotonicMap, fit_isotonic
+from demur.uncertainty.tally import per_row
 
 Mode = Literal["joint", "separate"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
-from uncertainty.checks import Array, InvalidInput, finite, real_number, same_length, whole_number
-from uncertainty.pairing import GROUP_SIZE, Pair, even_group, graph_pairs, random_pairs, swiss_pairs, two_players
+from demur.uncertainty.checks import Array, InvalidInput, finite, real_number, same_length, whole_number
+from demur.uncertainty.pairing import GROUP_SIZE, Pair, even_group, graph_pairs, random_pairs, swiss_pairs, two_players
 
 START = 1000.0
 K = 32.0

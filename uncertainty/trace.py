@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from uncertainty.checks import Array, InvalidInput, finite, whole_number
+from demur.uncertainty.checks import Array, InvalidInput, finite, whole_number
 
 QUESTIONS = re.compile("[?\uff1f]+")
 WAIT = re.compile(r"\bwait\b", re.IGNORECASE)

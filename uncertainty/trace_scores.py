@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, one_of
-from uncertainty.feature_scores import (
+from demur.uncertainty.checks import Array, InvalidInput, one_of
+from demur.uncertainty.feature_scores import (
     FeatureLogistic,
     FeatureLogisticScore,
     FeatureRidge,
@@ -17,10 +17,10 @@ from uncertainty.feature_scores import (
     FeatureSum,
     FeatureSumScore,
 )
-from uncertainty.generation import Replies
-from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.readings import per_first_reply
-from uncertainty.trace import TraceFeatures, trace_features
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.readings import per_first_reply
+from demur.uncertainty.trace import TraceFeatures, trace_features
 
 Count = Literal["tokens", "words"]
 """What the length of a trace is counted in. Tokens must be told by the engine; they are never taken for words."""

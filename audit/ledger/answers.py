@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import NONE, Coded, Mentions
-from audit.metrics.likeness import likeness
-from traffic.record import Answer
-from uncertainty.checks import Array, Mask
+from demur.audit.ledger.ledger import NONE, Coded, Mentions
+from demur.audit.metrics.likeness import likeness
+from demur.traffic.record import Answer
+from demur.uncertainty.checks import Array, Mask
 
 Codes = NDArray[np.int32]
 

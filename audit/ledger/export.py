@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from audit.ledger.exported import Exported, File, Kind, Run
-from audit.ledger.gathering import score_columns
-from audit.ledger.settled import settled_moment
-from audit.ledger.snapshot import Read, snapshot
-from traffic.database import Database
+from demur.audit.ledger.exported import Exported, File, Kind, Run
+from demur.audit.ledger.gathering import score_columns
+from demur.audit.ledger.settled import settled_moment
+from demur.audit.ledger.snapshot import Read, snapshot
+from demur.traffic.database import Database
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many rows have been written."""

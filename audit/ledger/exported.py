@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import orjson
 
-from calibration_store.folder import Folder
+from demur.calibration_store.folder import Folder
 
 Kind = Literal["records", "outcomes", "reviews", "inputs"]
 

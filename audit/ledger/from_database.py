@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from audit.ledger.gathering import Gathering
-from audit.ledger.ledger import Extent, Ledger
-from audit.ledger.snapshot import snapshot
-from traffic.database import Database
-from traffic.outcomes import Precedence
+from demur.audit.ledger.gathering import Gathering
+from demur.audit.ledger.ledger import Extent, Ledger
+from demur.audit.ledger.snapshot import snapshot
+from demur.traffic.database import Database
+from demur.traffic.outcomes import Precedence
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many records have been read."""
@@ -49,7 +49,7 @@ def read_ledger(
 
     From the model's first record on where `since` is None, and never beyond `as_of`. With `exact` a predicted set of
     labels is right where it is the same as the right one, and wrong otherwise. Everything is read in one snapshot: as
-    of a settled moment (`audit.ledger.settled`) it is the same whenever it is read.
+    of a settled moment (`demur.audit.ledger.settled`) it is the same whenever it is read.
     """
     as_of = as_of.astimezone(UTC)
     until = as_of if until is None else min(until, as_of).astimezone(UTC)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from audit.ledger.exported import Exported, File, Kind, NotExported
-from audit.ledger.gathering import LISTS, NUMBERS, TEXTS, Gathering
-from audit.ledger.ledger import Extent, Ledger
-from traffic.outcomes import Precedence
+from demur.audit.ledger.exported import Exported, File, Kind, NotExported
+from demur.audit.ledger.gathering import LISTS, NUMBERS, TEXTS, Gathering
+from demur.audit.ledger.ledger import Extent, Ledger
+from demur.traffic.outcomes import Precedence
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many records have been read."""
@@ -89,7 +89,7 @@ def read_exported(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> Ledger:
-    """Return what `audit.ledger.from_database.read_ledger` returns, from an export that reaches up to `as_of`."""
+    """Return what `demur.audit.ledger.from_database.read_ledger` returns, from an export that reaches up to `as_of`."""
     exported = Exported(url, model)
     _check_reaches(exported, as_of)
     extent = _extent(exported, since, until, as_of)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 from numpy.typing import NDArray
 
-from audit.ledger.answers import (
+from demur.audit.ledger.answers import (
     Answers,
     Lists,
     covered_share,
@@ -23,9 +23,9 @@ from audit.ledger.answers import (
     read_lists,
     text_codes,
 )
-from audit.ledger.ledger import ACTIONS, Coded, Extent, Ledger, Mentions, TopColumns
-from traffic.outcomes import Precedence
-from uncertainty.checks import Array, Mask
+from demur.audit.ledger.ledger import ACTIONS, Coded, Extent, Ledger, Mentions, TopColumns
+from demur.traffic.outcomes import Precedence
+from demur.uncertainty.checks import Array, Mask
 
 NUMBERS = ("confidence", "top_probability", "label_probability")
 TEXTS = ("action", "artifact", "group", "cluster")
@@ -113,7 +113,7 @@ class Gathering:
         numbers = {name: np.concatenate([columns[name] for columns in batches]) for name in NUMBERS}
         asked = np.concatenate([columns["asked"] for columns in batches])
         probability = numbers["label_probability"]
-        drawn = (probability == 1) | ((probability > 0) & asked)  # as `review.drawn` has it
+        drawn = (probability == 1) | ((probability > 0) & asked)  # as `demur.review.drawn` has it
         self._parts.append(
             _Part(
                 ids=ids,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, Mask
+from demur.uncertainty.checks import Array, Mask
 
 NONE = -1
 """The code of a text that is not there."""
@@ -118,7 +118,7 @@ class Ledger:
     """The logged chance, at decision time, that a person would be asked."""
 
     drawn: Mask
-    """Whether a person was asked: it was held, or drawn for a spot check (`review.drawn`)."""
+    """Whether a person was asked: it was held, or drawn for a spot check (`demur.review.drawn`)."""
 
     reviewed: Mask
     """Of the drawn ones, those about which a person has spoken."""

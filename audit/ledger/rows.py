@@ -5,8 +5,8 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.ledger.ledger import Coded, Ledger
-from uncertainty.checks import Array
+from demur.audit.ledger.ledger import Coded, Ledger
+from demur.uncertainty.checks import Array
 
 AT_ONCE = 131_072
 """Rows in a group of the file."""

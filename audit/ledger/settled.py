@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 WRITTEN_TABLES = ("records", "outcomes", "review_items")
 

@@ -8,7 +8,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from psycopg import sql
 
-from traffic.database import Database, DatabaseUnavailable, described, one_line
+from demur.traffic.database import Database, DatabaseUnavailable, described, one_line
 
 Read = Callable[..., Iterator[pa.RecordBatch]]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.categories import Codes, encode, grouped
-from uncertainty.checks import Array, InvalidInput, finite, one_of
+from demur.audit.metrics.categories import Codes, encode, grouped
+from demur.uncertainty.checks import Array, InvalidInput, finite, one_of
 
 LEVELS = ("nominal", "interval")
 

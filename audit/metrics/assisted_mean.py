@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.intervals import normal_quantile
-from audit.metrics.weighted_rows import at, column_of, label_draw
-from uncertainty.checks import finite, same_length
+from demur.audit.metrics.intervals import normal_quantile
+from demur.audit.metrics.weighted_rows import at, column_of, label_draw
+from demur.uncertainty.checks import finite, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

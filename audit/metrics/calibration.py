@@ -10,9 +10,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.ranking import Ranking
-from uncertainty.checks import Array, fraction, indicators, one_of, outcomes, same_length, unit_interval, whole_number
-from uncertainty.tally import per_column
+from demur.audit.metrics.ranking import Ranking
+from demur.uncertainty.checks import (
+    Array,
+    fraction,
+    indicators,
+    one_of,
+    outcomes,
+    same_length,
+    unit_interval,
+    whole_number,
+)
+from demur.uncertainty.tally import per_column
 
 Closed = Literal["left", "right"]
 

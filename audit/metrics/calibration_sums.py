@@ -5,8 +5,8 @@ They are those of `audit/calibration.py`; ACE is missing, whose bins move with t
 
 import numpy as np
 
-from audit.metrics.calibration import bin_numbers
-from uncertainty.checks import Array
+from demur.audit.metrics.calibration import bin_numbers
+from demur.uncertainty.checks import Array
 
 BINS, INDEX_BINS = 15, 10
 """Of ECE, and of the mean of ECE and Brier score."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 Codes = NDArray[np.intp]
 

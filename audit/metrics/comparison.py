@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr
 
-from audit.metrics.weighted_rows import at, column_of, mean_of, row_weights
-from uncertainty.checks import Array, InvalidInput, Mask, finite, one_of, outcomes, same_length
+from demur.audit.metrics.weighted_rows import at, column_of, mean_of, row_weights
+from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, one_of, outcomes, same_length
 
 ACTIONS = ("answer", "review")
 

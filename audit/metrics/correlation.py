@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from audit.metrics.ranking import Ranking, inner
-from uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
+from demur.audit.metrics.ranking import Ranking, inner
+from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
 
 
 def spearman(a: Any, b: Any) -> float:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.metrics.ranking import Ranking, inner
-from uncertainty.checks import Mask, indicators, one_of, same_length
+from demur.audit.metrics.ranking import Ranking, inner
+from demur.uncertainty.checks import Mask, indicators, one_of, same_length
 
 
 def roc_auc(labels: Any, scores: Any) -> float:

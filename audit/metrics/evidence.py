@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit.metrics.intervals import effective
-from audit.metrics.weighted_rows import labelled_values
-from uncertainty.checks import outcomes, real_number, whole_number
+from demur.audit.metrics.intervals import effective
+from demur.audit.metrics.weighted_rows import labelled_values
+from demur.uncertainty.checks import outcomes, real_number, whole_number
 
 MIN_LABELLED = 30
 

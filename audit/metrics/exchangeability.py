@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, finite, fraction, real_number, same_length, unit_interval
+from demur.uncertainty.checks import Array, finite, fraction, real_number, same_length, unit_interval
 
 SLACK = 1e-12
 BLOCK = 1024

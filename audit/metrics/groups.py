@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.calibration import brier, citl, ece, nll
-from audit.metrics.categories import from_list, grouped
-from audit.metrics.discrimination import error_roc_auc, roc_auc
-from audit.metrics.predictive_quality import macro_f1
-from audit.metrics.selective import n_rc_auc, prr, rc_auc
-from uncertainty.checks import InvalidInput, one_of, same_length, whole_number
+from demur.audit.metrics.calibration import brier, citl, ece, nll
+from demur.audit.metrics.categories import from_list, grouped
+from demur.audit.metrics.discrimination import error_roc_auc, roc_auc
+from demur.audit.metrics.predictive_quality import macro_f1
+from demur.audit.metrics.selective import n_rc_auc, prr, rc_auc
+from demur.uncertainty.checks import InvalidInput, one_of, same_length, whole_number
 
 METRICS: dict[str, Callable[..., float]] = {
     "ece": ece,

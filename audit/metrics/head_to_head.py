@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.calibration import bin_numbers
-from audit.metrics.comparison import DecisionFlips, McNemar, flips_of, mcnemar
-from audit.metrics.resampling import REPLICATES, percentile_interval, resampled
-from audit.metrics.sampling import LabelDraw
-from uncertainty.checks import Array, InvalidInput, Mask, same_length, unit_interval
+from demur.audit.metrics.calibration import bin_numbers
+from demur.audit.metrics.comparison import DecisionFlips, McNemar, flips_of, mcnemar
+from demur.audit.metrics.resampling import REPLICATES, percentile_interval, resampled
+from demur.audit.metrics.sampling import LabelDraw
+from demur.uncertainty.checks import Array, InvalidInput, Mask, same_length, unit_interval
 
 SEED = 0
 BINS = 15

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from audit.metrics.resampling import Interval
-from audit.metrics.weighted_rows import labelled_values, mean_of, row_weights
-from policies.risk_bound import binomial_upper_bound
-from uncertainty.checks import Array, InvalidInput, fraction, real_number, whole_number
+from demur.audit.metrics.resampling import Interval
+from demur.audit.metrics.weighted_rows import labelled_values, mean_of, row_weights
+from demur.policies.risk_bound import binomial_upper_bound
+from demur.uncertainty.checks import Array, InvalidInput, fraction, real_number, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array, InvalidInput, finite
+from demur.uncertainty.checks import Array, InvalidInput, finite
 
 LARGEST_CONDITION = 1e12
 

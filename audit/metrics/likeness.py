@@ -1,6 +1,6 @@
 """How right a guess was."""
 
-from traffic.record import Answer
+from demur.traffic.record import Answer
 
 
 def likeness(guess: Answer | None, truth: Answer, *, exact: bool = False) -> float:

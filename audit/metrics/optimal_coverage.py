@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.metrics.categories import Codes, encode
-from audit.metrics.predictive_quality import ClassCounts, class_counts, macro_f1_prefixes
-from audit.metrics.ranking import Ranking, Ties
-from uncertainty.checks import Array, Mask, finite, fraction, one_of, same_length, snapped_ceil, snapped_floor
+from demur.audit.metrics.categories import Codes, encode
+from demur.audit.metrics.predictive_quality import ClassCounts, class_counts, macro_f1_prefixes
+from demur.audit.metrics.ranking import Ranking, Ties
+from demur.uncertainty.checks import Array, Mask, finite, fraction, one_of, same_length, snapped_ceil, snapped_floor
 
 Coverage = float | Literal["macro_f1", "accuracy"]
 """A share of the rows, given or as what the predictions reach on all rows."""

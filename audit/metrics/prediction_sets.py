@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.categories import grouped
-from uncertainty.checks import Array, InvalidInput, Mask, finite, same_length
-from uncertainty.tally import per_row
+from demur.audit.metrics.categories import grouped
+from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, same_length
+from demur.uncertainty.tally import per_row
 
 
 @dataclass(frozen=True, kw_only=True)

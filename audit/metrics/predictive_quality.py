@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.categories import Codes, encode
-from uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole_number
-from uncertainty.correctness import jaccard_similarity
-from uncertainty.tally import per_column
+from demur.audit.metrics.categories import Codes, encode
+from demur.uncertainty.checks import Array, InvalidInput, Mask, indicators, one_of, same_length, whole_number
+from demur.uncertainty.correctness import jaccard_similarity
+from demur.uncertainty.tally import per_column
 
 Absent = Literal["zero", "exclude"]
 """What a label that is neither true nor predicted anywhere does to a mean: counts as 0, or stays out."""

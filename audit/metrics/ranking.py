@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, Mask, finite, one_of
+from demur.uncertainty.checks import Array, Mask, finite, one_of
 
 Ties = Literal["mean", "stable"]
 """What a tied row carries: the mean of its tie group, or its own value in order of row."""

@@ -6,12 +6,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.discrimination import au_prc
-from audit.metrics.intervals import clopper_pearson
-from audit.metrics.resampling import Interval, resampled_rows
-from audit.metrics.roc_interval import error_roc_interval
-from uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
-from uncertainty.isotonic import IsotonicMap, fit_isotonic
+from demur.audit.metrics.discrimination import au_prc
+from demur.audit.metrics.intervals import clopper_pearson
+from demur.audit.metrics.resampling import Interval, resampled_rows
+from demur.audit.metrics.roc_interval import error_roc_interval
+from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, indicators, one_of, same_length
+from demur.uncertainty.isotonic import IsotonicMap, fit_isotonic
 
 Criterion = Literal["f1", "youden"]
 CRITERIA = ("f1", "youden")

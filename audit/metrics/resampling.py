@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.categories import grouped
-from audit.metrics.comparison import paired_difference
-from audit.metrics.groups import METRICS as UNWEIGHTED
-from audit.metrics.groups import split_inputs
-from audit.metrics.weighted_calibration import (
+from demur.audit.metrics.categories import grouped
+from demur.audit.metrics.comparison import paired_difference
+from demur.audit.metrics.groups import METRICS as UNWEIGHTED
+from demur.audit.metrics.groups import split_inputs
+from demur.audit.metrics.weighted_calibration import (
     weighted_ace,
     weighted_brier,
     weighted_c_slope,
@@ -19,16 +19,16 @@ from audit.metrics.weighted_calibration import (
     weighted_ece,
     weighted_nll,
 )
-from audit.metrics.weighted_discrimination import (
+from demur.audit.metrics.weighted_discrimination import (
     weighted_au_prc,
     weighted_error_au_prc,
     weighted_error_roc_auc,
     weighted_roc_auc,
 )
-from audit.metrics.weighted_quality import weighted_macro_f1
-from audit.metrics.weighted_rows import weighted_mean
-from audit.metrics.weighted_selective import weighted_n_rc_auc, weighted_prr, weighted_rc_auc
-from uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number, same_length, snapped_floor
+from demur.audit.metrics.weighted_quality import weighted_macro_f1
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.audit.metrics.weighted_selective import weighted_n_rc_auc, weighted_prr, weighted_rc_auc
+from demur.uncertainty.checks import Array, InvalidInput, fraction, one_of, real_number, same_length, snapped_floor
 
 REPLICATES = 1_999
 CELLS_AT_A_TIME = 1 << 22

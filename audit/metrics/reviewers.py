@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.intervals import effective, normal_quantile
-from audit.metrics.weighted_rows import at, column_of, mean_of, row_weights
-from uncertainty.checks import Array, fraction, outcomes, real_number, same_length
+from demur.audit.metrics.intervals import effective, normal_quantile
+from demur.audit.metrics.weighted_rows import at, column_of, mean_of, row_weights
+from demur.uncertainty.checks import Array, fraction, outcomes, real_number, same_length
 
 SMALLEST_LIFT = 1e-12
 """With sensitivity + specificity - 1 no larger, the verdicts tell nothing of the truth but rounding."""

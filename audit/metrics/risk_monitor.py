@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from audit.metrics.weighted_rows import SMALLEST, at, column_of, label_draw, least_probability
-from uncertainty.checks import (
+from demur.audit.metrics.weighted_rows import SMALLEST, at, column_of, label_draw, least_probability
+from demur.uncertainty.checks import (
     Array,
     InvalidInput,
     Mask,

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.resampling import Interval
-from audit.metrics.risk_monitor import STAKES, labelled_answers, log_mean
-from uncertainty.checks import Array, Mask, fraction, real_number
+from demur.audit.metrics.resampling import Interval
+from demur.audit.metrics.risk_monitor import STAKES, labelled_answers, log_mean
+from demur.uncertainty.checks import Array, Mask, fraction, real_number
 
 HALVINGS = 40
 """An end is found to within 2^-40, and on its careful side."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.intervals import normal_quantile
-from uncertainty.checks import Array, finite, outcomes, same_length
+from demur.audit.metrics.intervals import normal_quantile
+from demur.uncertainty.checks import Array, finite, outcomes, same_length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.categories import grouped
-from audit.metrics.weighted_rows import at, column_of, label_draw, least_probability
-from uncertainty.checks import Array, InvalidInput, Mask, outcomes, real_number, same_length, unit_interval
+from demur.audit.metrics.categories import grouped
+from demur.audit.metrics.weighted_rows import at, column_of, label_draw, least_probability
+from demur.uncertainty.checks import Array, InvalidInput, Mask, outcomes, real_number, same_length, unit_interval
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

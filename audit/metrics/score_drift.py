@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, kolmogorov
 
-from uncertainty.checks import finite, snapped_ceil, whole_number
+from demur.uncertainty.checks import finite, snapped_ceil, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.ranking import Ranking, Ties, inner, running_means
-from uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole_number
+from demur.audit.metrics.ranking import Ranking, Ties, inner, running_means
+from demur.uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole_number
 
 Rule = Literal["mean", "sum", "trapezoid"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics import calibration
-from uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole_number
-from uncertainty.top_k import top_labels
+from demur.audit.metrics import calibration
+from demur.uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole_number
+from demur.uncertainty.top_k import top_labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.calibration import Closed, bin_numbers
-from audit.metrics.ranking import Ranking
-from audit.metrics.weighted_rows import known_values, mean_of, relative, row_weights
-from uncertainty.checks import Array, fraction, one_of, outcomes, same_length, unit_interval, whole_number
+from demur.audit.metrics.calibration import Closed, bin_numbers
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.weighted_rows import known_values, mean_of, relative, row_weights
+from demur.uncertainty.checks import Array, fraction, one_of, outcomes, same_length, unit_interval, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

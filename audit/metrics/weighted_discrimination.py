@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.metrics.ranking import Ranking, inner
-from audit.metrics.weighted_rows import known_values, relative
-from uncertainty.checks import Array, one_of, outcomes
+from demur.audit.metrics.ranking import Ranking, inner
+from demur.audit.metrics.weighted_rows import known_values, relative
+from demur.uncertainty.checks import Array, one_of, outcomes
 
 
 def weighted_roc_auc(labels: Any, scores: Any, weights: Any) -> float:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.categories import encode
-from audit.metrics.predictive_quality import Absent, class_counts, mean_f1, mean_f1_by_bucket
-from audit.metrics.weighted_rows import Column, at, column_of, relative
-from uncertainty.checks import Array, InvalidInput, Mask, indicators, same_length
+from demur.audit.metrics.categories import encode
+from demur.audit.metrics.predictive_quality import Absent, class_counts, mean_f1, mean_f1_by_bucket
+from demur.audit.metrics.weighted_rows import Column, at, column_of, relative
+from demur.uncertainty.checks import Array, InvalidInput, Mask, indicators, same_length
 
 BLOCK = 1 << 13
 """Rows of label columns that are added up together."""

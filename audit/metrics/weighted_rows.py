@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, InvalidInput, Mask, finite, outcomes, real_number, same_length, unit_interval
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    Mask,
+    finite,
+    outcomes,
+    real_number,
+    same_length,
+    unit_interval,
+)
 
 Column = Sequence[Any] | NDArray[Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.ranking import Ranking
-from audit.metrics.selective import Areas, coverages, place_weights
-from audit.metrics.weighted_rows import known_values, mean_of, relative
-from uncertainty.checks import Array, finite, real_number, unit_interval
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.selective import Areas, coverages, place_weights
+from demur.audit.metrics.weighted_rows import known_values, mean_of, relative
+from demur.uncertainty.checks import Array, finite, real_number, unit_interval
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.prediction_sets import membership
-from audit.metrics.weighted_rows import column_of, mean_of, relative
-from uncertainty.checks import same_length
+from demur.audit.metrics.prediction_sets import membership
+from demur.audit.metrics.weighted_rows import column_of, mean_of, relative
+from demur.uncertainty.checks import same_length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from audit.metrics.weighted_calibration import weighted_ace, weighted_brier, weighted_ece, weighted_nll
-from audit.metrics.weighted_quality import labelled_indicators
-from audit.metrics.weighted_rows import column_of, relative, weighted_mean
-from uncertainty.checks import InvalidInput, one_of, same_length, unit_interval, whole_number
-from uncertainty.top_k import top_labels
+from demur.audit.metrics.weighted_calibration import weighted_ace, weighted_brier, weighted_ece, weighted_nll
+from demur.audit.metrics.weighted_quality import labelled_indicators
+from demur.audit.metrics.weighted_rows import column_of, relative, weighted_mean
+from demur.uncertainty.checks import InvalidInput, one_of, same_length, unit_interval, whole_number
+from demur.uncertainty.top_k import top_labels
 
 Metric = Literal["ece", "ace", "brier", "nll", "precision"]
 

@@ -7,10 +7,10 @@ from math import nan
 from typing import Any, Self
 from uuid import UUID
 
-from audit.monitors.reference import Confused, Seen
-from traffic.database import Connection
-from traffic.outcomes import BEST_FIRST, Precedence, listed
-from traffic.record import HELD_BY_ALARM, Answer
+from demur.audit.monitors.reference import Confused, Seen
+from demur.traffic.database import Connection
+from demur.traffic.outcomes import BEST_FIRST, Precedence, listed
+from demur.traffic.record import HELD_BY_ALARM, Answer
 
 SETTLED_SECONDS = 5.0
 """Records are looked at when they are this old: by then those that were decided before them are on record as well."""

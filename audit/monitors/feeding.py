@@ -9,9 +9,9 @@ from datetime import datetime
 from math import ldexp
 from typing import Any
 
-from audit.monitors import alarms, standing
-from audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
-from audit.monitors.arrivals import (
+from demur.audit.monitors import alarms, standing
+from demur.audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
+from demur.audit.monitors.arrivals import (
     Label,
     Record,
     confused,
@@ -22,14 +22,14 @@ from audit.monitors.arrivals import (
     record_cursor,
     records_after,
 )
-from audit.monitors.reference import Sample, compared, sample_from_json
-from audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
-from audit.monitors.standing import KNOWN_AFTER_SECONDS, Kept, Role
-from audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
-from audit.monitors.wording import confidence_words, held_words, risk_words
-from traffic.database import Connection
-from traffic.draw import BITS, Draws
-from traffic.outcomes import Precedence
+from demur.audit.monitors.reference import Sample, compared, sample_from_json
+from demur.audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
+from demur.audit.monitors.standing import KNOWN_AFTER_SECONDS, Kept, Role
+from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
+from demur.audit.monitors.wording import confidence_words, held_words, risk_words
+from demur.traffic.database import Connection
+from demur.traffic.draw import BITS, Draws
+from demur.traffic.outcomes import Precedence
 
 AT_A_TIME = 4096
 """Labels, or records, taken in by one transaction."""

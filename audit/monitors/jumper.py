@@ -15,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.monitors.path import Path, path_from_json
-from uncertainty.checks import Array
+from demur.audit.monitors.path import Path, path_from_json
+from demur.uncertainty.checks import Array
 
 JUMP = 0.01
 STEPS_PER_LOGIT = 64

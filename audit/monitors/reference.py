@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import chdtrc
 
-from audit.metrics.label_shift import label_shift
-from audit.metrics.score_drift import ks, psi
-from traffic.record import Answer
-from uncertainty.checks import Array
+from demur.audit.metrics.label_shift import label_shift
+from demur.audit.metrics.score_drift import ks, psi
+from demur.traffic.record import Answer
+from demur.uncertainty.checks import Array
 
 FEWEST_OF_A_CLASS = 10
 MOST_CLASSES = 50

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
-from audit.metrics.risk_sequence import LabelCounts, further_ends
-from audit.monitors.path import Path, path_from_json
-from uncertainty.checks import Array
+from demur.audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
+from demur.audit.metrics.risk_sequence import LabelCounts, further_ends
+from demur.audit.monitors.path import Path, path_from_json
+from demur.uncertainty.checks import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import orjson
 from psycopg.rows import class_row
 
-from traffic.database import Connection
+from demur.traffic.database import Connection
 
 MonitorKind = Literal["risk", "traffic", "reference", "comparison"]
 Role = Literal["in force", "canary"]

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from audit.metrics.intervals import clopper_pearson
-from audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
-from audit.monitors.jumper import Jumper, jumper_from_json, new_jumper, steps_of
-from audit.monitors.reference import Sample, Seen
+from demur.audit.metrics.intervals import clopper_pearson
+from demur.audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
+from demur.audit.monitors.jumper import Jumper, jumper_from_json, new_jumper, steps_of
+from demur.audit.monitors.reference import Sample, Seen
 
 
 @dataclass(frozen=True, kw_only=True)

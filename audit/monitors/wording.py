@@ -2,8 +2,8 @@
 
 from math import exp, isnan
 
-from audit.monitors.risk import RiskState
-from audit.monitors.traffic import TrafficState
+from demur.audit.monitors.risk import RiskState
+from demur.audit.monitors.traffic import TrafficState
 
 FEW = 30
 """With fewer labels nothing is said of the share."""

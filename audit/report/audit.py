@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from audit.ledger.ledger import Extent, Ledger
-from audit.report.breakdown import breakdowns
-from audit.report.cells import RESAMPLED
-from audit.report.curves import reliability, risk_coverage
-from audit.report.estimates import whole
-from audit.report.grounds import Estimate, Grounds
-from audit.report.plain_sample import plain_findings
-from audit.report.plan import Plan, Settings, plan
-from audit.report.resamples import Progress, Resamples, unheard
-from audit.report.risks import Evidence
-from audit.report.scores import compared
-from audit.report.survey import Survey, in_frame, survey
-from audit.report.tally import Tally, tally
-from audit.report.verdict import Judgement, judge, overall
-from traffic.outcomes import LATEST, Precedence, rule_in_words
+from demur.audit.ledger.ledger import Extent, Ledger
+from demur.audit.report.breakdown import breakdowns
+from demur.audit.report.cells import RESAMPLED
+from demur.audit.report.curves import reliability, risk_coverage
+from demur.audit.report.estimates import whole
+from demur.audit.report.grounds import Estimate, Grounds
+from demur.audit.report.plain_sample import plain_findings
+from demur.audit.report.plan import Plan, Settings, plan
+from demur.audit.report.resamples import Progress, Resamples, unheard
+from demur.audit.report.risks import Evidence
+from demur.audit.report.scores import compared
+from demur.audit.report.survey import Survey, in_frame, survey
+from demur.audit.report.tally import Tally, tally
+from demur.audit.report.verdict import Judgement, judge, overall
+from demur.traffic.outcomes import LATEST, Precedence, rule_in_words
 
 FORMAT = "demur-audit/1"
 
@@ -76,7 +76,7 @@ class Audit:
         return as_json(self.document)
 
     def as_html(self) -> str:
-        from audit.report.page import page  # the pictures take a while to import
+        from demur.audit.report.page import page  # the pictures take a while to import
 
         return page(self.document)
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from audit.metrics.evidence import Status
-from audit.report.grounds import Estimate, over
-from audit.report.plan import TOTAL
-from audit.report.risks import Evidence, risks
-from uncertainty.checks import Array
+from demur.audit.metrics.evidence import Status
+from demur.audit.report.grounds import Estimate, over
+from demur.audit.report.plan import TOTAL
+from demur.audit.report.risks import Evidence, risks
+from demur.uncertainty.checks import Array
 
 
 def breakdowns(evidence: Evidence) -> list[dict[str, Any]]:

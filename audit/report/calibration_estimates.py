@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from audit.metrics.resampling import Interval
-from audit.report import rank_sums
-from audit.report.grounds import Estimate, Grounds, estimate, over
-from audit.report.risks import Evidence
-from audit.report.weighted import CalibrationSums
-from uncertainty.checks import Array
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report import rank_sums
+from demur.audit.report.grounds import Estimate, Grounds, estimate, over
+from demur.audit.report.risks import Evidence
+from demur.audit.report.weighted import CalibrationSums
+from demur.uncertainty.checks import Array
 
 CALIBRATION: Mapping[str, tuple[Callable[[Mapping[str, Array]], Array], str]] = {
     "ece": (

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import REVIEW, Ledger
-from audit.report.plan import Plan, Weighed
-from audit.report.sums import summed
-from uncertainty.checks import Array
+from demur.audit.ledger.ledger import REVIEW, Ledger
+from demur.audit.report.plan import Plan, Weighed
+from demur.audit.report.sums import summed
+from demur.uncertainty.checks import Array
 
 COUNTS = (
     "n", "answered", "review", "undefined", "drawn", "reviewed",

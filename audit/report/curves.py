@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.intervals import clopper_pearson
-from audit.metrics.resampling import Interval
-from audit.report import rank_sums
-from audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
-from audit.report.risks import Evidence
-from audit.report.survey import CONFIDENCE
-from audit.report.weighted import CalibrationSums
-from uncertainty.checks import Array
+from demur.audit.metrics.intervals import clopper_pearson
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report import rank_sums
+from demur.audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
+from demur.audit.report.risks import Evidence
+from demur.audit.report.survey import CONFIDENCE
+from demur.audit.report.weighted import CalibrationSums
+from demur.uncertainty.checks import Array
 
 POINTS = 200
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.evidence import Status
-from audit.metrics.intervals import normal_quantile
-from audit.metrics.predictive_quality import BUCKETS
-from audit.metrics.resampling import Interval
-from audit.report.calibration_estimates import calibration_estimates
-from audit.report.cells import RESAMPLED
-from audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
-from audit.report.risks import Evidence, missed, risks
-from audit.report.score_estimates import score_estimates
-from audit.report.survey import TOP
-from uncertainty.checks import Array
+from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.intervals import normal_quantile
+from demur.audit.metrics.predictive_quality import BUCKETS
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report.calibration_estimates import calibration_estimates
+from demur.audit.report.cells import RESAMPLED
+from demur.audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
+from demur.audit.report.risks import Evidence, missed, risks
+from demur.audit.report.score_estimates import score_estimates
+from demur.audit.report.survey import TOP
+from demur.uncertainty.checks import Array
 
 
 def whole(evidence: Evidence) -> Iterator[Estimate]:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.evidence import Status
-from audit.metrics.resampling import Interval
-from audit.report.cells import COUNTS
-from audit.report.plan import Plan
-from audit.report.survey import CHECKED
-from uncertainty.checks import Array
+from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report.cells import COUNTS
+from demur.audit.report.plan import Plan
+from demur.audit.report.survey import CHECKED
+from demur.uncertainty.checks import Array
 
 NO_INTERVAL = Interval(lower=np.nan, upper=np.nan)
 

@@ -8,14 +8,14 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from audit.ledger.ledger import NONE, Extent, Ledger
-from audit.report import survey as surveys
-from audit.report import tally as tallies
-from audit.report.audit import Asked, Audit, NothingToAudit, concluded, frame_after, least_probability, plan_of
-from audit.report.plan import Plan
-from audit.report.resamples import Progress, unheard
-from audit.report.survey import Survey
-from audit.report.tally import Tally
+from demur.audit.ledger.ledger import NONE, Extent, Ledger
+from demur.audit.report import survey as surveys
+from demur.audit.report import tally as tallies
+from demur.audit.report.audit import Asked, Audit, NothingToAudit, concluded, frame_after, least_probability, plan_of
+from demur.audit.report.plan import Plan
+from demur.audit.report.resamples import Progress, unheard
+from demur.audit.report.survey import Survey
+from demur.audit.report.tally import Tally
 
 T = TypeVar("T")
 
@@ -46,7 +46,8 @@ def audit_in_parts(
 ) -> Audit:
     """Measure traffic that no machine need hold as a whole: `ask` says what is asked of it. Raises `NothingToAudit`.
 
-    Every number but those below is that of `audit.report.audit.audit`, but for the order in which floats are added.
+    Every number but those below is that of `demur.audit.report.audit.audit`, except for the order in which floats are
+    added.
     Intervals are resampled over rows thrown together into `plan.UNITS` units, which for fewer rows than that is
     coarser. Where a score has more than `survey.FINEST` different values, its ranks are of values thinned in another
     order; `ranked_exactly` in the document says where none was thinned.

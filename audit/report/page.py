@@ -8,13 +8,24 @@ from typing import Any
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
-from audit.report import plots
-from audit.report.glossary import METRICS, ks, metric
-from audit.report.quantities import count, known, percent, place, promised, quantity, round_above, span, told, when
-from audit.visible import visible
+from demur.audit.report import plots
+from demur.audit.report.glossary import METRICS, ks, metric
+from demur.audit.report.quantities import (
+    count,
+    known,
+    percent,
+    place,
+    promised,
+    quantity,
+    round_above,
+    span,
+    told,
+    when,
+)
+from demur.audit.visible import visible
 
 ANSWERS_WRONG = "of the answers are wrong"
-"""As `audit.report.verdict` writes it."""
+"""As `demur.audit.report.verdict` writes it."""
 
 STATES = {
     "kept": ("kept", "Kept", "The promise was kept"),
@@ -102,7 +113,7 @@ def percent_level(document: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("audit.report"),
+        loader=PackageLoader("demur.audit.report"),
         autoescape=True,
         finalize=visible,
         undefined=ChainableUndefined,

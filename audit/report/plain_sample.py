@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.findings import Classes, Judged, all_or_nothing, score_lines, scores_of
-from audit.metrics.calibration import mce
-from audit.report.plan import Plan
-from audit.report.sample import Sample
+from demur.audit.findings import Classes, Judged, all_or_nothing, score_lines, scores_of
+from demur.audit.metrics.calibration import mce
+from demur.audit.report.plan import Plan
+from demur.audit.report.sample import Sample
 
 FEWEST = 30
 

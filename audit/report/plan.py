@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
-from audit.metrics.predictive_quality import BUCKETS, label_buckets
-from audit.report import hashing
-from audit.report.survey import CHECKED, HELD, Stratum, Survey, in_frame
-from uncertainty.checks import Array, Mask
+from demur.audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
+from demur.audit.metrics.predictive_quality import BUCKETS, label_buckets
+from demur.audit.report import hashing
+from demur.audit.report.survey import CHECKED, HELD, Stratum, Survey, in_frame
+from demur.uncertainty.checks import Array, Mask
 
 COARSE = 256
 """Bins of equal counts into which a score is sorted for the resamples. What is reported is of the score itself."""

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
-from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
-from audit.report.quantities import moment, promised, quantity, told
-from uncertainty.checks import Array
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
+from demur.audit.report.quantities import moment, promised, quantity, told
+from demur.uncertainty.checks import Array
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from audit.metrics.selective import coverages, place_weights
-from uncertainty.checks import Array
+from demur.audit.metrics.selective import coverages, place_weights
+from demur.uncertainty.checks import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

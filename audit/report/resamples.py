@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import norm, t
 
-from audit.metrics.resampling import Interval, percentile_interval
-from audit.report.plan import Settings
-from uncertainty.checks import Array
+from demur.audit.metrics.resampling import Interval, percentile_interval
+from demur.audit.report.plan import Settings
+from demur.uncertainty.checks import Array
 
 AT_A_TIME = 128
 """Resamples that are drawn together; after each, it is told how far it is."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.evidence import Status
-from audit.metrics.intervals import clopper_pearson
-from audit.metrics.resampling import Interval
-from audit.metrics.risk_sequence import fixed_bounds
-from audit.report.cells import RESAMPLED
-from audit.report.grounds import (
+from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.intervals import clopper_pearson
+from demur.audit.metrics.resampling import Interval
+from demur.audit.metrics.risk_sequence import fixed_bounds
+from demur.audit.report.cells import RESAMPLED
+from demur.audit.report.grounds import (
     BOOTSTRAP,
     EXACT,
     NO_INTERVAL,
@@ -23,11 +23,11 @@ from audit.report.grounds import (
     over,
     set_grounds_of,
 )
-from audit.report.plan import Plan
-from audit.report.resamples import FEWEST_UNITS, Resamples
-from audit.report.tally import Tally
-from audit.report.weight_classes import clustered_end, upper_end
-from uncertainty.checks import Array
+from demur.audit.report.plan import Plan
+from demur.audit.report.resamples import FEWEST_UNITS, Resamples
+from demur.audit.report.tally import Tally
+from demur.audit.report.weight_classes import clustered_end, upper_end
+from demur.uncertainty.checks import Array
 
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"
 SELECTIVE_RISK = "share of the answers that are wrong (of label sets: mean loss of similarity)"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import Ledger
-from audit.report import hashing
-from audit.report.plan import PLAIN, SAMPLE, TAU, THIN, Plan, Weighed, labels_of
-from uncertainty.checks import Array
+from demur.audit.ledger.ledger import Ledger
+from demur.audit.report import hashing
+from demur.audit.report.plan import PLAIN, SAMPLE, TAU, THIN, Plan, Weighed, labels_of
+from demur.uncertainty.checks import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from audit.metrics.resampling import Interval
-from audit.report import rank_sums
-from audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
-from audit.report.rank_sums import RankSums
-from audit.report.resamples import widened
-from audit.report.risks import Evidence
-from audit.report.weighted import ScoreSums
-from uncertainty.checks import Array
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report import rank_sums
+from demur.audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
+from demur.audit.report.rank_sums import RankSums
+from demur.audit.report.resamples import widened
+from demur.audit.report.risks import Evidence
+from demur.audit.report.weighted import ScoreSums
+from demur.uncertainty.checks import Array
 
 SCORES: Mapping[str, str] = {
     "auroc": "chance that an error ranks above a right answer",

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.correlation import benefit_z, kendall_tau_b
-from audit.report.grounds import Estimate
-from audit.report.plan import ROWS_FOR_TAU
-from audit.report.sample import Sample
-from audit.report.survey import CONFIDENCE
+from demur.audit.metrics.correlation import benefit_z, kendall_tau_b
+from demur.audit.report.grounds import Estimate
+from demur.audit.report.plan import ROWS_FOR_TAU
+from demur.audit.report.sample import Sample
+from demur.audit.report.survey import CONFIDENCE
 
 BETTER = {"auroc": "higher", "au_prc": "higher", "prr": "higher", "rc_auc": "lower"}
 """The estimates by which scores are compared, and which way is better."""

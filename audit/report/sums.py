@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 
 def summed(places: NDArray[np.intp], amounts: Array, size: int) -> Array:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
-from uncertainty.checks import Array, Mask
+from demur.audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
+from demur.uncertainty.checks import Array, Mask
 
 FINEST = 1 << 20
 """Where more different values of a score occur, those are told apart that stand for one in so many rows."""

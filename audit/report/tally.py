@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import ANSWER, Ledger
-from audit.report import sample, weighted
-from audit.report.cells import cell_sums, distinct
-from audit.report.plan import Plan, Weighed, bins_of, cells_of, weigh
-from audit.report.sample import Sample, plain_sample, sample_for_tau
-from audit.report.sums import added_up
-from audit.report.survey import doubts
-from audit.report.weighted import Weighted, weighted_sums
-from uncertainty.checks import Array
+from demur.audit.ledger.ledger import ANSWER, Ledger
+from demur.audit.report import sample, weighted
+from demur.audit.report.cells import cell_sums, distinct
+from demur.audit.report.plan import Plan, Weighed, bins_of, cells_of, weigh
+from demur.audit.report.sample import Sample, plain_sample, sample_for_tau
+from demur.audit.report.sums import added_up
+from demur.audit.report.survey import doubts
+from demur.audit.report.weighted import Weighted, weighted_sums
+from demur.uncertainty.checks import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,11 +6,11 @@ from enum import StrEnum
 from math import nan
 from typing import Any
 
-from audit.metrics.evidence import Status
-from audit.report.grounds import REFUSED, Estimate, Grounds
-from audit.report.plan import TOTAL
-from audit.report.risks import SETS_LACK, Evidence, missed, risks
-from policies.risk_bound import labels_needed
+from demur.audit.metrics.evidence import Status
+from demur.audit.report.grounds import REFUSED, Estimate, Grounds
+from demur.audit.report.plan import TOTAL
+from demur.audit.report.risks import SETS_LACK, Evidence, missed, risks
+from demur.policies.risk_bound import labels_needed
 
 
 class Verdict(StrEnum):

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from audit.metrics.intervals import normal_quantile
-from audit.metrics.resampling import Interval
-from uncertainty.checks import Array
+from demur.audit.metrics.intervals import normal_quantile
+from demur.audit.metrics.resampling import Interval
+from demur.uncertainty.checks import Array
 
 
 def upper_end(loss: Array, weight: Array, count: NDArray[np.int64], delta: float) -> float:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import Ledger
-from audit.metrics.calibration import bin_numbers
-from audit.report.plan import COARSE, Plan, labels_of
-from audit.report.rank_sums import RankSums
-from audit.report.sums import added_up, numbered, summed
-from audit.report.survey import CONFIDENCE, TOP, doubts
-from uncertainty.checks import Array
+from demur.audit.ledger.ledger import Ledger
+from demur.audit.metrics.calibration import bin_numbers
+from demur.audit.report.plan import COARSE, Plan, labels_of
+from demur.audit.report.rank_sums import RankSums
+from demur.audit.report.sums import added_up, numbered, summed
+from demur.audit.report.survey import CONFIDENCE, TOP, doubts
+from demur.uncertainty.checks import Array
 
 CALIBRATION_BINS = 15
 TOP_K = (1, 3, 5)

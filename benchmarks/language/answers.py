@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.discrimination import error_roc_auc
 from benchmarks.language.collected import Collected, Cost
 from benchmarks.language.comparison import SEED, fixed_scores, quality_of
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.policies.decision import Action
+from demur.policies.selector_recipe import Parts
+from demur.serve.language.matching import is_right
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.generation import Replies, as_column
+from demur.uncertainty.sampled_scores import same_text
 from deploy.models.sums.exercises import LEVELS
-from policies.decision import Action
-from policies.selector_recipe import Parts
-from serve.language.matching import is_right
-from uncertainty.checks import InvalidInput
-from uncertainty.generation import Replies, as_column
-from uncertainty.sampled_scores import same_text
 
 FEW = 15
 """Errors, or right answers, below which no AUROC is told."""

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from benchmarks.language.stored_replies import as_json, from_json
 from benchmarks.language.tasks import CHECKPOINT, SEED, Task, label_of
+from demur.serve.commands.labelled_rows import truth_about, truth_of
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.task import TaskConfig
+from demur.serve.inputs import InputLimits, ModelInput
+from demur.serve.language.model import More
+from demur.serve.language.offline import OfflineLanguageModel
+from demur.serve.language.row import one_hot
+from demur.serve.reading.inputs import read_input
+from demur.traffic.dataset import LabelledFile
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.generation import Replies, as_column
+from demur.uncertainty.output import LabelledOutput, Need, Output
 from deploy.models.sums.exercises import Exercise
-from serve.commands.labelled_rows import truth_about, truth_of
-from serve.config.file import ModelConfig
-from serve.config.task import TaskConfig
-from serve.inputs import InputLimits, ModelInput
-from serve.language.model import More
-from serve.language.offline import OfflineLanguageModel
-from serve.language.row import one_hot
-from serve.reading.inputs import read_input
-from traffic.dataset import LabelledFile
-from uncertainty.checks import Array, Mask
-from uncertainty.generation import Replies, as_column
-from uncertainty.output import LabelledOutput, Need, Output
 
 LIMITS = InputLimits(text_characters=10_000, image_pixels=1)
 AT_A_TIME = 64

@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.calibration import ece
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
 from benchmarks.language.collected import Collected, Cost
 from benchmarks.language.tasks import OF_PROBABILITIES
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.spread import Spread, over_splits
-from policies.selector_recipe import SelectorRecipe
-from uncertainty import combination, scores
-from uncertainty.checks import Array, InvalidInput
-from uncertainty.combination import CombinationRecipe
-from uncertainty.correctness import jaccard_similarity
-from uncertainty.generation import as_column
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import ScoreRecipe
+from demur.audit.metrics.calibration import ece
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.uncertainty import combination, scores
+from demur.uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.combination import CombinationRecipe
+from demur.uncertainty.correctness import jaccard_similarity
+from demur.uncertainty.generation import as_column
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import ScoreRecipe
 
 SEED = 20261121
 TIMES = 20

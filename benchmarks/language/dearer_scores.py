@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
 from benchmarks.language.collected import Collected
 from benchmarks.language.comparison import TIMES, fixed_scores, quality_of, splits, with_samples
 from benchmarks.real.spread import Spread, over_splits
-from uncertainty.combination import Combined
-from uncertainty.sampled_scores import SampleDisagreement, SpreadOfMeanings
-from uncertainty.score_cascade import Cascade
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.uncertainty.combination import Combined
+from demur.uncertainty.sampled_scores import SampleDisagreement, SpreadOfMeanings
+from demur.uncertainty.score_cascade import Cascade
 
 DEAR = "semantic_entropy"
 SHARES = (0.1, 0.25, 0.5)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.language.collected import Advance, Collected, Cost, in_chunks, inputs_of
+from demur.policies.decision import Action
+from demur.policies.selector_recipe import Parts
+from demur.serve.language.budget import more
+from demur.serve.language.offline import OfflineLanguageModel
+from demur.uncertainty.output import Need
+from demur.uncertainty.readings import with_sample_probabilities
 from deploy.models.sums.exercises import LEVELS, Exercise, exercises
-from policies.decision import Action
-from policies.selector_recipe import Parts
-from serve.language.budget import more
-from serve.language.offline import OfflineLanguageModel
-from uncertainty.output import Need
-from uncertainty.readings import with_sample_probabilities
 
 SAMPLES = {"min": 2, "max": 10, "stop": "decision"}
 SEED = 12

@@ -8,10 +8,10 @@ import numpy as np
 from benchmarks.language.collected import Collected
 from benchmarks.language.comparison import Split, quality_of, splits
 from benchmarks.real.spread import Spread, over_splits
-from policies.decision import Action
-from policies.label_sets import seen_by
-from policies.selector_recipe import Parts
-from uncertainty.output import LabelledOutput
+from demur.policies.decision import Action
+from demur.policies.label_sets import seen_by
+from demur.policies.selector_recipe import Parts
+from demur.uncertainty.output import LabelledOutput
 
 SPLITS = 100
 RULES = 50

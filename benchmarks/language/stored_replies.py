@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty.checks import Array
-from uncertainty.generation import Generation, Replies, Usage
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Generation, Replies, Usage
 
 DIGITS = 7
 """Behind the point, of log-probabilities."""

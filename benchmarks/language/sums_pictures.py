@@ -9,11 +9,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
-from audit.drawing import GREY, STYLE
-from audit.metrics.selective import rc_curve, thinned
 from benchmarks.language.comparison import quality_of, unfitted
 from benchmarks.language.findings import Findings
 from benchmarks.real.pictures import COLOURS
+from demur.audit.drawing import GREY, STYLE
+from demur.audit.metrics.selective import rc_curve, thinned
 
 POINTS = 150
 DRAWN = {

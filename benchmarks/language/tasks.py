@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from demur.serve.config.file import ModelConfig
 from deploy.models.sums.exercises import CODES, LETTERS, LEVELS, Exercise, exercises
-from serve.config.file import ModelConfig
 
 CHECKPOINT = Path(__file__).parents[2] / "deploy" / "models" / "sums"
 SEED = 11

@@ -27,18 +27,18 @@ from benchmarks.llm.subjects import (
     read,
 )
 from benchmarks.llm.turns import Ask, Turns, in_turns, quartiles, shares, turn
-from policies.decision import Action
-from policies.selector import Selector
-from serve.config.file import ModelConfig
-from serve.config.hosts import VllmHost
-from serve.gateway.batching import Together
-from serve.inputs import Conversation, ModelInput
-from serve.language.budget import More, more
-from serve.language.engine import Asking, Message
-from serve.language.model import ALTERNATIVES, LanguageModel
-from serve.language.vllm_engine import VllmEngine
-from uncertainty.generation import Usage
-from uncertainty.output import Output
+from demur.policies.decision import Action
+from demur.policies.selector import Selector
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import VllmHost
+from demur.serve.gateway.batching import Together
+from demur.serve.inputs import Conversation, ModelInput
+from demur.serve.language.budget import More, more
+from demur.serve.language.engine import Asking, Message
+from demur.serve.language.model import ALTERNATIVES, LanguageModel
+from demur.serve.language.vllm_engine import VllmEngine
+from demur.uncertainty.generation import Usage
+from demur.uncertainty.output import Output
 
 REQUESTS = {1: 12, 16: 96, 64: 192}
 """In one turn, by how many are asked at a time."""

@@ -115,7 +115,7 @@ def demur(folder: Path, port: int, task: str, scores: tuple[str, ...]) -> list[s
     model = configured(*scores, task=GENERATE, calibration={"data": "rows.jsonl"})
     config = {"http": {"host": "127.0.0.1", "port": port}, "models": {"sums": model}}
     (folder / "demur.yaml").write_text(yaml.safe_dump(config))
-    return [sys.executable, "-m", "serve.cli", "up"]
+    return [sys.executable, "-P", "-m", "demur", "up"]
 
 
 async def compare(ways: dict[str, tuple[str, list[bytes]]], rounds: int, seconds: float, title: str) -> list[list[str]]:

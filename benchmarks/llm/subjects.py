@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from demur.policies.selector import Selector
+from demur.policies.selector_recipe import Parts
+from demur.serve.commands.labelled_rows import truth_about, truth_of
+from demur.serve.config.file import ModelConfig
+from demur.serve.inputs import InputLimits, ModelInput
+from demur.serve.language.engine import Engine
+from demur.serve.language.model import LanguageModel
+from demur.serve.reading.inputs import read_input
+from demur.traffic.dataset import LabelledFile
+from demur.uncertainty.output import LabelledOutput
 from deploy.models.sums.parts import parts
-from policies.selector import Selector
-from policies.selector_recipe import Parts
-from serve.commands.labelled_rows import truth_about, truth_of
-from serve.config.file import ModelConfig
-from serve.inputs import InputLimits, ModelInput
-from serve.language.engine import Engine
-from serve.language.model import LanguageModel
-from serve.reading.inputs import read_input
-from traffic.dataset import LabelledFile
-from uncertainty.output import LabelledOutput
 
 CHECKPOINT = Path(__file__).parents[2] / "deploy/models/sums"
 

@@ -7,11 +7,11 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.real.predictions import Index
-from policies.graded import Graded
-from policies.guaranteed_risk import guaranteed_risk
-from policies.selective_risk import LIMITS, SelectiveRisk
-from policies.threshold import TargetRisk
-from uncertainty.checks import Array
+from demur.policies.graded import Graded
+from demur.policies.guaranteed_risk import guaranteed_risk
+from demur.policies.selective_risk import LIMITS, SelectiveRisk
+from demur.policies.threshold import TargetRisk
+from demur.uncertainty.checks import Array
 
 N_FITTED = 1000
 DELTA = 0.1

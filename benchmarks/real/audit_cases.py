@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
 from benchmarks.real import intents, medical_answers, readability
 from benchmarks.real.archives import csv_rows
 from benchmarks.real.confidence import right
 from benchmarks.real.splits import SEED, halves
-from uncertainty.beta import Beta
-from uncertainty.checks import Array
-from uncertainty.feature_scores import FeatureLogistic
+from demur.audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
+from demur.uncertainty.beta import Beta
+from demur.uncertainty.checks import Array
+from demur.uncertainty.feature_scores import FeatureLogistic
 
 ANSWERED = 0.85
 FOLDS = 5

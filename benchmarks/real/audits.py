@@ -18,20 +18,20 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from audit.metrics.calibration import brier, ece, nll
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr, rc_auc
-from audit.report.audit import Asked, audit
-from audit.report.plan import Settings
-from audit.report.verdict import Verdict
 from benchmarks import monitor_delays
 from benchmarks.monitor_delays import markdown
 from benchmarks.real.audit_cases import CASES, AuditCase, labelled_traffic
 from benchmarks.real.document import with_tables
 from benchmarks.real.splits import SEED
+from demur.audit.metrics.calibration import brier, ece, nll
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr, rc_auc
+from demur.audit.report.audit import Asked, audit
+from demur.audit.report.plan import Settings
+from demur.audit.report.verdict import Verdict
+from demur.uncertainty.checks import Array
 from tests.audit.report import simulated_audits
 from tests.audit.report.simulated import simulated
-from uncertainty.checks import Array
 
 SPOT_CHECKS = (0.02, 0.05, 0.2)
 SHOWN = 0.05

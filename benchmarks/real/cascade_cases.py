@@ -12,10 +12,10 @@ from benchmarks.real.cascades import CascadeCase, Stage
 from benchmarks.real.medical_answers import FOLDER, Answers
 from benchmarks.real.predictions import Index
 from benchmarks.real.repeated_answers import LOGPROBS
-from uncertainty.checks import Array
-from uncertainty.options import sample_frequency_scores
-from uncertainty.output import LabelledOutput, Need, Output
-from uncertainty.scores import Formula
+from demur.uncertainty.checks import Array
+from demur.uncertainty.options import sample_frequency_scores
+from demur.uncertainty.output import LabelledOutput, Need, Output
+from demur.uncertainty.scores import Formula
 
 NOTHING = -50.0
 """Logit of an option that was not chosen."""

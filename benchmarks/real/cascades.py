@@ -10,14 +10,14 @@ import numpy as np
 
 from benchmarks.real.predictions import Index
 from benchmarks.real.splits import SEED
-from policies.cascade import last_words
-from policies.decision import Action
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
-from uncertainty.checks import Array
-from uncertainty.isotonic import Isotonic
-from uncertainty.output import LabelledOutput
-from uncertainty.scores import ScoreRecipe
+from demur.policies.cascade import last_words
+from demur.policies.decision import Action
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
+from demur.uncertainty.checks import Array
+from demur.uncertainty.isotonic import Isotonic
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.scores import ScoreRecipe
 
 TIMES = 200
 DELTA = 0.1

@@ -4,21 +4,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from audit.metrics.calibration import ace, brier, ece, nll
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions
 from benchmarks.real.splits import SEED, splits
 from benchmarks.real.spread import Spread, over_splits
-from uncertainty.beta import Beta
-from uncertainty.calibrators import CalibratorRecipe, evidence, fit_calibrator
-from uncertainty.checks import Array
-from uncertainty.class_probability import softmax_response
-from uncertainty.isotonic import Isotonic
-from uncertainty.output import LabelledOutput
-from uncertainty.platt import Platt
-from uncertainty.temperature import Temperature
+from demur.audit.metrics.calibration import ace, brier, ece, nll
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.uncertainty.beta import Beta
+from demur.uncertainty.calibrators import CalibratorRecipe, evidence, fit_calibrator
+from demur.uncertainty.checks import Array
+from demur.uncertainty.class_probability import softmax_response
+from demur.uncertainty.isotonic import Isotonic
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.platt import Platt
+from demur.uncertainty.temperature import Temperature
 
 DRAWS = 200
 """Simulated outcomes behind a noise floor, shared out among the splits."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from benchmarks.real.predictions import Predictions, Source, numbered, one_label
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 SETTINGS = (
     "Qwen-14B_task_icl1",

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.real.predictions import Index, numbered
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 FOLDER, FILE = "clinc150_oos", "clinc150.jsonl.gz"
 OUT_OF_SCOPE = -1

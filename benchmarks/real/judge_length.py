@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.metrics.correlation import spearman
-from audit.metrics.intervals import hajek_interval
 from benchmarks.real.archives import csv_rows, json_rows
 from benchmarks.real.tournaments import Preferences, preferences
-from uncertainty.checks import Array
+from demur.audit.metrics.correlation import spearman
+from demur.audit.metrics.intervals import hajek_interval
+from demur.uncertainty.checks import Array
 
 LENGTHS = ("alpacaeval_prefs", "output_chars.csv.gz")
 INSTRUCTIONS = ("alpacaeval_prefs", "instructions.jsonl.gz")

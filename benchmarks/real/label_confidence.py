@@ -4,21 +4,21 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
-from audit.metrics.top_k import TopK
 from benchmarks.real.confidence import BEFORE, DRAWS
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Index, Predictions
 from benchmarks.real.splits import SEED, splits
 from benchmarks.real.spread import Spread, over_splits
-from uncertainty.checks import Array, Mask
-from uncertainty.isotonic import Interpolation
-from uncertainty.label_confidence import TopKIsotonic
-from uncertainty.output import LabelledOutput
-from uncertainty.platt import fit_platt
-from uncertainty.temperature import fit_binary_temperature
-from uncertainty.top_k import fit_top_k, in_calibrated_order, top_labels
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.audit.metrics.top_k import TopK
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.isotonic import Interpolation
+from demur.uncertainty.label_confidence import TopKIsotonic
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.platt import fit_platt
+from demur.uncertainty.temperature import fit_binary_temperature
+from demur.uncertainty.top_k import fit_top_k, in_calibrated_order, top_labels
 
 KS = (1, 3, 5)
 DEEPEST = max(KS)

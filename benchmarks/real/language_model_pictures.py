@@ -10,11 +10,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
-from audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE
 from benchmarks.real.language_model_findings import Findings
 from benchmarks.real.pictures import COLOURS
 from benchmarks.real.reasoning import wrong_by_length
 from benchmarks.real.tournaments import Played
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE
 
 SHOWN_SCORES = (
     "softmax response",

@@ -11,7 +11,7 @@ from benchmarks.real.specialties import GroupedOutcome
 from benchmarks.real.spread import Spread
 from benchmarks.real.tables import table
 from benchmarks.real.tournaments import Played
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 BY_GROUP = ", by group"
 MOSTLY_FULL = 0.99

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.real.archives import csv_rows, json_rows
 from benchmarks.real.predictions import Index
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 FOLDER = "medical_mcq"
 QUESTIONS, ANSWERS = "questions.jsonl.gz", "llm_answers.csv.gz"

@@ -9,9 +9,9 @@ from benchmarks.real.predictions import Index
 from benchmarks.real.set_kinds import ALPHAS
 from benchmarks.real.set_promises import OURS, standard_error
 from benchmarks.real.splits import Split
-from policies.missed_labels import LIMITS, shares_missed
-from policies.risk_control import conformal_risk_control
-from uncertainty.checks import Array, Mask
+from demur.policies.missed_labels import LIMITS, shares_missed
+from demur.policies.risk_control import conformal_risk_control
+from demur.uncertainty.checks import Array, Mask
 
 HUNDREDTHS = LIMITS[::10][1:]
 """Those of our thousandths that MAPIE tries unless told otherwise, 0.99 to 0."""

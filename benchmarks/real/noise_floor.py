@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from uncertainty.checks import Array, Mask
+from demur.uncertainty.checks import Array, Mask
 
 
 def noise_floor(

@@ -14,8 +14,8 @@ from benchmarks.real.predictions import Index
 from benchmarks.real.set_kinds import ALPHAS, SetCase
 from benchmarks.real.set_promises import Peer
 from benchmarks.real.splits import Split
-from policies.selective_risk import LIMITS
-from uncertainty.checks import Array, Mask
+from demur.policies.selective_risk import LIMITS
+from demur.uncertainty.checks import Array, Mask
 
 INSTALL = "pip install -c constraints.txt -e '.[bench]'"
 

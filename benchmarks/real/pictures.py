@@ -10,14 +10,14 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
-from audit.findings import Judged
-from audit.metrics.calibration import binned
-from audit.metrics.selective import rc_curve, thinned
 from benchmarks.real.confidence import CALIBRATORS, calibrated, right
 from benchmarks.real.predictions import Predictions
 from benchmarks.real.ranking import scores
 from benchmarks.real.splits import splits
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
+from demur.audit.findings import Judged
+from demur.audit.metrics.calibration import binned
+from demur.audit.metrics.selective import rc_curve, thinned
 
 COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 RELIABILITY = "mistral-7b-instruct, MMLU"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from uncertainty.checks import Array, Mask
-from uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.output import LabelledOutput, Output
 
 Index = NDArray[np.intp]
 

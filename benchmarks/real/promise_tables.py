@@ -10,7 +10,7 @@ from benchmarks.real.promise_verdicts import CONDITIONAL, pairs, promise_verdict
 from benchmarks.real.promises import Outcome
 from benchmarks.real.set_promises import OURS, SetOutcome, below, standard_error
 from benchmarks.real.tables import table
-from uncertainty.checks import Array
+from demur.uncertainty.checks import Array
 
 
 def promise_tables(found: Sequence[Outcome]) -> dict[str, str]:

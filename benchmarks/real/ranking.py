@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from audit.metrics.calibration import brier, ece
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
 from benchmarks.real.confidence import DRAWS, right
 from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Predictions
 from benchmarks.real.splits import SEED, Split, splits
 from benchmarks.real.spread import Spread, over_splits
-from policies.label_thresholds import MaxF1LabelLimits
-from uncertainty.checks import Array
-from uncertainty.class_probability import (
+from demur.audit.metrics.calibration import brier, ece
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.policies.label_thresholds import MaxF1LabelLimits
+from demur.uncertainty.checks import Array
+from demur.uncertainty.class_probability import (
     bald,
     entropy,
     margin,
@@ -23,11 +23,11 @@ from uncertainty.class_probability import (
     sampled_max_probability,
     softmax_response,
 )
-from uncertainty.correctness import exact_match
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.label_probability import binary_entropy_sample
-from uncertainty.output import LabelledOutput
-from uncertainty.score_confidence import entropy_confidence, minmax_confidence
+from demur.uncertainty.correctness import exact_match
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.label_probability import binary_entropy_sample
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.score_confidence import entropy_confidence, minmax_confidence
 
 Confidence = Callable[[Array, Array], Array]
 """From the scores [n] of some rows, and those of the fitted rows, to a confidence [n] without looking at labels."""

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.metrics.calibration import ece
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr
 from benchmarks.real import medical_answers
 from benchmarks.real.predictions import Index, numbered
 from benchmarks.real.splits import SEED, TIMES, Split
 from benchmarks.real.spread import Spread, over_splits
-from uncertainty.checks import Array
-from uncertainty.feature_scores import FeatureLogistic, FeatureRidge, FeatureSum
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.trace import trace_features
+from demur.audit.metrics.calibration import ece
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr
+from demur.uncertainty.checks import Array
+from demur.uncertainty.feature_scores import FeatureLogistic, FeatureRidge, FeatureSum
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.trace import trace_features
 
 FITTED = 0.4
 LENGTH = "length alone"

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.metrics.discrimination import roc_auc
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.medical_answers import FOLDER, LETTERS, ZERO_SHOT
 from benchmarks.real.predictions import Index, numbered
 from benchmarks.real.splits import SEED, TIMES
 from benchmarks.real.spread import Spread
-from uncertainty.checks import Array
-from uncertainty.class_probability import softmax_response
-from uncertainty.options import semantic_entropy
-from uncertainty.trace import trace_features
+from demur.audit.metrics.discrimination import roc_auc
+from demur.uncertainty.checks import Array
+from demur.uncertainty.class_probability import softmax_response
+from demur.uncertainty.options import semantic_entropy
+from demur.uncertainty.trace import trace_features
 
 LEAST = 10
 """Examinations with fewer refusals are left out, and models with fewer on the questions that a score knows."""

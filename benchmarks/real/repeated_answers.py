@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.metrics.calibration import ece
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.selective import prr, rc_auc
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.archives import csv_rows
 from benchmarks.real.medical_answers import TEMPERATURES
@@ -16,11 +13,14 @@ from benchmarks.real.noise_floor import noise_floor
 from benchmarks.real.predictions import Index, numbered
 from benchmarks.real.splits import SEED, TIMES, Split, halves
 from benchmarks.real.spread import Spread, over_splits
-from uncertainty.checks import Array
-from uncertainty.class_probability import entropy, margin, softmax_response
-from uncertainty.consistency import combined, eigv_laplacian_jaccard
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.options import semantic_entropy
+from demur.audit.metrics.calibration import ece
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.selective import prr, rc_auc
+from demur.uncertainty.checks import Array
+from demur.uncertainty.class_probability import entropy, margin, softmax_response
+from demur.uncertainty.consistency import combined, eigv_laplacian_jaccard
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.options import semantic_entropy
 
 OPTIONS = ("A", "B", "C", "D")
 DRAWN = {3: TEMPERATURES[2:], 6: TEMPERATURES[1:], 9: TEMPERATURES}

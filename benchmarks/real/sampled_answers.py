@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.real.predictions import Index, numbered
-from uncertainty.checks import Array
-from uncertainty.options import sample_frequency_scores
+from demur.uncertainty.checks import Array
+from demur.uncertainty.options import sample_frequency_scores
 
 FOLDER, FILE = "medical_mcq", "medqa_sampled_runs.csv.gz"
 OPTIONS = ("A", "B", "C", "D")

@@ -7,13 +7,13 @@ import numpy as np
 
 from benchmarks.real.predictions import Index
 from benchmarks.real.splits import Split
-from policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
-from policies.class_conditional_sets import ClassConditionalSets
-from policies.conformal import SplitSets, conformal_quantile
-from policies.group_conditional_sets import GroupConditionalSets
-from policies.regularised_sets import RegularisedSets
-from policies.sampled_sets import SampleFrequencySets
-from uncertainty.checks import Array, Mask
+from demur.policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.policies.conformal import SplitSets, conformal_quantile
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.regularised_sets import RegularisedSets
+from demur.policies.sampled_sets import SampleFrequencySets
+from demur.uncertainty.checks import Array, Mask
 
 ALPHAS = (0.05, 0.1, 0.2)
 

@@ -11,7 +11,7 @@ from scipy.stats import betabinom
 from benchmarks.real.predictions import Index
 from benchmarks.real.set_kinds import ALPHAS, KINDS, SetCase
 from benchmarks.real.splits import Split
-from uncertainty.checks import Array, Mask, snapped_ceil
+from demur.uncertainty.checks import Array, Mask, snapped_ceil
 
 CHANCE = 0.05
 """A split is called low if one as low happens so often by chance alone."""

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.metrics.prediction_sets import set_metrics
 from benchmarks.real import medical_answers, medical_questions
 from benchmarks.real.medical_answers import FOLDER, TEMPERATURES, ZERO_SHOT, Question
 from benchmarks.real.predictions import Index, numbered
 from benchmarks.real.set_kinds import SetCase, group_conditional_sets, sampled_sets, split_sets
 from benchmarks.real.splits import SEED, Split, halves
-from policies.mondrian import mondrian_quantiles
-from policies.sampled_sets import ROUNDING
-from uncertainty.checks import Array, Mask
-from uncertainty.options import sample_frequency_scores
+from demur.audit.metrics.prediction_sets import set_metrics
+from demur.policies.mondrian import mondrian_quantiles
+from demur.policies.sampled_sets import ROUNDING
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.options import sample_frequency_scores
 
 TIMES = 200
 ALPHAS = (0.1, 0.2)

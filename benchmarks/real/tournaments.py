@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.metrics.correlation import kendall_tau_b, spearman
-from audit.metrics.discrimination import roc_auc
 from benchmarks.real.archives import csv_rows, json_rows
 from benchmarks.real.splits import SEED
-from uncertainty.checks import Array
-from uncertainty.pairing import Pair, graph_pairs, random_pairs, swiss_pairs
-from uncertainty.tournament import START, update_ratings
+from demur.audit.metrics.correlation import kendall_tau_b, spearman
+from demur.audit.metrics.discrimination import roc_auc
+from demur.uncertainty.checks import Array
+from demur.uncertainty.pairing import Pair, graph_pairs, random_pairs, swiss_pairs
+from demur.uncertainty.tournament import START, update_ratings
 
 ARGUMENTS = ("convarg_pairs", "arguments.jsonl.gz")
 PAIRS = ("convarg_pairs", "pairs.csv.gz")

@@ -11,18 +11,18 @@ from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 from starlette.applications import Starlette
 
-from serve.config.file import ModelConfig
-from serve.deployments.shortcut import open_shortcut
-from serve.gateway.batching import GreedyBatcher
-from serve.inputs import InputLimits, InputSpec, ModelInput
-from serve.reading.inputs import read_input
+from demur.serve.config.file import ModelConfig
+from demur.serve.deployments.shortcut import open_shortcut
+from demur.serve.gateway.batching import GreedyBatcher
+from demur.serve.inputs import InputLimits, InputSpec, ModelInput
+from demur.serve.reading.inputs import read_input
 
 LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
 
 
 class BareHost:
     def __init__(self, model: ModelConfig) -> None:
-        from serve.hosts.models import Classifier
+        from demur.serve.hosts.models import Classifier
 
         self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
         self._one_thread = ThreadPoolExecutor(1)

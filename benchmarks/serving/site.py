@@ -19,9 +19,9 @@ import yaml
 from benchmarks.serving.client import Load, Seen, ask, json_bodies, settle
 from benchmarks.serving.models import LABELS, ROOT, encoder, labelled, texts
 from benchmarks.serving.plain_ray import QUIET, READY
-from calibration_store.store import ArtifactStore
-from serve.config.file import Config, load_config
-from serve.telemetry.metrics import COMMIT_SECONDS
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import Config, load_config
+from demur.serve.telemetry.metrics import COMMIT_SECONDS
 
 WAYS = ("usual", "tuned", "demur", "bare")
 
@@ -109,8 +109,8 @@ class Site:
         }  # fmt: skip
 
     def start(self, ways: list[str]) -> None:
-        from serve.local.private_run import private_run
-        from serve.postgres import EmbeddedPostgres
+        from demur.serve.local.private_run import private_run
+        from demur.serve.postgres import EmbeddedPostgres
 
         config = load_config(self.config_file)
         if "usual" in ways:
@@ -119,7 +119,7 @@ class Site:
         self.postgres = self._stack.enter_context(EmbeddedPostgres(config.data))
         for name in self._models:
             told = ["--config", str(self.config_file), "--data", str(config.models[name].calibration.data)]
-            fit = [sys.executable, "-m", "serve.cli", "fit", name, *told, "--promote"]
+            fit = [sys.executable, "-P", "-m", "demur", "fit", name, *told, "--promote"]
             subprocess.run(fit, check=True, stdout=subprocess.DEVNULL)
         config = self.config = config.model_copy(update={"database": self.postgres.dsn})
         self.port = config.http.port
@@ -147,7 +147,7 @@ class Site:
 
         from benchmarks.serving.bare import bare
         from benchmarks.serving.usual import usual
-        from serve.app import AppArgs, build_gateway
+        from demur.serve.app import AppArgs, build_gateway
 
         ray.init(
             address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
@@ -211,7 +211,7 @@ class Site:
         rows = (self.folder / "digits/calibration.jsonl").read_text().splitlines()
         (self.folder / "fewer.jsonl").write_text("\n".join(rows[:-50]) + "\n")
         told = ["--config", str(self.config_file), "--data", str(self.folder / "fewer.jsonl")]
-        fit = [sys.executable, "-m", "serve.cli", "fit", "digits", *told, "--promote"]
+        fit = [sys.executable, "-P", "-m", "demur", "fit", "digits", *told, "--promote"]
         subprocess.run(fit, check=True, stdout=subprocess.DEVNULL)
         second = store.name_in_force("digits")
         if first is None or second is None or first == second:

@@ -204,7 +204,7 @@ def memory_of(service: Both) -> dict[str, float]:
             name = next(
                 (name for prefix, name in PROCESSES.items() if prefix in title[:200] or prefix in process.name()), None
             )
-            if name is None and "serve.cli up" in title:
+            if name is None and "-m demur up" in title:
                 name = "demur up"
             if name is not None:
                 found[name] += process.memory_full_info().uss / 2**20

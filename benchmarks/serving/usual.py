@@ -12,7 +12,7 @@ from ray import serve as ray_serve
 from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
-from serve.config.file import ModelConfig
+from demur.serve.config.file import ModelConfig
 
 api = FastAPI()
 
@@ -28,7 +28,7 @@ class Answered(BaseModel):
 
 class UsualModel:
     def __init__(self, model: ModelConfig) -> None:
-        from serve.hosts.models import Classifier
+        from demur.serve.hosts.models import Classifier
 
         self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
         self._labels = model.task.labels

@@ -5,9 +5,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve.access.door_problems import path_of, send_problem, send_sentence
-from serve.access.own_hosts import OwnHosts
-from serve.access.refusals import FormRefused, FromElsewhere, UnknownHost
+from demur.serve.access.door_problems import path_of, send_problem, send_sentence
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.access.refusals import FormRefused, FromElsewhere, UnknownHost
 
 FROM_HERE = "demur.from_here"
 """Where an ASGI scope says whether a page of this service sent what changes something; not there where the request does

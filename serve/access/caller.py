@@ -7,8 +7,8 @@ from math import ceil
 from time import monotonic
 from typing import Any
 
-from serve.access.rates import Bucket
-from serve.access.refusals import NotAllowed, TooOften
+from demur.serve.access.rates import Bucket
+from demur.serve.access.refusals import NotAllowed, TooOften
 
 CALLER = "demur.caller"
 """Where an ASGI scope holds the caller. It is there, as None for a stranger at an open door, wherever access is on."""

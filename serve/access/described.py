@@ -3,7 +3,7 @@ before any operation."""
 
 from typing import Any
 
-from serve.access.needs import OPEN, Doors, Needs
+from demur.serve.access.needs import OPEN, Doors, Needs
 
 BEARER, API_KEY, SESSION = "bearer", "api_key", "session"
 

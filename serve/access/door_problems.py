@@ -5,10 +5,10 @@ from typing import Any
 
 from starlette.types import Scope, Send
 
-from serve.chat.errors import problem_of
-from serve.errors import problem_json, retry_after, status_of
-from serve.pages.browser_headers import FOR_MACHINES
-from serve.wire import dump
+from demur.serve.chat.errors import problem_of
+from demur.serve.errors import problem_json, retry_after, status_of
+from demur.serve.pages.browser_headers import FOR_MACHINES
+from demur.serve.wire import dump
 
 OF_OPENAI = ("/v1/chat/", "/v1/models")
 """Where clients expect errors in OpenAI's shape."""
@@ -23,7 +23,7 @@ TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
 
 async def send_problem(scope: Scope, error: Exception, send: Send) -> None:
-    """Send an error of `serve.errors.STATUS` as JSON, in the shape that clients of this path expect."""
+    """Send an error of `demur.serve.errors.STATUS` as JSON, in the shape that clients of this path expect."""
     path, status = path_of(scope), status_of(error)
     content: dict[str, Any] = {"error": problem_json(error)}
     if path.startswith(OF_OPENAI):

@@ -6,14 +6,14 @@ from urllib.parse import urlencode
 
 from starlette.types import ASGIApp, Receive, Send
 
-from serve.access.browser_guard import CHANGES_NOTHING, FOR_MACHINES, FROM_HERE
-from serve.access.caller import CALLER, Caller, Via
-from serve.access.door_problems import path_of, send_problem, send_whole
-from serve.access.keeper import HOW, Keeper
-from serve.access.needs import OPEN, Doors, Needs
-from serve.access.refusals import FromElsewhere, NotAllowed, NotKnown, TooOften
-from serve.pages.cookies import cookie
-from traffic.database import DatabaseUnavailable
+from demur.serve.access.browser_guard import CHANGES_NOTHING, FOR_MACHINES, FROM_HERE
+from demur.serve.access.caller import CALLER, Caller, Via
+from demur.serve.access.door_problems import path_of, send_problem, send_whole
+from demur.serve.access.keeper import HOW, Keeper
+from demur.serve.access.needs import OPEN, Doors, Needs
+from demur.serve.access.refusals import FromElsewhere, NotAllowed, NotKnown, TooOften
+from demur.serve.pages.cookies import cookie
+from demur.traffic.database import DatabaseUnavailable
 
 REFUSALS = (NotKnown, NotAllowed, TooOften, FromElsewhere, DatabaseUnavailable)
 

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from time import monotonic
 
-from serve.access.caller import Caller, Scope
-from serve.access.proxy import TrustedProxy
-from serve.access.refusals import NotAllowed, NotKnown
-from serve.access.ring import KeyRing
-from serve.access.sessions import is_still_in_force
-from serve.access.tokens import KEY, SESSION, Token, read_token
-from traffic.database import Database, DatabaseUnavailable
+from demur.serve.access.caller import Caller, Scope
+from demur.serve.access.proxy import TrustedProxy
+from demur.serve.access.refusals import NotAllowed, NotKnown
+from demur.serve.access.ring import KeyRing
+from demur.serve.access.sessions import is_still_in_force
+from demur.serve.access.tokens import KEY, SESSION, Token, read_token
+from demur.traffic.database import Database, DatabaseUnavailable
 
 MOST_STRANGERS = 256
 """So many wait at most until it is looked whether their keys were made a moment ago; others are refused at once."""

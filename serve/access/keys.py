@@ -7,10 +7,10 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from serve.access.caller import Scope
-from serve.access.rates import Rate
-from serve.access.tokens import KEY, Token, new_token
-from traffic.database import Connection
+from demur.serve.access.caller import Scope
+from demur.serve.access.rates import Rate
+from demur.serve.access.tokens import KEY, Token, new_token
+from demur.traffic.database import Connection
 
 
 class KeyNotFound(LookupError):

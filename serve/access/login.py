@@ -8,16 +8,16 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
-from serve.access.caller import Caller, Scope, caller_of
-from serve.access.keys import usable_key
-from serve.access.login_limits import LoginLimits
-from serve.access.proxy import TrustedProxy
-from serve.access.sessions import BeganBy, LoginRefused, Person, begin_session, end_session, use_code
-from serve.access.token_hashes import TokenHashes
-from serve.access.tokens import CODE, KEY, read_token
-from serve.config.access import AccessConfig
-from serve.pages.look import beside, root_of
-from traffic.database import Connection, Database
+from demur.serve.access.caller import Caller, Scope, caller_of
+from demur.serve.access.keys import usable_key
+from demur.serve.access.login_limits import LoginLimits
+from demur.serve.access.proxy import TrustedProxy
+from demur.serve.access.sessions import BeganBy, LoginRefused, Person, begin_session, end_session, use_code
+from demur.serve.access.token_hashes import TokenHashes
+from demur.serve.access.tokens import CODE, KEY, read_token
+from demur.serve.config.access import AccessConfig
+from demur.serve.pages.look import beside, root_of
+from demur.traffic.database import Connection, Database
 
 OF_PEOPLE = {Scope.REVIEW: "review", Scope.AUDIT: "audit"}
 """Which application is for whom, by its prefix."""

@@ -10,8 +10,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from threading import BoundedSemaphore, Lock
 from time import monotonic
 
-from serve.access.rates import Bucket, Rate
-from serve.access.refusals import TooOften
+from demur.serve.access.rates import Bucket, Rate
+from demur.serve.access.refusals import TooOften
 
 OF_ADDRESS = Rate(per_second=1, burst=30)
 """Behind one address there may be a whole office."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from serve.access.caller import Scope
+from demur.serve.access.caller import Scope
 
 OPEN = None
 """Anybody may."""

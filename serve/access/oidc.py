@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 
 import httpx
 
-from serve.access.roles import person_of
-from serve.access.sessions import LoginRefused, Person
-from serve.config.access import OidcConfig
-from traffic.database import Connection
+from demur.serve.access.roles import person_of
+from demur.serve.access.sessions import LoginRefused, Person
+from demur.serve.config.access import OidcConfig
+from demur.traffic.database import Connection
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Signatures that are taken. None with a shared secret, and never no signature."""

@@ -6,12 +6,12 @@ from time import time
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from serve.access.login import Logins, Page, first_page, way_back
-from serve.access.oidc import LOGIN_MINUTES, Provider, Seal, use_state
-from serve.access.sessions import LoginRefused
-from serve.config.access import AccessConfig
-from traffic.database import Database
-from traffic.log import draw_key
+from demur.serve.access.login import Logins, Page, first_page, way_back
+from demur.serve.access.oidc import LOGIN_MINUTES, Provider, Seal, use_state
+from demur.serve.access.sessions import LoginRefused
+from demur.serve.config.access import AccessConfig
+from demur.traffic.database import Database
+from demur.traffic.log import draw_key
 
 LONGEST_BACK = 1000
 """Characters of a path that a cookie keeps; browsers drop a cookie of more than 4,096."""

@@ -6,7 +6,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from serve.access.refusals import UnknownHost
+from demur.serve.access.refusals import UnknownHost
 
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\[\]\\]+)(:\d*)?")
 """A name or an address, and perhaps a port."""

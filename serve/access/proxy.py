@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from hmac import compare_digest
 
-from serve.access.caller import Caller, Via
-from serve.access.refusals import NotAllowed, NotKnown
-from serve.access.roles import person_of
-from serve.access.sessions import LoginRefused
-from serve.config.access import ProxyConfig
+from demur.serve.access.caller import Caller, Via
+from demur.serve.access.refusals import NotAllowed, NotKnown
+from demur.serve.access.roles import person_of
+from demur.serve.access.sessions import LoginRefused
+from demur.serve.config.access import ProxyConfig
 
 SECRET_HEADER = b"x-demur-proxy-secret"
 

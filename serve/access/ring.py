@@ -7,12 +7,12 @@ from datetime import datetime
 from threading import Lock
 from time import monotonic
 
-from serve.access.caller import Buckets, Caller, Via
-from serve.access.keys import Key, usable
-from serve.access.rates import Bucket
-from serve.access.sessions import Session, open_sessions
-from serve.access.tokens import KEY, SESSION, Token
-from traffic.database import Database, DatabaseUnavailable
+from demur.serve.access.caller import Buckets, Caller, Via
+from demur.serve.access.keys import Key, usable
+from demur.serve.access.rates import Bucket
+from demur.serve.access.sessions import Session, open_sessions
+from demur.serve.access.tokens import KEY, SESSION, Token
+from demur.traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.access")
 

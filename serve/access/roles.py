@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from serve.access.caller import Scope
-from serve.access.sessions import LoginRefused, Person
-from serve.pages.visitor import as_name
+from demur.serve.access.caller import Scope
+from demur.serve.access.sessions import LoginRefused, Person
+from demur.serve.pages.visitor import as_name
 
 
 def person_of(

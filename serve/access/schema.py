@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from traffic.database import migrations_in
+from demur.traffic.database import migrations_in
 
 ACCESS_MIGRATIONS = migrations_in("access", Path(__file__).parent / "migrations")

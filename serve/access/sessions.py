@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from serve.access.caller import Scope
-from serve.access.tokens import CODE, SESSION, Token, new_token
-from traffic.database import Connection
+from demur.serve.access.caller import Scope
+from demur.serve.access.tokens import CODE, SESSION, Token, new_token
+from demur.traffic.database import Connection
 
 BeganBy = Literal["key", "code", "oidc"]
 

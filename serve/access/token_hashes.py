@@ -4,8 +4,8 @@ database."""
 from threading import BoundedSemaphore, Lock
 from time import monotonic, sleep
 
-from serve.access.tokens import CODE, KEY, Token
-from traffic.database import Database, DatabaseUnavailable
+from demur.serve.access.tokens import CODE, KEY, Token
+from demur.traffic.database import Database, DatabaseUnavailable
 
 LOOK_APART_SECONDS = 0.2
 """What is not known here is looked for, though not more often than this, however many strangers come."""

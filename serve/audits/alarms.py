@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit.monitors.alarms import in_force
-from traffic.database import Connection, Database, DatabaseUnavailable
+from demur.audit.monitors.alarms import in_force
+from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,35 +8,35 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from prometheus_client.registry import Collector
 
-from audit.monitors.alarms import AlarmNotFound
-from audit.reports import ReportNotFound
-from review.queue import NotYours
-from serve.access.described import describe_access, describe_refusals
-from serve.access.needs import AUDIT
-from serve.audits.control.gauges import ControlCollector
-from serve.audits.control.pages import add_control_routes
-from serve.audits.monitors.gauges import MonitorCollector
-from serve.audits.monitors.pages import UndoRequest, add_monitor_routes
-from serve.audits.reports.gauges import AuditCollector
-from serve.audits.reports.pages import add_report_api, add_report_pages
-from serve.audits.reports.wire import AuditRequest
-from serve.audits.site import FILES, Site, site_of
-from serve.config.access import AccessConfig
-from serve.config.file import Config
-from serve.errors import status_of
-from serve.gateway.http import describe
-from serve.inputs import InvalidRequest
-from serve.pages.body_limits import add_body_limits
-from serve.pages.browser_headers import add_browser_headers
-from serve.pages.cookies import PlainCookies
-from serve.pages.docs import add_docs
-from serve.pages.hello import add_hello
-from serve.pages.look import add_files
-from serve.pages.metrics import add_metrics_route
-from serve.pages.problems import add_problems
-from serve.pages.storable import only_storable
-from serve.pages.visitor import HEADER
-from traffic.database import Database, DatabaseUnavailable
+from demur.audit.monitors.alarms import AlarmNotFound
+from demur.audit.reports import ReportNotFound
+from demur.review.queue import NotYours
+from demur.serve.access.described import describe_access, describe_refusals
+from demur.serve.access.needs import AUDIT
+from demur.serve.audits.control.gauges import ControlCollector
+from demur.serve.audits.control.pages import add_control_routes
+from demur.serve.audits.monitors.gauges import MonitorCollector
+from demur.serve.audits.monitors.pages import UndoRequest, add_monitor_routes
+from demur.serve.audits.reports.gauges import AuditCollector
+from demur.serve.audits.reports.pages import add_report_api, add_report_pages
+from demur.serve.audits.reports.wire import AuditRequest
+from demur.serve.audits.site import FILES, Site, site_of
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.file import Config
+from demur.serve.errors import status_of
+from demur.serve.gateway.http import describe
+from demur.serve.inputs import InvalidRequest
+from demur.serve.pages.body_limits import add_body_limits
+from demur.serve.pages.browser_headers import add_browser_headers
+from demur.serve.pages.cookies import PlainCookies
+from demur.serve.pages.docs import add_docs
+from demur.serve.pages.hello import add_hello
+from demur.serve.pages.look import add_files
+from demur.serve.pages.metrics import add_metrics_route
+from demur.serve.pages.problems import add_problems
+from demur.serve.pages.storable import only_storable
+from demur.serve.pages.visitor import HEADER
+from demur.traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.audits")
 

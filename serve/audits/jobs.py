@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 import fsspec
 from uuid_utils.compat import uuid7
 
-from audit import reports, runs
-from calibration_store.store import ArtifactStore
-from serve.audits.control.label_controls import LabelControls
-from serve.audits.monitors.watch import MonitorWatch
-from serve.audits.reports.maker import AuditMaker
-from serve.audits.reports.schedule import plan_due
-from serve.config.file import Config
-from traffic.database import Database
+from demur.audit import reports, runs
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.audits.control.label_controls import LabelControls
+from demur.serve.audits.monitors.watch import MonitorWatch
+from demur.serve.audits.reports.maker import AuditMaker
+from demur.serve.audits.reports.schedule import plan_due
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 log = logging.getLogger("demur.audits")
 

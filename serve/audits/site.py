@@ -9,14 +9,14 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from review.queue import NotYours
-from serve.audits.alarms import alarms_on
-from serve.config.file import Config
-from serve.console.words import FILTERS
-from serve.pages.look import beside, our_files, page_response, root_of, templates_of
-from serve.pages.quantities import date, figure_in_words, interval_in_words, number, percent, points
-from serve.pages.visitor import NoReviewer, visitor_of
-from traffic.database import Database
+from demur.review.queue import NotYours
+from demur.serve.audits.alarms import alarms_on
+from demur.serve.config.file import Config
+from demur.serve.console.words import FILTERS
+from demur.serve.pages.look import beside, our_files, page_response, root_of, templates_of
+from demur.serve.pages.quantities import date, figure_in_words, interval_in_words, number, percent, points
+from demur.serve.pages.visitor import NoReviewer, visitor_of
+from demur.traffic.database import Database
 
 FOLDER = Path(__file__).parent / "templates"
 FILES = our_files(FOLDER / "audits.css", FOLDER / "audits.js", FOLDER / "monitors.js")
@@ -65,7 +65,7 @@ class Site:
 
 
 def site_of(config: Config, database: Database) -> Site:
-    templates = templates_of("serve.audits", FILES)
+    templates = templates_of("demur.serve.audits", FILES)
     templates.filters.update({**FILTERS, **WORDS})
     return Site(config=config, database=database, templates=templates, clock=lambda: datetime.now(UTC))
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from serve.config.hosts import AnyLanguageHost, ChatBounds
-from serve.inputs import InvalidRequest, TooLarge
-from serve.language.refused_parameters import LIMITS, snake
+from demur.serve.config.hosts import AnyLanguageHost, ChatBounds
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.serve.language.refused_parameters import LIMITS, snake
 
 LENGTHS = frozenset(
     {

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from serve.chat.reply import Held
-from serve.chat.request import ChatRequest
-from serve.gateway.journal import Committed
+from demur.serve.chat.reply import Held
+from demur.serve.chat.request import ChatRequest
+from demur.serve.gateway.journal import Committed
 
 Pieces = AsyncGenerator[str | Committed, None]
 """A reply as it is written, and last what was decided about it, which is on record by then. Closing it stops the model;

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from serve.errors import problem_json, status_of
+from demur.serve.errors import problem_json, status_of
 
 
 def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from serve import wire
-from serve.chat.conversation import Pieces
-from serve.chat.errors import problem_of
-from serve.chat.reply import (
+from demur.serve import wire
+from demur.serve.chat.conversation import Pieces
+from demur.serve.chat.errors import problem_of
+from demur.serve.chat.reply import (
     Held,
     completion_id,
     decision_json,
@@ -17,7 +17,7 @@ from serve.chat.reply import (
     said,
     usage_json,
 )
-from traffic.record import Record
+from demur.traffic.record import Record
 
 DONE = b"data: [DONE]\n\n"
 

@@ -11,21 +11,21 @@ from typing import Any
 import httpx
 from uuid_utils.compat import uuid7
 
-from serve import wire
-from serve.chat import request as chat
-from serve.chat.bounds import Bounded, within_bounds
-from serve.chat.conversation import PassedThrough
-from serve.chat.errors import problem_of
-from serve.chat.events import DONE, event_of
-from serve.chat.reply import completion_id
-from serve.config.file import ModelConfig
-from serve.config.hosts import LanguageHost, OpenAIHost
-from serve.gateway.road import HostClient
-from serve.inputs import InvalidRequest
-from serve.language.endpoint_client import MOST_OF_AN_ERROR, read_refusal
-from serve.language.engine import Asking, EngineFailed
-from serve.language.refused_parameters import LIMITS, change_for
-from uncertainty.generation import Generation
+from demur.serve import wire
+from demur.serve.chat import request as chat
+from demur.serve.chat.bounds import Bounded, within_bounds
+from demur.serve.chat.conversation import PassedThrough
+from demur.serve.chat.errors import problem_of
+from demur.serve.chat.events import DONE, event_of
+from demur.serve.chat.reply import completion_id
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import LanguageHost, OpenAIHost
+from demur.serve.gateway.road import HostClient
+from demur.serve.inputs import InvalidRequest
+from demur.serve.language.endpoint_client import MOST_OF_AN_ERROR, read_refusal
+from demur.serve.language.engine import Asking, EngineFailed
+from demur.serve.language.refused_parameters import LIMITS, change_for
+from demur.uncertainty.generation import Generation
 
 JSON = {"content-type": "application/json"}
 EVENTS = {"content-type": "text/event-stream; charset=utf-8"}

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from policies.decision import Action
-from serve import wire
-from serve.config.file import ModelConfig
-from traffic.record import Cost, Record
+from demur.policies.decision import Action
+from demur.serve import wire
+from demur.serve.config.file import ModelConfig
+from demur.traffic.record import Cost, Record
 
 
 class ChatDecision(BaseModel):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, ValidationError, WithJsonSchema, field_validator
 from pydantic_core import from_json
 
-from serve import wire
-from serve.body import check_structure
-from serve.config.complaint import complaint
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.config.known_keys import known_keys
-from serve.inputs import InvalidRequest
+from demur.serve import wire
+from demur.serve.body import check_structure
+from demur.serve.config.complaint import complaint
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.known_keys import known_keys
+from demur.serve.inputs import InvalidRequest
 
 ONLY: dict[str, tuple[Any, ...]] = {
     "n": (1,),

@@ -10,16 +10,16 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from serve import wire
-from serve.access.caller import caller_of
-from serve.chat import reply as chat_reply
-from serve.chat.conversation import BeingSaid, PassedThrough, Said
-from serve.chat.errors import problem_of
-from serve.chat.events import decided_events, tentative_events
-from serve.errors import retry_after, status_of
-from serve.gateway.deadline import seconds_of, within
-from serve.gateway.handler import Handler
-from serve.gateway.road import UnknownModel
+from demur.serve import wire
+from demur.serve.access.caller import caller_of
+from demur.serve.chat import reply as chat_reply
+from demur.serve.chat.conversation import BeingSaid, PassedThrough, Said
+from demur.serve.chat.errors import problem_of
+from demur.serve.chat.events import decided_events, tentative_events
+from demur.serve.errors import retry_after, status_of
+from demur.serve.gateway.deadline import seconds_of, within
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.road import UnknownModel
 
 logger = logging.getLogger("demur.http")
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import typer
 from rich.table import Table
 
-from serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, write_json
-from serve.config.file import load_config
+from demur.serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, write_json
+from demur.serve.config.file import load_config
 
 
 def access_log(
@@ -22,7 +22,7 @@ def access_log(
     config: ConfigOption = None,
 ) -> None:
     """Show who was shown which case: on its page, in a list, through the API, in an exported file."""
-    from review.access import views
+    from demur.review.access import views
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:

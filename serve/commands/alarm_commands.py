@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from serve.commands.terminal import ConfigOption, config_path, opened_database, out
-from serve.config.file import load_config
+from demur.serve.commands.terminal import ConfigOption, config_path, opened_database, out
+from demur.serve.config.file import load_config
 
 alarms = typer.Typer(no_args_is_help=True, help="What monitors have found: list alarms, and undo one.")
 
@@ -23,7 +23,7 @@ def list_alarms(
     config: ConfigOption = None,
 ) -> None:
     """Show the alarms that are in force, the latest first."""
-    from audit.monitors import alarms as kept
+    from demur.audit.monitors import alarms as kept
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:
@@ -49,7 +49,7 @@ def undo_alarm(
     config: ConfigOption = None,
 ) -> None:
     """Undo an alarm: gateways answer again as before within two seconds, and its monitor starts again."""
-    from audit.monitors import feeding
+    from demur.audit.monitors import feeding
 
     reason = " ".join(why.split())
     if not reason:

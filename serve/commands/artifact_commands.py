@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.store import ArtifactStore
-from serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
-from serve.commands.role_words import bounds, role, told
-from serve.commands.terminal import (
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
+from demur.serve.commands.role_words import bounds, role, told
+from demur.serve.commands.terminal import (
     ConfigOption,
     config_path,
     ended_roles,
@@ -24,7 +24,7 @@ from serve.commands.terminal import (
     put_in_force,
     write_json,
 )
-from serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.file import BadConfig, Config, load_config
 
 ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the configuration.")]
 WhyOption = Annotated[str, typer.Option(help="Reason, kept in the history.")]
@@ -245,8 +245,8 @@ def compare_artifacts(
         raise BadConfig(NO_FILE)
     form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
     start, end = moment(since), moment(until) or now()
-    from serve.commands.compare import compare_on_file, compare_on_traffic
-    from serve.commands.compare_tables import remarks, tables
+    from demur.serve.commands.compare import compare_on_file, compare_on_traffic
+    from demur.serve.commands.compare_tables import remarks, tables
 
     with ExitStack() as opened:
         database = None if data else opened_database(settings, opened)
@@ -277,7 +277,7 @@ def _report_shadow(
             f" (`demur artifacts history {model}` has them), or start one without --report"
         )
     start, end = moment(since), moment(until) or now()
-    from serve.commands.shadow_report import remarks, report_shadow, tables
+    from demur.serve.commands.shadow_report import remarks, report_shadow, tables
 
     with ExitStack() as opened:
         done = report_shadow(

@@ -15,15 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from uuid_utils.compat import uuid7
 
-from serve.commands.audit_output import progress_of, write_report
-from serve.commands.terminal import ConfigOption, Terminal, config_path, moment, now, opened_database, out
-from serve.config.audits import Hours
-from serve.config.file import BadConfig, Config, load_config
-from serve.local.private_run import private_run
+from demur.serve.commands.audit_output import progress_of, write_report
+from demur.serve.commands.terminal import ConfigOption, Terminal, config_path, moment, now, opened_database, out
+from demur.serve.config.audits import Hours
+from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.local.private_run import private_run
+from demur.serve.local.ray_job import isolated_job
 
 if TYPE_CHECKING:
-    from serve.audits.reports.making import Wish
-    from traffic.database import Database
+    from demur.serve.audits.reports.making import Wish
+    from demur.traffic.database import Database
 
 EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
 """With --check; 0 where nothing was promised."""
@@ -145,9 +146,9 @@ def audit(
 
 def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
     """Until Ctrl-C; what cannot be done now may be possible the next time."""
-    from audit.report.audit import NothingToAudit
-    from serve.audits.reports.making import StillWriting
-    from traffic.database import DatabaseUnavailable
+    from demur.audit.report.audit import NothingToAudit
+    from demur.serve.audits.reports.making import StillWriting
+    from demur.traffic.database import DatabaseUnavailable
 
     try:
         while True:
@@ -173,9 +174,9 @@ def _once(
     say: Console,
 ) -> int:
     """Make one audit, and return the exit status."""
-    from audit import reports
-    from audit.report.audit import NothingToAudit
-    from serve.audits.reports.making import keep_rows, make, make_from_export, settled
+    from demur.audit import reports
+    from demur.audit.report.audit import NothingToAudit
+    from demur.serve.audits.reports.making import keep_rows, make, make_from_export, settled
 
     try:
         with progress_of(say, asked.model) as progress:
@@ -214,8 +215,8 @@ def _pause(every: str | None) -> timedelta | None:
 
 def _wished(asked: Asked) -> "Wish":
     """What is asked for, as of now."""
-    from audit.ledger.from_parquet import exported_end
-    from serve.audits.reports.making import Wish
+    from demur.audit.ledger.from_parquet import exported_end
+    from demur.serve.audits.reports.making import Wish
 
     if asked.max_risk is not None and not 0 < asked.max_risk < 1:
         raise BadConfig(
@@ -248,13 +249,14 @@ def ray_of_audits() -> Iterator[None]:
         import ray  # here, because importing it reads the environment
 
         if joined := os.environ.get("RAY_ADDRESS"):
-            ray.init(address=joined, logging_level="error", log_to_driver=False)
+            ray.init(address=joined, logging_level="error", log_to_driver=False, job_config=isolated_job())
         else:
             ray.init(
                 address="local",
                 include_dashboard=False,
                 logging_level="error",
                 log_to_driver=False,
+                job_config=isolated_job(),
                 _temp_dir=str(folder.ray),
             )
         try:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from serve.audits.reports.making import Made
-    from serve.audits.reports.making import Progress as Step
+    from demur.serve.audits.reports.making import Made
+    from demur.serve.audits.reports.making import Progress as Step
 
 HEADLINES_SHOWN = 3
 
@@ -23,7 +23,7 @@ COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
 
 def write_report(made: "Made", folder: Path, json_to: str | None, say: Console) -> None:
     """Write the page, the numbers and the rows into a folder, and the numbers once more where `json_to` says."""
-    from audit.ledger.rows import write_rows
+    from demur.audit.ledger.rows import write_rows
 
     folder.mkdir(parents=True, exist_ok=True)
     base = folder / made.extent.model
@@ -60,7 +60,7 @@ def progress_of(say: Console, model: str) -> "Iterator[Step]":
 
 
 def table_of(made: "Made") -> Table:
-    from serve.pages.quantities import figure_in_words, interval_in_words
+    from demur.serve.pages.quantities import figure_in_words, interval_in_words
 
     summary = made.summary
     extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"

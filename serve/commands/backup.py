@@ -21,12 +21,12 @@ from typing import Annotated, Any
 import typer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from calibration_store.folder import Folder
-from serve.commands.terminal import ConfigOption, config_path, out
-from serve.config.file import Config, load_config
-from serve.gateway.journal import MIGRATIONS, open_database
-from serve.postgres import EmbeddedPostgres, postgres_program
-from traffic.database import Database, described
+from demur.calibration_store.folder import Folder
+from demur.serve.commands.terminal import ConfigOption, config_path, out
+from demur.serve.config.file import Config, load_config
+from demur.serve.gateway.journal import MIGRATIONS, open_database
+from demur.serve.postgres import EmbeddedPostgres, postgres_program
+from demur.traffic.database import Database, described
 
 DUMP = "database.dump"
 TOLD = "backup.json"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactStore
-from serve.commands.score_cost import costs
-from serve.commands.terminal import out
-from serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
-from serve.config.access import reach_in_words
-from serve.config.file import BadConfig, Config, ModelConfig, read_config
-from serve.config.mistake import in_order
-from serve.config.task import TaskConfig
-from traffic.outcomes import rule_in_words
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.score_cost import costs
+from demur.serve.commands.terminal import out
+from demur.serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
+from demur.serve.config.access import reach_in_words
+from demur.serve.config.file import BadConfig, Config, ModelConfig, read_config
+from demur.serve.config.mistake import in_order
+from demur.serve.config.task import TaskConfig
+from demur.traffic.outcomes import rule_in_words
 
 
 def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) -> None:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactStore
-from serve.commands.labelled_rows import truth_of
-from serve.commands.trials import Finding, Steps, Untried, Wrong
-from serve.config.checkpoint_facts import BadCheckpoint, read_facts
-from serve.config.checkpoint_labels import folder_here, is_path, no_folder
-from serve.config.file import Config, ModelConfig
-from serve.config.hosts import ClassifierHost, OpenAIHost
-from serve.hosts.checkpoint import check_ratings, check_suits, not_handed_out
-from serve.language.anchors import BadRatings
-from traffic.dataset import read_labelled_file
-from traffic.table_file import BadDataFile
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.labelled_rows import truth_of
+from demur.serve.commands.trials import Finding, Steps, Untried, Wrong
+from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
+from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.hosts import ClassifierHost, OpenAIHost
+from demur.serve.hosts.checkpoint import check_ratings, check_suits, not_handed_out
+from demur.serve.language.anchors import BadRatings
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.table_file import BadDataFile
 
 LFS_POINTER = b"version https://git-lfs"
 """How a file begins that git-lfs has not fetched yet."""
@@ -64,9 +64,9 @@ def try_examples(name: str, model: ModelConfig) -> Iterator[Finding]:
     few_shot = model.prompt.few_shot
     if few_shot is None or not isinstance(few_shot.examples, Path):
         return
-    from serve.language.few_shot import examples_of
-    from serve.language.forms import UnfitExample, form_of
-    from serve.language.prompts import Prompts
+    from demur.serve.language.few_shot import examples_of
+    from demur.serve.language.forms import UnfitExample, form_of
+    from demur.serve.language.prompts import Prompts
 
     try:
         form = few_shot.form(model.calibration.form)

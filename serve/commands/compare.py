@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
-from serve.commands.flip import MOST_FLIPS, Flip
-from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
-from serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
-from serve.config.file import Config
-from serve.hosts.decided import as_columns
-from traffic.database import Database
-from traffic.dataset import count_logged, logged_pages, read_labelled_file
-from traffic.file_form import FileForm
-from traffic.record import Answer
-from uncertainty.checks import Mask
+from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
+from demur.serve.commands.flip import MOST_FLIPS, Flip
+from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
+from demur.serve.config.file import Config
+from demur.serve.hosts.decided import as_columns
+from demur.traffic.database import Database
+from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
+from demur.traffic.file_form import FileForm
+from demur.traffic.record import Answer
+from demur.uncertainty.checks import Mask
 
 
 class NothingToCompare(ValueError):

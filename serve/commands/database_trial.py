@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psycopg
 
-from serve.commands.trials import Finding, Untried, Wrong
-from serve.config.file import Config
-from traffic.database import described, one_line
+from demur.serve.commands.trials import Finding, Untried, Wrong
+from demur.serve.config.file import Config
+from demur.traffic.database import described, one_line
 
 SECONDS = 10
 

@@ -11,13 +11,13 @@ import httpx
 import numpy as np
 from scipy.ndimage import rotate
 
-from serve.config.task import TaskConfig
-from serve.language.matching import is_right
-from traffic.dataset import read_labelled_file
-from traffic.file_form import FileForm
-from traffic.record import Answer
-from traffic.table_file import BadDataFile
-from uncertainty.checks import Array
+from demur.serve.config.task import TaskConfig
+from demur.serve.language.matching import is_right
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.file_form import FileForm
+from demur.traffic.record import Answer
+from demur.traffic.table_file import BadDataFile
+from demur.uncertainty.checks import Array
 
 AT_A_TIME = 16
 

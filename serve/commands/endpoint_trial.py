@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from serve.commands.http_answer import SECONDS, NoAnswer, answer_of, as_json
-from serve.commands.trials import Finding, Remark, Steps, Untried, Wrong
-from serve.config.access import is_loopback
-from serve.config.file import ModelConfig
-from serve.config.hosts import EndpointConfig, OpenAIHost
-from serve.config.nearest import one_of
-from serve.language.probe import Probe, probe, remarks
+from demur.serve.commands.http_answer import SECONDS, NoAnswer, answer_of, as_json
+from demur.serve.commands.trials import Finding, Remark, Steps, Untried, Wrong
+from demur.serve.config.access import is_loopback
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.config.nearest import one_of
+from demur.serve.language.probe import Probe, probe, remarks
 
 REDIRECTED = 300
 REFUSED = (401, 403)

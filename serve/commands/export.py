@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, progress_bar
-from serve.config.file import load_config
+from demur.serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, progress_bar
+from demur.serve.config.file import load_config
 
 
 def export(
@@ -28,7 +28,7 @@ def export(
 ) -> None:
     """Write records, outcomes and ended cases as Parquet, a folder for each model and day. A second run adds what is
     new, to the day of its record."""
-    from audit.ledger.export import export as write
+    from demur.audit.ledger.export import export as write
 
     settings = load_config(config_path(config))
     names = [model] if model is not None else list(settings.models)

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out
-from serve.config.file import load_config
+from demur.serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out
+from demur.serve.config.file import load_config
 
 
 def failures(
@@ -18,7 +18,7 @@ def failures(
 ) -> None:
     """Count the requests that failed because a model's endpoint was away. They are no predictions: no audit, no monitor
     and no reviewer sees them."""
-    from traffic.failed_requests import count
+    from demur.traffic.failed_requests import count
 
     settings = load_config(config_path(config))
     begin, end = moment(since), moment(until)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from serve.config.file import CalibrationConfig
-from traffic.file_form import FileForm
+from demur.serve.config.file import CalibrationConfig
+from demur.traffic.file_form import FileForm
 
 InputColumn = Annotated[
     str | None,

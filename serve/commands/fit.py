@@ -9,30 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from audit.held_out import calibration_report, held_out_report, rank_report
-from calibration_store.artifact import ModelIdentity, pack
-from calibration_store.fitting import Fit, fit_selectors
-from calibration_store.rows_apart import TooFewRows, rows_apart
-from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
-from calibration_store.store import ArtifactStore
-from policies.rules import acts_on_sets
-from policies.selector_recipe import SelectorRecipe
-from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
-from serve.commands.labelled_traffic import read_labelled_traffic
-from serve.commands.manifest import Sources, facts_of, versions
-from serve.commands.missing_parts import missing_parts
-from serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
-from serve.config.file import Config, ModelConfig
-from serve.config.fitted_settings import fitted_settings
-from serve.config.task import TaskConfig
-from serve.hosts.asked_as_fitted import left_out_in
-from serve.inputs import InvalidRequest
-from traffic.database import Database
-from traffic.dataset import read_labelled_file
-from traffic.file_form import FileForm
-from traffic.record import Answer
-from uncertainty.checks import UnknownScore
-from uncertainty.output import LabelledOutput, Output
+from demur.audit.held_out import calibration_report, held_out_report, rank_report
+from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.calibration_store.fitting import Fit, fit_selectors
+from demur.calibration_store.rows_apart import TooFewRows, rows_apart
+from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.rules import acts_on_sets
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.commands.labelled_traffic import read_labelled_traffic
+from demur.serve.commands.manifest import Sources, facts_of, versions
+from demur.serve.commands.missing_parts import missing_parts
+from demur.serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.fitted_settings import fitted_settings
+from demur.serve.config.task import TaskConfig
+from demur.serve.hosts.asked_as_fitted import left_out_in
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.database import Database
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.file_form import FileForm
+from demur.traffic.record import Answer
+from demur.uncertainty.checks import UnknownScore
+from demur.uncertainty.output import LabelledOutput, Output
 
 
 @dataclass(frozen=True, kw_only=True)

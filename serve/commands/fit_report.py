@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from calibration_store.fitting import Fit
-from serve.commands.manifest import replicates_of_ranks
+from demur.calibration_store.fitting import Fit
+from demur.serve.commands.manifest import replicates_of_ranks
 
 SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "RC-AUC", "ti_95": "TI@95"}
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traffic.record import Answer
+from demur.traffic.record import Answer
 
 MOST_FLIPS = 20
 """How many records with another decision are named."""

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 
-from serve.commands.trials import Finding, Untried, Wrong
-from serve.config.file import Config
-from serve.hosts.gpus import gpu_shortages, gpus_here
+from demur.serve.commands.trials import Finding, Untried, Wrong
+from demur.serve.config.file import Config
+from demur.serve.hosts.gpus import gpu_shortages, gpus_here
 
 
 def try_gpus(config: Config) -> Iterator[Finding]:

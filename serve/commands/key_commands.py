@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
-from serve.access.caller import Scope
-from serve.access.rates import Rate
-from serve.commands.terminal import ConfigOption, config_path, now, opened_database, out
-from serve.config.file import BadConfig, Config, load_config
-from serve.pages.visitor import LONGEST_NAME, as_name
+from demur.serve.access.caller import Scope
+from demur.serve.access.rates import Rate
+from demur.serve.commands.terminal import ConfigOption, config_path, now, opened_database, out
+from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.pages.visitor import LONGEST_NAME, as_name
 
 if TYPE_CHECKING:
-    from serve.access.keys import Rates
+    from demur.serve.access.keys import Rates
 
 keys = typer.Typer(no_args_is_help=True, help="Who may ask for predictions, review and audit: make, list, revoke keys.")
 
@@ -56,7 +56,7 @@ def make(
     config: ConfigOption = None,
 ) -> None:
     """Make a key, and print it. It is shown this once; only a hash of it is kept."""
-    from serve.access import keys as kept
+    from demur.serve.access import keys as kept
 
     settings = load_config(config_path(config))
     who, scopes = _name(name), _scopes(scope)
@@ -85,7 +85,7 @@ def show(
     config: ConfigOption = None,
 ) -> None:
     """Show the keys that are in force, the latest first. Their secrets are nowhere."""
-    from serve.access.keys import listed
+    from demur.serve.access.keys import listed
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:
@@ -120,7 +120,7 @@ def revoke(
     config: ConfigOption = None,
 ) -> None:
     """Revoke a key: within a second or two nobody gets in with it, and who has logged in with it is logged out."""
-    from serve.access.keys import revoke_key
+    from demur.serve.access.keys import revoke_key
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:
@@ -139,7 +139,7 @@ def login(
     config: ConfigOption = None,
 ) -> None:
     """Make a link with which a reviewer or an auditor logs in once, and print it. Only a hash of it is kept."""
-    from serve.access.sessions import make_code
+    from demur.serve.access.sessions import make_code
 
     settings = load_config(config_path(config))
     who, scopes = _name(name), _scopes(scope)
@@ -164,7 +164,7 @@ def login(
 @keys.command("sessions")
 def show_sessions(config: ConfigOption = None) -> None:
     """Show who is logged in."""
-    from serve.access.sessions import open_sessions
+    from demur.serve.access.sessions import open_sessions
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:
@@ -186,7 +186,7 @@ def show_sessions(config: ConfigOption = None) -> None:
 @keys.command("logout")
 def log_out(name: Annotated[str, typer.Argument(help="Who is logged out.")], config: ConfigOption = None) -> None:
     """Log somebody out everywhere, and end the links that they have not used."""
-    from serve.access import sessions
+    from demur.serve.access import sessions
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:
@@ -234,7 +234,7 @@ def _scopes(told: Sequence[Scope] | None) -> list[Scope]:
 def _end(told: str | None) -> datetime | None:
     if told is None:
         return None
-    from serve.commands.terminal import moment
+    from demur.serve.commands.terminal import moment
 
     ago = moment(told)
     assert ago is not None
@@ -246,7 +246,7 @@ def _end(told: str | None) -> datetime | None:
 def _limits(
     settings: Config, models: Sequence[str] | None, requests: str | None, predictions: str | None
 ) -> "tuple[list[str] | None, Rates]":
-    from serve.access.keys import Rates
+    from demur.serve.access.keys import Rates
 
     names, of_models = [], {}
     for told in models or ():

@@ -5,15 +5,15 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from serve.config.task import LETTERS, TaskConfig
-from serve.inputs import InvalidRequest
-from serve.language.forms import option_of
-from serve.language.matching import is_right
-from traffic.dataset import LabelledFile
-from traffic.record import Answer
-from traffic.table_file import BadDataFile
-from uncertainty.checks import Mask
-from uncertainty.output import Output
+from demur.serve.config.task import LETTERS, TaskConfig
+from demur.serve.inputs import InvalidRequest
+from demur.serve.language.forms import option_of
+from demur.serve.language.matching import is_right
+from demur.traffic.dataset import LabelledFile
+from demur.traffic.record import Answer
+from demur.traffic.table_file import BadDataFile
+from demur.uncertainty.checks import Mask
+from demur.uncertainty.output import Output
 
 Read = TypeVar("Read")
 

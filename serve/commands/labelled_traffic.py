@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.metrics.sampling import completion_weights
-from review.drawn import DrawnShare, drawn_shares, reviewed_among
-from traffic.database import Database
-from traffic.dataset import LabelledFile, Logged, count_logged, logged_pages
-from traffic.outcomes import Precedence, rule_in_words
-from traffic.record import Answer
-from uncertainty.checks import Array
+from demur.audit.metrics.sampling import completion_weights
+from demur.review.drawn import DrawnShare, drawn_shares, reviewed_among
+from demur.traffic.database import Database
+from demur.traffic.dataset import LabelledFile, Logged, count_logged, logged_pages
+from demur.traffic.outcomes import Precedence, rule_in_words
+from demur.traffic.record import Answer
+from demur.uncertainty.checks import Array
 
 PAGE = 256
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.held_out import COUNTED, rank_replicates
-from audit.metrics.resampling import REPLICATES
-from calibration_store.fitting import Fit
-from serve.config.task import TaskConfig
-from traffic.dataset import LabelledFile
-from uncertainty.checks import Array, Mask
+from demur.audit.held_out import COUNTED, rank_replicates
+from demur.audit.metrics.resampling import REPLICATES
+from demur.calibration_store.fitting import Fit
+from demur.serve.config.task import TaskConfig
+from demur.traffic.dataset import LabelledFile
+from demur.uncertainty.checks import Array, Mask
 
 LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers", "safetensors")
 

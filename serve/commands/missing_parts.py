@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from policies.selector_recipe import SelectorRecipe
-from serve.config.file import ModelConfig
-from serve.config.hosts import OpenAIHost
-from uncertainty.generation import Replies
-from uncertainty.output import Need, Output
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import OpenAIHost
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.output import Need, Output
 
 LACKS: dict[Need, Callable[[Replies], bool]] = {
     "logprobs": lambda replies: replies.first.logprobs is None,

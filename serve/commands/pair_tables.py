@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from audit.metrics.comparison import DecisionFlips, McNemar
-from audit.metrics.head_to_head import HeadToHead
-from serve.commands.flip import Flip
+from demur.audit.metrics.comparison import DecisionFlips, McNemar
+from demur.audit.metrics.head_to_head import HeadToHead
+from demur.serve.commands.flip import Flip
 
 
 def numbers_table(numbers: HeadToHead, *, title: str, caption: str) -> Table:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from serve.commands.http_answer import NoAnswer, answer_of, as_json
-from serve.commands.trials import Finding, Untried, Wrong
-from serve.config.access import OidcConfig
+from demur.serve.commands.http_answer import NoAnswer, answer_of, as_json
+from demur.serve.commands.trials import Finding, Untried, Wrong
+from demur.serve.config.access import OidcConfig
 
 OK = 200
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.table import Table
 
-from audit.metrics.likeness import likeness
-from audit.replay import NothingToReplay, Replay, replay
-from serve.commands.labelled_rows import said_again
-from serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
-from serve.config.file import Config
-from serve.hosts.decided import as_columns
-from traffic.database import Database
-from traffic.dataset import Logged, count_logged, logged_pages
-from traffic.record import Answer
+from demur.audit.metrics.likeness import likeness
+from demur.audit.replay import NothingToReplay, Replay, replay
+from demur.serve.commands.labelled_rows import said_again
+from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
+from demur.serve.config.file import Config
+from demur.serve.hosts.decided import as_columns
+from demur.traffic.database import Database
+from demur.traffic.dataset import Logged, count_logged, logged_pages
+from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True)

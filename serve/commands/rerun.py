@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from calibration_store.artifact import Artifact
-from calibration_store.store import ArtifactStore
-from policies.cascade import last_words
-from policies.judgement import Judgement
-from serve.config.file import Config, ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.hosts.asked_as_fitted import as_fitted, check_same_way
-from serve.hosts.checkpoint import check_model
-from serve.hosts.identity import identity_of
-from serve.hosts.models import Classifier
-from serve.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
-from serve.language.few_shot import Reviewed
-from serve.language.offline import OfflineLanguageModel
-from serve.language.reviewed import reviewed_of
-from serve.reading.inputs import read_input
-from uncertainty.checks import Array, Mask
-from uncertainty.correctness import QUALITIES
-from uncertainty.output import Need, Output
-from uncertainty.readings import outages_in
+from demur.calibration_store.artifact import Artifact
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.cascade import last_words
+from demur.policies.judgement import Judgement
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
+from demur.serve.hosts.checkpoint import check_model
+from demur.serve.hosts.identity import identity_of
+from demur.serve.hosts.models import Classifier
+from demur.serve.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
+from demur.serve.language.few_shot import Reviewed
+from demur.serve.language.offline import OfflineLanguageModel
+from demur.serve.language.reviewed import reviewed_of
+from demur.serve.reading.inputs import read_input
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.correctness import QUALITIES
+from demur.uncertainty.output import Need, Output
+from demur.uncertainty.readings import outages_in
 
 ROWS_AT_A_TIME = 64
 

@@ -1,8 +1,8 @@
 """The roles of artifacts, and what changed about them, in words."""
 
-from calibration_store.history import Change
-from calibration_store.standing import Canary, Standing
-from serve.commands.terminal import ended_roles
+from demur.calibration_store.history import Change
+from demur.calibration_store.standing import Canary, Standing
+from demur.serve.commands.terminal import ended_roles
 
 
 def role(standing: Standing, name: str) -> str:

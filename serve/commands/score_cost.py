@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.config.language_recipe import own_probabilities
-from uncertainty.combination import CombinationRecipe
-from uncertainty.output import Need
-from uncertainty.score_cascade import Cascade
-from uncertainty.scores import ScoreRecipe
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.language_recipe import own_probabilities
+from demur.uncertainty.combination import CombinationRecipe
+from demur.uncertainty.output import Need
+from demur.uncertainty.score_cascade import Cascade
+from demur.uncertainty.scores import ScoreRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from audit.metrics.evidence import Evidence, Status
-from audit.shadowing import NothingShadowed, Shadowing, shadowing
-from serve.commands.flip import MOST_FLIPS, Flip
-from serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
-from traffic.database import Database
-from traffic.outcomes import Precedence
-from traffic.shadowed import ShadowedTraffic, Side, read_shadowed
+from demur.audit.metrics.evidence import Evidence, Status
+from demur.audit.shadowing import NothingShadowed, Shadowing, shadowing
+from demur.serve.commands.flip import MOST_FLIPS, Flip
+from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
+from demur.traffic.database import Database
+from demur.traffic.outcomes import Precedence
+from demur.traffic.shadowed import ShadowedTraffic, Side, read_shadowed
 
 
 @dataclass(frozen=True, kw_only=True)

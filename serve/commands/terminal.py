@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from calibration_store.history import Change
-from calibration_store.store import ArtifactStore
-from serve.config.file import BadConfig, Config
-from serve.printable import printable
+from demur.calibration_store.history import Change
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.printable import printable
 
 if TYPE_CHECKING:
-    from traffic.database import Database
+    from demur.traffic.database import Database
 
 
 class Terminal(Console):
@@ -107,8 +107,8 @@ def ended_roles(change: Change) -> list[str]:
 
 def opened_database(settings: Config, until_closed: ExitStack) -> "Database":
     """The configured database, for as long as the stack is open."""
-    from serve.gateway.journal import open_database
-    from serve.postgres import EmbeddedPostgres
+    from demur.serve.gateway.journal import open_database
+    from demur.serve.postgres import EmbeddedPostgres
 
     dsn = settings.database
     if dsn == "embedded":

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.config.access import NoAccessSecret, Unguarded, check_guarded
-from serve.config.file import Config
-from serve.config.fitted_settings import differences
-from serve.config.hosts import OpenAIHost, VllmHost
-from serve.config.webhooks import NoSecret
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.config.access import NoAccessSecret, Unguarded, check_guarded
+from demur.serve.config.file import Config
+from demur.serve.config.fitted_settings import differences
+from demur.serve.config.hosts import OpenAIHost, VllmHost
+from demur.serve.config.webhooks import NoSecret
 
 AT_A_TIME = 16
 
@@ -52,10 +52,10 @@ Trial = Callable[[], Iterator[Finding]]
 def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = False) -> list[Trial]:
     """Every trial. `offline`: those that would ask another machine only say that they were left out.
     `with_older_artifact`: as `demur up` would be started."""
-    from serve.commands.checkpoint_trial import try_calibration, try_examples
-    from serve.commands.database_trial import try_database
-    from serve.commands.gpu_trial import try_gpus
-    from serve.commands.provider_trial import try_provider
+    from demur.serve.commands.checkpoint_trial import try_calibration, try_examples
+    from demur.serve.commands.database_trial import try_database
+    from demur.serve.commands.gpu_trial import try_gpus
+    from demur.serve.commands.provider_trial import try_provider
 
     trials: list[Trial] = [
         lambda: _secrets(config),
@@ -120,7 +120,7 @@ def _packages(config: Config) -> Iterator[Finding]:
 
 
 def _redaction(config: Config) -> Iterator[Finding]:
-    from serve.redaction import BadRedaction, Redaction
+    from demur.serve.redaction import BadRedaction, Redaction
 
     try:
         _ = config.redact and Redaction(config.redact)
@@ -131,8 +131,8 @@ def _redaction(config: Config) -> Iterator[Finding]:
 def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
     """Whether a model is there, and whether what decides for it fits. A checkpoint that is not as it is configured
     would only be told once more by its artifacts."""
-    from serve.commands.checkpoint_trial import try_checkpoint
-    from serve.commands.endpoint_trial import try_endpoints
+    from demur.serve.commands.checkpoint_trial import try_checkpoint
+    from demur.serve.commands.endpoint_trial import try_endpoints
 
     model = config.models[name]
     if isinstance(model.host, OpenAIHost):
@@ -148,9 +148,9 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
 def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
     """Whether what decides for a model can be read, is for this checkpoint and these labels, and was fitted with the
     settings that are configured, unless an `older` one will do."""
-    from serve.hosts.identity import identity_if_here
-    from serve.hosts.lineup import check_fits
-    from serve.local.older_artifacts import ALLOW, not_in_force
+    from demur.serve.hosts.identity import identity_if_here
+    from demur.serve.hosts.lineup import check_fits
+    from demur.serve.local.older_artifacts import ALLOW, not_in_force
 
     if offline and "://" in config.artifacts:
         yield Untried(f"the artifacts of {name} in {config.artifacts} (--offline)")

@@ -13,25 +13,25 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from serve.access.caller import Scope
-from serve.access.keys import make_key, revoke_key
-from serve.commands.clock_watch import ClockWatch
-from serve.config.access import check_guarded, reach_in_words
-from serve.config.file import Config
-from serve.gateway.journal import open_database
-from serve.local.first_fit import first_fit
-from serve.local.memory_watch import MemoryWatch
-from serve.local.older_artifacts import check_artifacts
-from serve.local.one_service import only_one
-from serve.local.private_run import private_run
-from serve.local.run_folder import RunFolder
-from serve.local.service import CannotStart, LocalService, Say, check_any_left
-from serve.local.start_screen import show_start
-from serve.local.unusable_models import unusable_models
-from serve.local.worker import Worker
-from serve.postgres import EmbeddedPostgres
-from serve.telemetry.logs import JsonStream
-from traffic.database import Database, DatabaseUnavailable
+from demur.serve.access.caller import Scope
+from demur.serve.access.keys import make_key, revoke_key
+from demur.serve.commands.clock_watch import ClockWatch
+from demur.serve.config.access import check_guarded, reach_in_words
+from demur.serve.config.file import Config
+from demur.serve.gateway.journal import open_database
+from demur.serve.local.first_fit import first_fit
+from demur.serve.local.memory_watch import MemoryWatch
+from demur.serve.local.older_artifacts import check_artifacts
+from demur.serve.local.one_service import only_one
+from demur.serve.local.private_run import private_run
+from demur.serve.local.run_folder import RunFolder
+from demur.serve.local.service import CannotStart, LocalService, Say, check_any_left
+from demur.serve.local.start_screen import show_start
+from demur.serve.local.unusable_models import unusable_models
+from demur.serve.local.worker import Worker
+from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.telemetry.logs import JsonStream
+from demur.traffic.database import Database, DatabaseUnavailable
 
 LOOK_SECONDS = 0.2
 """How often it is looked whether the database lives, and what else may have happened."""

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from serve.access.caller import Scope
-from serve.config.settings import Section
+from demur.serve.access.caller import Scope
+from demur.serve.config.settings import Section
 
 FEWEST_CHARACTERS = 32
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from serve.config.settings import Section
+from demur.serve.config.settings import Section
 
 HOURS_OF = {"d": 24.0, "h": 1.0, "m": 1 / 60}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from serve.config.checkpoint_facts import BadCheckpoint, check_named, labels_of, read_facts
+from demur.serve.config.checkpoint_facts import BadCheckpoint, check_named, labels_of, read_facts
 
 OF_CHECKPOINTS = ("binary", "multiclass", "multilabel")
 """Kinds of task whose labels a checkpoint may name."""

@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
-from policies.review_price import ReviewPrice
-from policies.review_rate import ReviewRate
-from policies.tracked_limit import TrackedLimit
-from serve.config.settings import Section
+from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.review_price import ReviewPrice
+from demur.policies.review_rate import ReviewRate
+from demur.policies.tracked_limit import TrackedLimit
+from demur.serve.config.settings import Section
 
 MOST_PER_LABEL = 0.05
 """How far one label may move a limit on confidence, which ranges over 1: beyond a few percent the limit swings between

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from serve.config.mistake import Mark, Mistake
-from serve.config.yaml_trouble import NotYaml, in_words
-from traffic.text_file import NotText, read_text
+from demur.serve.config.mistake import Mark, Mistake
+from demur.serve.config.yaml_trouble import NotYaml, in_words
+from demur.traffic.text_file import NotText, read_text
 
 MOST_VALUES = 200_000
 """Of one file, with each value counted as often as aliases repeat it: a few lines of aliases of aliases could otherwise

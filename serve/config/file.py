@@ -9,37 +9,37 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from policies.label_sets import MULTILABEL_SETS, SETS
-from policies.rules import POLICIES
-from policies.selector_recipe import SelectorRecipe
-from serve.config.access import AccessConfig
-from serve.config.audits import AuditConfig
-from serve.config.checkpoint_labels import with_labels
-from serve.config.complaint import mistakes_of
-from serve.config.control import ControlConfig, check_control
-from serve.config.document import Document, read_document
-from serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
-from serve.config.known_keys import ANY, KnownKeys, Steps
-from serve.config.mistake import Mistake, in_order, told
-from serve.config.monitor import MonitorConfig, Monitored, read_monitor
-from serve.config.nearest import did_you_mean
-from serve.config.pydantic_words import written_as
-from serve.config.recipe import check_follows, recipe_of
-from serve.config.redact import RedactConfig
-from serve.config.review import ReviewConfig, ReviewRule
-from serve.config.scaling import ConsoleConfig, GatewayConfig
-from serve.config.secret import told_elsewhere
-from serve.config.settings import Gathered, Section, settings_of
-from serve.config.spot_checks import SpotCheckConfig, read_spot_check
-from serve.config.task import TaskConfig
-from serve.config.telemetry import TelemetryConfig
-from serve.config.webhooks import check_webhooks
-from serve.config.yaml_trouble import NotYaml
-from serve.language.forms import check_prompts
-from serve.language.prompts import BadPrompt
-from serve.language.task_settings import check_task_settings
-from traffic.file_form import FileForm
-from traffic.outcomes import LATEST, Precedence
+from demur.policies.label_sets import MULTILABEL_SETS, SETS
+from demur.policies.rules import POLICIES
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.audits import AuditConfig
+from demur.serve.config.checkpoint_labels import with_labels
+from demur.serve.config.complaint import mistakes_of
+from demur.serve.config.control import ControlConfig, check_control
+from demur.serve.config.document import Document, read_document
+from demur.serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from demur.serve.config.known_keys import ANY, KnownKeys, Steps
+from demur.serve.config.mistake import Mistake, in_order, told
+from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
+from demur.serve.config.nearest import did_you_mean
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.recipe import check_follows, recipe_of
+from demur.serve.config.redact import RedactConfig
+from demur.serve.config.review import ReviewConfig, ReviewRule
+from demur.serve.config.scaling import ConsoleConfig, GatewayConfig
+from demur.serve.config.secret import told_elsewhere
+from demur.serve.config.settings import Gathered, Section, settings_of
+from demur.serve.config.spot_checks import SpotCheckConfig, read_spot_check
+from demur.serve.config.task import TaskConfig
+from demur.serve.config.telemetry import TelemetryConfig
+from demur.serve.config.webhooks import check_webhooks
+from demur.serve.config.yaml_trouble import NotYaml
+from demur.serve.language.forms import check_prompts
+from demur.serve.language.prompts import BadPrompt
+from demur.serve.language.task_settings import check_task_settings
+from demur.traffic.file_form import FileForm
+from demur.traffic.outcomes import LATEST, Precedence
 
 TEMPLATES_OF_A_PROMPT = ("template", "mapping_template", "rating_template", "pair_template")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from serve.config.file import ModelConfig
+from demur.serve.config.file import ModelConfig
 
 FITTED = frozenset(
     (

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from serve.config.pydantic_words import written_as
-from serve.config.scaling import Scaled
-from serve.config.settings import Section
-from traffic.file_form import FileForm
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.scaling import Scaled
+from demur.serve.config.settings import Section
+from demur.traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from policies.cheapest_label import LeastCost
-from policies.group_conditional_sets import GroupConditionalSets
-from policies.selector_recipe import SelectorRecipe
-from serve.config.hosts import LanguageHost, OpenAIHost, PromptConfig
-from uncertainty.combination import CombinationRecipe
-from uncertainty.output import OF_REPLIES
-from uncertainty.sampled_scores import OF_PASSES, OverSamples
-from uncertainty.score_cascade import Cascade
-from uncertainty.scores import REPLY_SCORES, SCORES, ScoreRecipe
-from uncertainty.token_scores import SpanScore
+from demur.policies.cheapest_label import LeastCost
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.config.hosts import LanguageHost, OpenAIHost, PromptConfig
+from demur.uncertainty.combination import CombinationRecipe
+from demur.uncertainty.output import OF_REPLIES
+from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
+from demur.uncertainty.score_cascade import Cascade
+from demur.uncertainty.scores import REPLY_SCORES, SCORES, ScoreRecipe
+from demur.uncertainty.token_scores import SpanScore
 
 if TYPE_CHECKING:
-    from serve.config.file import ModelConfig
+    from demur.serve.config.file import ModelConfig
 
 ASK_FOR_PROBABILITIES = "set `prompt: {probabilities: first_token}`, or `full_label` or `samples`"
 

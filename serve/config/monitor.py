@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from audit.monitors.alarms import OnAlarm
-from serve.config.settings import Section
+from demur.audit.monitors.alarms import OnAlarm
+from demur.serve.config.settings import Section
 
 LEAST_RISK = 1e-6
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from policies.all_of import GATES, AllOf, GateRecipe
-from policies.cheapest_label import CostLimit, LeastCost
-from policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
-from policies.prediction import PredictorRecipe
-from policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import SelectorRecipe
-from serve.config.language_recipe import (
+from demur.policies.all_of import GATES, AllOf, GateRecipe
+from demur.policies.cheapest_label import CostLimit, LeastCost
+from demur.policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
+from demur.policies.prediction import PredictorRecipe
+from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.config.language_recipe import (
     as_hosted,
     check_cascades,
     check_language,
@@ -20,16 +20,16 @@ from serve.config.language_recipe import (
     own_probabilities,
     writes,
 )
-from serve.config.mistake import MOST_TOLD
-from serve.config.nearest import did_you_mean, one_of
-from serve.config.settings import Gathered, Mistakes, named, part
-from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
-from uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
-from uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
-from uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
+from demur.serve.config.mistake import MOST_TOLD
+from demur.serve.config.nearest import did_you_mean, one_of
+from demur.serve.config.settings import Gathered, Mistakes, named, part
+from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
+from demur.uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
+from demur.uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
+from demur.uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
 
 if TYPE_CHECKING:
-    from serve.config.file import ModelConfig
+    from demur.serve.config.file import ModelConfig
 
 
 def recipe_of(model: "ModelConfig") -> SelectorRecipe:

@@ -5,8 +5,8 @@ from typing import Annotated
 import re2
 from pydantic import Field, field_validator
 
-from serve.config.pydantic_words import written_as
-from serve.config.settings import Section
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.settings import Section
 
 QUIET = re2.Options()
 QUIET.log_errors = False

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from review.item import Order, Scope
-from serve.config.pydantic_words import written_as
-from serve.config.settings import Section
-from serve.config.webhooks import WebhookConfig
-from traffic.record import Record
+from demur.review.item import Order, Scope
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.settings import Section
+from demur.serve.config.webhooks import WebhookConfig
+from demur.traffic.record import Record
 
 Name = Annotated[
     str,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from serve.config.settings import Section
+from demur.serve.config.settings import Section
 
 REQUESTS_AT_A_TIME = 64.0
 """In one gateway, where autoscaling is not told another target."""

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from serve.config.nearest import did_you_mean, one_of
+from demur.serve.config.nearest import did_you_mean, one_of
 
 
 class Section(BaseModel):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from serve.config.settings import Section
+from demur.serve.config.settings import Section
 
 LEAST = 1e-6
 """A record that is drawn less often than this stands for more than a million others."""

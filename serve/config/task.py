@@ -8,16 +8,16 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from policies.closed_labels import ClosedLabelLimits, LimitsRecipe
-from policies.hierarchy import imdrf_parents, tree_over
-from policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
-from serve.config.mistake import MOST_TOLD
-from serve.config.nearest import one_of
-from serve.config.settings import Mistakes, Section, named, part
-from serve.config.tree_file import as_parents, read_parents
-from uncertainty.checks import InvalidInput, Mask, fraction
-from uncertainty.label_tree import LabelTree
-from uncertainty.output import Link
+from demur.policies.closed_labels import ClosedLabelLimits, LimitsRecipe
+from demur.policies.hierarchy import imdrf_parents, tree_over
+from demur.policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from demur.serve.config.mistake import MOST_TOLD
+from demur.serve.config.nearest import one_of
+from demur.serve.config.settings import Mistakes, Section, named, part
+from demur.serve.config.tree_file import as_parents, read_parents
+from demur.uncertainty.checks import InvalidInput, Mask, fraction
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.output import Link
 
 LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 OWN_LABELS = {"choice": LETTERS[:10], "generate": ("right", "wrong")}

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from serve.config.pydantic_words import written_as
-from serve.config.settings import Section
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.settings import Section
 
 LogKind = Literal["text", "json"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from traffic.text_file import NotText, read_text
-from traffic.unique_keys import RepeatedKey, unique_keys
+from demur.traffic.text_file import NotText, read_text
+from demur.traffic.unique_keys import RepeatedKey, unique_keys
 
 HEADER = ["child", "parent"]
 

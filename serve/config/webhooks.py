@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from review.outbox import Subscription, Told
-from serve.config.settings import Section
+from demur.review.outbox import Subscription, Told
+from demur.serve.config.settings import Section
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - how one is spelled, not one
 FEWEST_BYTES = 24

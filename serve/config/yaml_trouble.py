@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from serve.config.mistake import Mark
+from demur.serve.config.mistake import Mark
 
 
 class NotYaml(ValueError):

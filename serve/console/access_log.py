@@ -5,11 +5,11 @@ from uuid import UUID
 
 from fastapi import FastAPI, Request, Response
 
-from review import access
-from serve.access.caller import Scope, access_is_on, caller_of
-from serve.access.refusals import NotAllowed
-from serve.inputs import InvalidRequest
-from traffic.database import Database
+from demur.review import access
+from demur.serve.access.caller import Scope, access_is_on, caller_of
+from demur.serve.access.refusals import NotAllowed
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.database import Database
 
 MOST_SHOWN = 200
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from serve.config.task import TaskConfig
-from serve.inputs import InvalidRequest
-from traffic.record import Answer
+from demur.serve.config.task import TaskConfig
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.record import Answer
 
 DIGITS = tuple("1234567890")
 FEW = len(DIGITS)

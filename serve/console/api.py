@@ -10,13 +10,13 @@ from uuid import UUID
 from fastapi import Depends, FastAPI, Query, Request, Response
 from pydantic import AwareDatetime
 
-from review.cases import Filter
-from review.item import Case, Status
-from serve.console import review_wire as wire
-from serve.console.desk import Desk
-from serve.gateway.http import takes, whole_body
-from serve.pages.visitor import COOKIE, HEADER, visitor_of
-from serve.wire import ProblemResponse, dump, parse
+from demur.review.cases import Filter
+from demur.review.item import Case, Status
+from demur.serve.console import review_wire as wire
+from demur.serve.console.desk import Desk
+from demur.serve.gateway.http import takes, whole_body
+from demur.serve.pages.visitor import COOKIE, HEADER, visitor_of
+from demur.serve.wire import ProblemResponse, dump, parse
 
 DESCRIPTION = f"""
 Cases on their way to people: what waits, who holds what, what was said.

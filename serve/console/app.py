@@ -7,27 +7,27 @@ from uuid import UUID
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 
-from review.queue import ClaimLost
-from serve.access.described import describe_access, describe_refusals
-from serve.access.needs import REVIEW
-from serve.config.access import AccessConfig
-from serve.config.file import Config
-from serve.console import api, overview
-from serve.console.desk import Desk
-from serve.console.exchange_routes import add_exchange_routes
-from serve.console.pages import add_pages
-from serve.console.review_wire import draft_json
-from serve.errors import problem_json, status_of
-from serve.gateway.http import describe
-from serve.pages.body_limits import add_body_limits
-from serve.pages.browser_headers import add_browser_headers
-from serve.pages.cookies import PlainCookies
-from serve.pages.docs import add_docs
-from serve.pages.problems import add_problems, problem
-from serve.pages.storable import only_storable
-from serve.pages.visitor import visitor_of
-from serve.wire import dump
-from traffic.database import Database
+from demur.review.queue import ClaimLost
+from demur.serve.access.described import describe_access, describe_refusals
+from demur.serve.access.needs import REVIEW
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.file import Config
+from demur.serve.console import api, overview
+from demur.serve.console.desk import Desk
+from demur.serve.console.exchange_routes import add_exchange_routes
+from demur.serve.console.pages import add_pages
+from demur.serve.console.review_wire import draft_json
+from demur.serve.errors import problem_json, status_of
+from demur.serve.gateway.http import describe
+from demur.serve.pages.body_limits import add_body_limits
+from demur.serve.pages.browser_headers import add_browser_headers
+from demur.serve.pages.cookies import PlainCookies
+from demur.serve.pages.docs import add_docs
+from demur.serve.pages.problems import add_problems, problem
+from demur.serve.pages.storable import only_storable
+from demur.serve.pages.visitor import visitor_of
+from demur.serve.wire import dump
+from demur.traffic.database import Database
 
 log = logging.getLogger("demur.console")
 

@@ -10,12 +10,12 @@ from typing import Any, BinaryIO, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from review.exchange import Dossier
-from serve.config.task import TaskConfig
-from serve.console.desk import Desk
-from serve.console.label_studio import InputKind, input_kind, label_config, task_json
-from serve.inputs import InvalidRequest
-from traffic.spreadsheet import as_cell
+from demur.review.exchange import Dossier
+from demur.serve.config.task import TaskConfig
+from demur.serve.console.desk import Desk
+from demur.serve.console.label_studio import InputKind, input_kind, label_config, task_json
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.spreadsheet import as_cell
 
 CaseFormat = Literal["label-studio", "csv", "parquet", "jsonl"]
 FORMATS: tuple[CaseFormat, ...] = get_args(CaseFormat)
@@ -174,8 +174,8 @@ def _schema(task: TaskConfig) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Lists and objects as JSON, so that `traffic.dataset` reads them as what they were; None is an empty cell. A text
-    is no formula."""
+    """Return what a cell holds: lists and objects as JSON, which `demur.traffic.dataset` reads back, nothing for None,
+    and a text in which no program sees a formula."""
     if isinstance(value, list | dict):
         return _json(value).decode()
     if isinstance(value, str):

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from review.cases import CaseNotFound
-from review.exchange import SaidOtherwise
-from review.item import Verdict
-from review.queue import ClaimLost, NotYours
-from serve.console.desk import Desk
-from serve.console.label_studio import Annotation, Row, annotations_of, case_of
-from serve.inputs import InvalidRequest
-from traffic.record import Answer
+from demur.review.cases import CaseNotFound
+from demur.review.exchange import SaidOtherwise
+from demur.review.item import Verdict
+from demur.review.queue import ClaimLost, NotYours
+from demur.serve.console.desk import Desk
+from demur.serve.console.label_studio import Annotation, Row, annotations_of, case_of
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,22 +9,22 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from review import access, cases, exchange, given_back, progress, queue, settling
-from review.access import Through
-from review.cases import Backlog, Filter
-from review.exchange import Dossier, Taken
-from review.given_back import GivenBack
-from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
-from review.progress import Progress, Shelf
-from review.queue import ClaimLost, NotYours
-from review.settling import Prone, Settlement
-from serve.config.file import Config, ModelConfig
-from serve.inputs import InvalidRequest
-from serve.wire import checked_label
-from traffic import log
-from traffic.database import Connection, Database
-from traffic.draw import Draws
-from traffic.record import Answer, Outcome, Record
+from demur.review import access, cases, exchange, given_back, progress, queue, settling
+from demur.review.access import Through
+from demur.review.cases import Backlog, Filter
+from demur.review.exchange import Dossier, Taken
+from demur.review.given_back import GivenBack
+from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
+from demur.review.progress import Progress, Shelf
+from demur.review.queue import ClaimLost, NotYours
+from demur.review.settling import Prone, Settlement
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.inputs import InvalidRequest
+from demur.serve.wire import checked_label
+from demur.traffic import log
+from demur.traffic.database import Connection, Database
+from demur.traffic.draw import Draws
+from demur.traffic.record import Answer, Outcome, Record
 
 SHELVES_SECONDS = 30
 """How old it may be where cases are: it only fills the filters, and to count them all takes long."""

@@ -9,17 +9,17 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from review.cases import Filter
-from review.item import Status
-from serve.config.task import TaskConfig
-from serve.console.api import Name, Word, problems, reply
-from serve.console.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
-from serve.console.case_import import Imported, counted, import_verdicts, people_of
-from serve.console.desk import Desk
-from serve.console.label_studio import InputKind, rows_of_export
-from serve.console.review_wire import Label
-from serve.gateway.http import whole_body
-from serve.gateway.road import UnknownModel
+from demur.review.cases import Filter
+from demur.review.item import Status
+from demur.serve.config.task import TaskConfig
+from demur.serve.console.api import Name, Word, problems, reply
+from demur.serve.console.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
+from demur.serve.console.case_import import Imported, counted, import_verdicts, people_of
+from demur.serve.console.desk import Desk
+from demur.serve.console.label_studio import InputKind, rows_of_export
+from demur.serve.console.review_wire import Label
+from demur.serve.gateway.http import whole_body
+from demur.serve.gateway.road import UnknownModel
 
 CHUNK = 1 << 16
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from review.outbox import Pending, pending
-from review.statistics import Standing, standings
-from traffic.database import Database
+from demur.review.outbox import Pending, pending
+from demur.review.statistics import Standing, standings
+from demur.traffic.database import Database
 
 GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
     "demur_review_waiting": ("Cases that nobody has taken.", lambda now: now.waiting),

@@ -11,14 +11,14 @@ from typing import Any, Literal
 from uuid import UUID
 from xml.etree import ElementTree
 
-from review.exchange import Dossier
-from review.item import ENDED, Opinion
-from serve.body import MOST_KEYS_OF_A_FILE, check_structure
-from serve.config.task import LETTERS, TaskConfig
-from serve.inputs import InvalidRequest, TooLarge
-from serve.pages.visitor import as_name
-from serve.reading.picture_url import picture_url
-from traffic.record import Answer
+from demur.review.exchange import Dossier
+from demur.review.item import ENDED, Opinion
+from demur.serve.body import MOST_KEYS_OF_A_FILE, check_structure
+from demur.serve.config.task import LETTERS, TaskConfig
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.serve.pages.visitor import as_name
+from demur.serve.reading.picture_url import picture_url
+from demur.traffic.record import Answer
 
 InputKind = Literal["text", "image", "choice", "chat"]
 

@@ -9,7 +9,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from pydantic import ConfigDict, with_config
 
-from audit.opinions import (
+from demur.audit.opinions import (
     Agreement,
     LabelDisagreement,
     OverturnRate,
@@ -21,14 +21,14 @@ from audit.opinions import (
     overturn_rates,
     reviewers_checked,
 )
-from review import cases, disagreement, statistics
-from review.cases import Backlog
-from review.disagreement import PersonsWork
-from review.item import Scope
-from review.statistics import BacklogCurve, Flow, Window
-from serve.config.review import ReviewConfig
-from serve.pages.quantities import date, duration, hours, percent
-from traffic.database import Connection, Database
+from demur.review import cases, disagreement, statistics
+from demur.review.cases import Backlog
+from demur.review.disagreement import PersonsWork
+from demur.review.item import Scope
+from demur.review.statistics import BacklogCurve, Flow, Window
+from demur.serve.config.review import ReviewConfig
+from demur.serve.pages.quantities import date, duration, hours, percent
+from demur.traffic.database import Connection, Database
 
 Span = Literal["24h", "7d", "30d"]
 
@@ -155,7 +155,7 @@ def add_overview_routes(
     @app.get("/overview", include_in_schema=False)
     def show(request: Request, window: str = "24h", model: str = "") -> Response:
         span: Span = next((span for span in SPANS if span == window), "24h")
-        from serve.console.overview_plots import plots_of  # brings Matplotlib, for which no start should wait
+        from demur.serve.console.overview_plots import plots_of  # brings Matplotlib, for which no start should wait
 
         found = seen_by(lead_of(request), span, model or None)
         return page(

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
-from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
-from audit.opinions import LabelDisagreement, OverturnRate
-from review.statistics import BacklogCurve, Flow
-from serve.pages.quantities import duration, percent
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
+from demur.audit.opinions import LabelDisagreement, OverturnRate
+from demur.review.statistics import BacklogCurve, Flow
+from demur.serve.pages.quantities import duration, percent
 
 SHOWN = 12
 """Labels, and models, of which there may be very many."""

@@ -10,31 +10,31 @@ from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
-from review.cases import CaseNotFound, Filter
-from review.item import ENDED, Status
-from review.outbox import DeliveryNotFound
-from review.queue import ClaimLost, NotYours
-from serve.access.caller import access_is_on
-from serve.access.login import Logins, add_login
-from serve.access.oidc_pages import add_oidc
-from serve.console.access_log import add_access_log, sees_access_log
-from serve.console.answering import COMMANDS, REASONS, answering, chosen_labels
-from serve.console.desk import Desk, Sight
-from serve.console.gauges import QueueCollector
-from serve.console.overview import add_overview_routes
-from serve.console.showing import glance, showing
-from serve.console.small_picture import small_picture
-from serve.console.webhook_pages import add_webhook_routes
-from serve.console.words import FILTERS
-from serve.errors import status_of
-from serve.inputs import InvalidRequest
-from serve.pages.hello import add_hello
-from serve.pages.look import LOGIN_SCRIPT, add_files, beside, our_files, page_response, root_of, templates_of
-from serve.pages.metrics import add_metrics_route
-from serve.pages.storable import FormText
-from serve.pages.visitor import NoReviewer, visitor_of
-from traffic.database import Database, DatabaseUnavailable
-from traffic.record import Answer
+from demur.review.cases import CaseNotFound, Filter
+from demur.review.item import ENDED, Status
+from demur.review.outbox import DeliveryNotFound
+from demur.review.queue import ClaimLost, NotYours
+from demur.serve.access.caller import access_is_on
+from demur.serve.access.login import Logins, add_login
+from demur.serve.access.oidc_pages import add_oidc
+from demur.serve.console.access_log import add_access_log, sees_access_log
+from demur.serve.console.answering import COMMANDS, REASONS, answering, chosen_labels
+from demur.serve.console.desk import Desk, Sight
+from demur.serve.console.gauges import QueueCollector
+from demur.serve.console.overview import add_overview_routes
+from demur.serve.console.showing import glance, showing
+from demur.serve.console.small_picture import small_picture
+from demur.serve.console.webhook_pages import add_webhook_routes
+from demur.serve.console.words import FILTERS
+from demur.serve.errors import status_of
+from demur.serve.inputs import InvalidRequest
+from demur.serve.pages.hello import add_hello
+from demur.serve.pages.look import LOGIN_SCRIPT, add_files, beside, our_files, page_response, root_of, templates_of
+from demur.serve.pages.metrics import add_metrics_route
+from demur.serve.pages.storable import FormText
+from demur.serve.pages.visitor import NoReviewer, visitor_of
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.traffic.record import Answer
 
 PER_PAGE = 50
 DEEPEST = 200
@@ -56,7 +56,7 @@ FILES = our_files(*(Path(__file__).parent / "templates" / name for name in SCRIP
 
 def page_templates() -> Environment:
     """The templates of all pages, and the words in which they speak."""
-    found = templates_of("serve.console", FILES)
+    found = templates_of("demur.serve.console", FILES)
     found.filters.update(FILTERS)
     return found
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from review.cases import Backlog
-from review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
-from serve.config.pydantic_words import written_as
-from serve.config.task import TaskConfig
-from serve.console.desk import Sight
-from serve.wire import Body, Listed, OutcomeView, Problem, Word
-from traffic.record import Record
+from demur.review.cases import Backlog
+from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
+from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.task import TaskConfig
+from demur.serve.console.desk import Sight
+from demur.serve.wire import Body, Listed, OutcomeView, Problem, Word
+from demur.traffic.record import Record
 
 Label = Word | Listed[Word]
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import orjson
 
-from serve.config.task import LETTERS
-from serve.reading.picture_url import picture_url
+from demur.serve.config.task import LETTERS
+from demur.serve.reading.picture_url import picture_url
 
 SHORT = 240
 """Characters of a text that is set large."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from serve.inputs import PNG_PREFIX
+from demur.serve.inputs import PNG_PREFIX
 
 SMALL = 64
 """Pixels of the longer side up to which a picture is small."""

@@ -9,10 +9,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
-from review import outbox
-from review.outbox import Delivery, Told
-from serve.console.api import problems
-from traffic.database import Database
+from demur.review import outbox
+from demur.review.outbox import Delivery, Told
+from demur.serve.console.api import problems
+from demur.traffic.database import Database
 
 MOST_SHOWN = 200
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from math import isfinite, isnan
 from typing import Any
 
-from review.item import Case
-from traffic.record import Answer
+from demur.review.item import Case
+from demur.traffic.record import Answer
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 

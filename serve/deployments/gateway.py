@@ -11,27 +11,27 @@ from ray.serve.schema import ReplicaState
 from starlette.types import ASGIApp
 from uuid_utils.compat import uuid7
 
-from serve.access import needs
-from serve.config.file import Config
-from serve.deployments.every import every
-from serve.deployments.guarded import guarded, keeper_of, received
-from serve.deployments.host_client import RayHostClient
-from serve.deployments.host_trouble import HostTrouble
-from serve.deployments.hosts import host_deployment
-from serve.deployments.shortcut import open_shortcut
-from serve.deployments.traced import traces_of
-from serve.garbage import look_rarely
-from serve.gateway.entrance import Entrance
-from serve.gateway.handler import Handler
-from serve.gateway.intake import Intake
-from serve.gateway.journal import open_database
-from serve.gateway.left_out import LeftOut
-from serve.gateway.road import HostClient
-from serve.gateway.room import Room
-from serve.telemetry.logs import log_to_stderr
-from serve.telemetry.ray_metrics import RayMetrics
-from serve.telemetry.telemetry import Telemetry
-from traffic.log import draw_key
+from demur.serve.access import needs
+from demur.serve.config.file import Config
+from demur.serve.deployments.every import every
+from demur.serve.deployments.guarded import guarded, keeper_of, received
+from demur.serve.deployments.host_client import RayHostClient
+from demur.serve.deployments.host_trouble import HostTrouble
+from demur.serve.deployments.hosts import host_deployment
+from demur.serve.deployments.shortcut import open_shortcut
+from demur.serve.deployments.traced import traces_of
+from demur.serve.garbage import look_rarely
+from demur.serve.gateway.entrance import Entrance
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.intake import Intake
+from demur.serve.gateway.journal import open_database
+from demur.serve.gateway.left_out import LeftOut
+from demur.serve.gateway.road import HostClient
+from demur.serve.gateway.room import Room
+from demur.serve.telemetry.logs import log_to_stderr
+from demur.serve.telemetry.ray_metrics import RayMetrics
+from demur.serve.telemetry.telemetry import Telemetry
+from demur.traffic.log import draw_key
 
 ALARM_SECONDS = 1.0
 """How often a gateway looks at what alarms hold."""
@@ -125,8 +125,8 @@ class Gateway:
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        from serve.gateway.door import Door
-        from serve.gateway.http import gateway_app
+        from demur.serve.gateway.door import Door
+        from demur.serve.gateway.http import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY
@@ -142,7 +142,7 @@ class Gateway:
         http = self._config.http
         if http.grpc_port is None:
             return None
-        from serve.inference_protocol.grpc_server import listening  # brings gRPC
+        from demur.serve.inference_protocol.grpc_server import listening  # brings gRPC
 
         return listening(
             self._handler,

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 
 from starlette.types import ASGIApp
 
-from serve.access import needs
-from serve.access.browser_guard import BrowserGuard
-from serve.access.gate import Gate
-from serve.access.keeper import Keeper
-from serve.access.own_hosts import OwnHosts
-from serve.access.proxy import TrustedProxy
-from serve.config.file import Config
-from serve.deployments.every import every
-from serve.telemetry.reception import Reception
-from serve.telemetry.telemetry import Telemetry
-from traffic.database import Database
+from demur.serve.access import needs
+from demur.serve.access.browser_guard import BrowserGuard
+from demur.serve.access.gate import Gate
+from demur.serve.access.keeper import Keeper
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.access.proxy import TrustedProxy
+from demur.serve.config.file import Config
+from demur.serve.deployments.every import every
+from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.telemetry import Telemetry
+from demur.traffic.database import Database
 
 KEYS_SECONDS = 1.0
 """How often a replica learns which keys and sessions are in force."""

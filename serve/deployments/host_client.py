@@ -11,15 +11,15 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
-from calibration_store.store import ArtifactNotFound
-from serve.deployments.hosts import Failed, NoArtifact
-from serve.gateway.batching import Overloaded
-from serve.gateway.road import HostState, ModelNotReady, Step
-from serve.hosts.decided import Decided, Share
-from serve.inputs import ModelInput
-from serve.language.engine import Asking, EngineFailed, Message, Piece
-from serve.telemetry.stages import TRACEPARENT
-from uncertainty.generation import Generation
+from demur.calibration_store.store import ArtifactNotFound
+from demur.serve.deployments.hosts import Failed, NoArtifact
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.road import HostState, ModelNotReady, Step
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.inputs import ModelInput
+from demur.serve.language.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.telemetry.stages import TRACEPARENT
+from demur.uncertainty.generation import Generation
 
 
 class RayHostClient:

@@ -8,8 +8,8 @@ from threading import Lock
 from ray import serve as ray_serve
 from ray.serve.schema import DeploymentStatus, DeploymentStatusOverview, ReplicaState
 
-from serve.config.hosts import HostConfig
-from serve.gateway.road import ModelFailed, ModelNotReady
+from demur.serve.config.hosts import HostConfig
+from demur.serve.gateway.road import ModelFailed, ModelNotReady
 
 LOOK_SECONDS = 2.0
 """What Serve said is believed for so long."""

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.config.file import Config
-from serve.deployments.every import every
-from serve.deployments.traced import traces_of
-from serve.garbage import look_rarely, without_collection
-from serve.gateway.road import HostState, Step
-from serve.hosts.decided import Decided, Share
-from serve.hosts.set_level import SetLevel
-from serve.inputs import ModelInput
-from serve.language.engine import Asking, EngineFailed, Message, Piece
-from serve.telemetry.logs import log_to_stderr
-from traffic.database import Database
-from uncertainty.generation import Generation
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.config.file import Config
+from demur.serve.deployments.every import every
+from demur.serve.deployments.traced import traces_of
+from demur.serve.garbage import look_rarely, without_collection
+from demur.serve.gateway.road import HostState, Step
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.hosts.set_level import SetLevel
+from demur.serve.inputs import ModelInput
+from demur.serve.language.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.telemetry.logs import log_to_stderr
+from demur.traffic.database import Database
+from demur.uncertainty.generation import Generation
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,7 @@ class Host:
 
     def __init__(self, name: str, config: Config, *, fitted: bool = False) -> None:
         with without_collection():
-            from serve.hosts.host import ModelHost  # brings torch, which the gateway and the console do without
+            from demur.serve.hosts.host import ModelHost  # brings torch, which the gateway and the console do without
 
         log_to_stderr(config.telemetry.logs)
         look_rarely()
@@ -110,8 +110,8 @@ class LanguageModelHost:
     """One replica of one language model. Its engine takes many batches at a time, in the replica's own loop."""
 
     async def __init__(self, name: str, config: Config, *, fitted: bool = False) -> None:  # type: ignore[misc]  # Serve awaits it
-        from serve.language.host import LanguageHost
-        from serve.language.reviewed import reviewed_of
+        from demur.serve.language.host import LanguageHost
+        from demur.serve.language.reviewed import reviewed_of
 
         log_to_stderr(config.telemetry.logs)
         look_rarely()

@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
-FUNCTION = "serve.deployments.shortcut.middlewares"
+FUNCTION = "demur.serve.deployments.shortcut.middlewares"
 
 PATHS: Final = frozenset({"/v1/predict", "/v1/predict/batch"})
 

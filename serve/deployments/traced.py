@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from serve.config.file import Config
+from demur.serve.config.file import Config
 
 if TYPE_CHECKING:
-    from serve.telemetry.traces import Traces
+    from demur.serve.telemetry.traces import Traces
 
 
 def traces_of(config: Config, *, part: str) -> "Traces | None":
     if config.telemetry.traces is None:
         return None
-    from serve.telemetry.traces import Traces  # brings OpenTelemetry
+    from demur.serve.telemetry.traces import Traces  # brings OpenTelemetry
 
     return Traces(config.telemetry.traces, part=part)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve.config.file import Config
-from serve.deployments.gateway import Gateway
-from serve.deployments.pages import started_audits, started_console
+from demur.serve.config.file import Config
+from demur.serve.deployments.gateway import Gateway
+from demur.serve.deployments.pages import started_audits, started_console
 
 
 class WholeService(Gateway):

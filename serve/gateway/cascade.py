@@ -6,9 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from policies.decision import Action
-from serve.gateway.road import Asked, ModelNotReady, Road, Row, Step
-from serve.inputs import InvalidRequest, ModelInput
+from demur.policies.decision import Action
+from demur.serve.gateway.road import Asked, ModelNotReady, Road, Row, Step
+from demur.serve.inputs import InvalidRequest, ModelInput
 
 logger = logging.getLogger("demur.gateway")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from traffic.database import Database, DatabaseUnavailable, described
+from demur.traffic.database import Database, DatabaseUnavailable, described
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

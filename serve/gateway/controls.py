@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from threading import Lock
 from uuid import UUID
 
-from audit import control_states
-from audit.control_states import ControlState
-from policies.control import AdaptiveLevel, ByDecisions, Course, PricedReviews, Steered, TrackedRate, TrackedRisk
-from policies.decision import Action
-from serve.config.control import first_course, settings_of
-from serve.config.file import ModelConfig
-from traffic.database import Connection, Database, DatabaseUnavailable
+from demur.audit import control_states
+from demur.audit.control_states import ControlState
+from demur.policies.control import AdaptiveLevel, ByDecisions, Course, PricedReviews, Steered, TrackedRate, TrackedRisk
+from demur.policies.decision import Action
+from demur.serve.config.control import first_course, settings_of
+from demur.serve.config.file import ModelConfig
+from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.control")
 

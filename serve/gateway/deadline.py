@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from serve.inputs import InvalidRequest
+from demur.serve.inputs import InvalidRequest
 
 T = TypeVar("T")
 

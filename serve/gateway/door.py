@@ -11,15 +11,15 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve import wire
-from serve.access.caller import caller_of
-from serve.errors import problem_json, retry_after, status_of
-from serve.gateway.deadline import seconds_of, within
-from serve.gateway.handler import Handler
-from serve.gateway.intake import CallerLeft
-from serve.gateway.journal import Committed
-from serve.inputs import TooLarge
-from serve.pages.browser_headers import FOR_MACHINES
+from demur.serve import wire
+from demur.serve.access.caller import caller_of
+from demur.serve.errors import problem_json, retry_after, status_of
+from demur.serve.gateway.deadline import seconds_of, within
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.intake import CallerLeft
+from demur.serve.gateway.journal import Committed
+from demur.serve.inputs import TooLarge
+from demur.serve.pages.browser_headers import FOR_MACHINES
 
 logger = logging.getLogger("demur.http")
 

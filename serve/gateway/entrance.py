@@ -5,15 +5,15 @@ from typing import Any
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve.access.caller import caller_of, owner_of
-from serve.chat.errors import problem_of as problem_of_openai
-from serve.errors import problem_json, retry_after, status_of
-from serve.gateway.batching import Overloaded
-from serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
-from serve.gateway.room import Room
-from serve.inference_protocol.errors import problem_of as problem_of_inference
-from serve.inputs import TooLarge
-from serve.wire import dump
+from demur.serve.access.caller import caller_of, owner_of
+from demur.serve.chat.errors import problem_of as problem_of_openai
+from demur.serve.errors import problem_json, retry_after, status_of
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
+from demur.serve.gateway.room import Room
+from demur.serve.inference_protocol.errors import problem_of as problem_of_inference
+from demur.serve.inputs import TooLarge
+from demur.serve.wire import dump
 
 ALWAYS_OPEN = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 """Whoever looks after this service must not take a full one for a dead one."""

@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from policies.decision import Action
-from serve import wire
-from serve.config.file import ModelConfig
-from serve.gateway.controls import ModelControl
-from serve.gateway.final_action import Verdict, final_action
-from serve.gateway.road import Row
-from serve.gateway.safeguards import Safeguards
-from serve.gateway.spot_checks import SpotChecks
-from traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
+from demur.policies.decision import Action
+from demur.serve import wire
+from demur.serve.config.file import ModelConfig
+from demur.serve.gateway.controls import ModelControl
+from demur.serve.gateway.final_action import Verdict, final_action
+from demur.serve.gateway.road import Row
+from demur.serve.gateway.safeguards import Safeguards
+from demur.serve.gateway.spot_checks import SpotChecks
+from demur.traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
 
 
 def entry_of(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from math import nan
 
-from policies.decision import Action
-from serve.gateway.controls import ModelControl
-from serve.gateway.safeguards import Safeguards
+from demur.policies.decision import Action
+from demur.serve.gateway.controls import ModelControl
+from demur.serve.gateway.safeguards import Safeguards
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,44 +11,44 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from calibration_store.store import ArtifactNotFound
-from policies.decision import Action
-from serve import wire
-from serve.access.caller import Caller
-from serve.access.refusals import NotAllowed
-from serve.body import read_apart
-from serve.chat import request as chat
-from serve.chat.conversation import BeingSaid, PassedThrough, Said
-from serve.chat.proxy import Proxy
-from serve.chat.reply import Held
-from serve.config.file import Config
-from serve.config.hosts import ClassifierHost
-from serve.gateway import journal
-from serve.gateway.batching import GreedyBatcher, Overloaded
-from serve.gateway.cascade import asks_on, follow
-from serve.gateway.committer import Committer
-from serve.gateway.controls import Controls
-from serve.gateway.entries import entry_of
-from serve.gateway.inquiries import Inquiries
-from serve.gateway.journal import Committed, Writing
-from serve.gateway.new_cases import NewCases
-from serve.gateway.pictures import PictureReader, Read
-from serve.gateway.queue_room import Places, QueueRoom
-from serve.gateway.reading import read_batch, read_conversation, read_prediction
-from serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
-from serve.gateway.safeguards import Safeguards
-from serve.gateway.spot_checks import SpotChecks
-from serve.gateway.upstream import UpstreamProblem, problem_of
-from serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
-from serve.reading.inputs import read_input
-from serve.redaction import Redaction, RedactionFailed
-from serve.telemetry.stages import stage
-from serve.telemetry.telemetry import Queue, Telemetry
-from serve.telemetry.visit import VISIT, Visit
-from traffic.database import Database, DatabaseUnavailable
-from traffic.draw import Draws
-from traffic.record import FailedRequest, KeyUse
-from uncertainty.generation import Outage
+from demur.calibration_store.store import ArtifactNotFound
+from demur.policies.decision import Action
+from demur.serve import wire
+from demur.serve.access.caller import Caller
+from demur.serve.access.refusals import NotAllowed
+from demur.serve.body import read_apart
+from demur.serve.chat import request as chat
+from demur.serve.chat.conversation import BeingSaid, PassedThrough, Said
+from demur.serve.chat.proxy import Proxy
+from demur.serve.chat.reply import Held
+from demur.serve.config.file import Config
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.gateway import journal
+from demur.serve.gateway.batching import GreedyBatcher, Overloaded
+from demur.serve.gateway.cascade import asks_on, follow
+from demur.serve.gateway.committer import Committer
+from demur.serve.gateway.controls import Controls
+from demur.serve.gateway.entries import entry_of
+from demur.serve.gateway.inquiries import Inquiries
+from demur.serve.gateway.journal import Committed, Writing
+from demur.serve.gateway.new_cases import NewCases
+from demur.serve.gateway.pictures import PictureReader, Read
+from demur.serve.gateway.queue_room import Places, QueueRoom
+from demur.serve.gateway.reading import read_batch, read_conversation, read_prediction
+from demur.serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
+from demur.serve.gateway.safeguards import Safeguards
+from demur.serve.gateway.spot_checks import SpotChecks
+from demur.serve.gateway.upstream import UpstreamProblem, problem_of
+from demur.serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
+from demur.serve.reading.inputs import read_input
+from demur.serve.redaction import Redaction, RedactionFailed
+from demur.serve.telemetry.stages import stage
+from demur.serve.telemetry.telemetry import Queue, Telemetry
+from demur.serve.telemetry.visit import VISIT, Visit
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.traffic.draw import Draws
+from demur.traffic.record import FailedRequest, KeyUse
+from demur.uncertainty.generation import Outage
 
 COMMIT_SIZE = 1024
 MOST_COMMITS = 64 * COMMIT_SIZE

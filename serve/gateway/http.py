@@ -13,27 +13,27 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from serve import wire
-from serve.access.caller import access_is_on, caller_of
-from serve.access.described import describe_access, describe_refusals
-from serve.access.needs import Needs
-from serve.chat import request as chat
-from serve.chat.routes import add_chat_routes
-from serve.config.pydantic_words import sentence
-from serve.errors import STATUS, problem_json, retry_after, status_of
-from serve.gateway import door
-from serve.gateway.deadline import PATTERN
-from serve.gateway.door import Door, Reply
-from serve.gateway.handler import Handler
-from serve.gateway.intake import CallerLeft
-from serve.gateway.road import UnknownModel
-from serve.inference_protocol import body as inference
-from serve.inference_protocol.routes import add_inference_routes
-from serve.inputs import InvalidRequest
-from serve.pages.browser_headers import add_browser_headers
-from serve.pages.cookies import PlainCookies
-from serve.pages.docs import add_docs
-from serve.pages.visitor import NoReviewer, visitor_of
+from demur.serve import wire
+from demur.serve.access.caller import access_is_on, caller_of
+from demur.serve.access.described import describe_access, describe_refusals
+from demur.serve.access.needs import Needs
+from demur.serve.chat import request as chat
+from demur.serve.chat.routes import add_chat_routes
+from demur.serve.config.pydantic_words import sentence
+from demur.serve.errors import STATUS, problem_json, retry_after, status_of
+from demur.serve.gateway import door
+from demur.serve.gateway.deadline import PATTERN
+from demur.serve.gateway.door import Door, Reply
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.intake import CallerLeft
+from demur.serve.gateway.road import UnknownModel
+from demur.serve.inference_protocol import body as inference
+from demur.serve.inference_protocol.routes import add_inference_routes
+from demur.serve.inputs import InvalidRequest
+from demur.serve.pages.browser_headers import add_browser_headers
+from demur.serve.pages.cookies import PlainCookies
+from demur.serve.pages.docs import add_docs
+from demur.serve.pages.visitor import NoReviewer, visitor_of
 
 logger = logging.getLogger("demur.http")
 

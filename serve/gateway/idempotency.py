@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from serve import wire
-from serve.access.caller import Caller, owner_of
-from serve.inputs import InvalidRequest
-from traffic.record import KeyUse
+from demur.serve import wire
+from demur.serve.access.caller import Caller, owner_of
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.record import KeyUse
 
 SECOND = b"\x02"
 """Before a digest of the second kind, which is over JSON as orjson writes it. One of the first kind has nothing before

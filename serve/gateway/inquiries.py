@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from review import cases, erasing
-from review.ended import ended_among
-from review.load import NOTHING_EXPECTED, expect, open_cases
-from serve import wire
-from serve.access.caller import Caller, owner_of
-from serve.body import read_apart
-from serve.config.file import Config
-from serve.gateway.outcome_watch import OutcomeWatch
-from serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
-from serve.gateway.road import ModelFailed, Road, UnknownModel
-from traffic import log
-from traffic.database import Database, DatabaseUnavailable
-from traffic.record import Outcome
+from demur.review import cases, erasing
+from demur.review.ended import ended_among
+from demur.review.load import NOTHING_EXPECTED, expect, open_cases
+from demur.serve import wire
+from demur.serve.access.caller import Caller, owner_of
+from demur.serve.body import read_apart
+from demur.serve.config.file import Config
+from demur.serve.gateway.outcome_watch import OutcomeWatch
+from demur.serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
+from demur.serve.gateway.road import ModelFailed, Road, UnknownModel
+from demur.traffic import log
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.traffic.record import Outcome
 
 HOST_SECONDS = 5
 """So long a host has to say how it is."""

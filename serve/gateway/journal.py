@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import orjson
 import psycopg
 
-from audit.schema import AUDIT_MIGRATIONS
-from review import queue
-from review.item import NewCase
-from serve.access.schema import ACCESS_MIGRATIONS
-from traffic import failed_requests, log
-from traffic.database import TRAFFIC_MIGRATIONS, Connection, ConnectionLost, Database, migrate, one_line
-from traffic.record import Entry, FailedRequest, KeyUse, Record
+from demur.audit.schema import AUDIT_MIGRATIONS
+from demur.review import queue
+from demur.review.item import NewCase
+from demur.serve.access.schema import ACCESS_MIGRATIONS
+from demur.traffic import failed_requests, log
+from demur.traffic.database import TRAFFIC_MIGRATIONS, Connection, ConnectionLost, Database, migrate, one_line
+from demur.traffic.record import Entry, FailedRequest, KeyUse, Record
 
 MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS, *ACCESS_MIGRATIONS]
 

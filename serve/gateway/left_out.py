@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from serve.gateway.road import ModelFailed
+from demur.serve.gateway.road import ModelFailed
 
 
 class LeftOut:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from policies.decision import Action
-from review.item import Kind, NewCase
-from serve.config.file import ModelConfig
-from serve.config.review import ReviewConfig, ReviewRule
-from serve.wire import ReviewWishes
-from traffic.draw import Draws, limit
-from traffic.record import Record
+from demur.policies.decision import Action
+from demur.review.item import Kind, NewCase
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.review import ReviewConfig, ReviewRule
+from demur.serve.wire import ReviewWishes
+from demur.traffic.draw import Draws, limit
+from demur.traffic.record import Record
 
 NO_WISHES = ReviewWishes()
 

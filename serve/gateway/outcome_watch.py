@@ -16,10 +16,10 @@ from uuid import UUID
 
 import psycopg
 
-from review.ended import ended_among
-from serve.gateway.room import Room
-from traffic.database import one_line
-from traffic.log import OUTCOMES_CHANNEL
+from demur.review.ended import ended_among
+from demur.serve.gateway.room import Room
+from demur.traffic.database import one_line
+from demur.traffic.log import OUTCOMES_CHANNEL
 
 log = logging.getLogger("demur.waiting")
 

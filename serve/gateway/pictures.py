@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from serve.gateway.batching import Overloaded, Pace
-from serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
-from serve.reading.inputs import decode_all, measure_all, read_inputs
-from serve.reading.pictures import Picture, is_picture
-from serve.telemetry.telemetry import Queue
+from demur.serve.gateway.batching import Overloaded, Pace
+from demur.serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.reading.inputs import decode_all, measure_all, read_inputs
+from demur.serve.reading.pictures import Picture, is_picture
+from demur.serve.telemetry.telemetry import Queue
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from review.load import open_cases
-from traffic.database import Database, DatabaseUnavailable
+from demur.review.load import open_cases
+from demur.traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.queue")
 

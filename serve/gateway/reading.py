@@ -4,12 +4,12 @@ and raises `MalformedBody`, `TooLarge` or `InvalidRequest`."""
 from collections.abc import Mapping
 from typing import Any
 
-from serve import wire
-from serve.access.caller import Caller
-from serve.chat import request as chat
-from serve.gateway.idempotency import key_use
-from serve.inputs import InvalidRequest, TooLarge
-from traffic.record import KeyUse
+from demur.serve import wire
+from demur.serve.access.caller import Caller
+from demur.serve.chat import request as chat
+from demur.serve.gateway.idempotency import key_use
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.traffic.record import KeyUse
 
 
 def read_prediction(body: bytes, key: str | None, caller: Caller | None) -> tuple[wire.PredictRequest, KeyUse | None]:

@@ -8,17 +8,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from calibration_store.store import ArtifactNotFound
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.gateway.batching import GreedyBatcher, Overloaded
-from serve.hosts.decided import Decided, Share
-from serve.inputs import InputSpec, ModelInput
-from serve.language.engine import Asking, Message, Piece
-from serve.telemetry.logs import about
-from serve.telemetry.telemetry import Queue, Telemetry
-from serve.telemetry.visit import Visit
-from uncertainty.generation import Generation, Outage
+from demur.calibration_store.store import ArtifactNotFound
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.gateway.batching import GreedyBatcher, Overloaded
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.inputs import InputSpec, ModelInput
+from demur.serve.language.engine import Asking, Message, Piece
+from demur.serve.telemetry.logs import about
+from demur.serve.telemetry.telemetry import Queue, Telemetry
+from demur.serve.telemetry.visit import Visit
+from demur.uncertainty.generation import Generation, Outage
 
 logger = logging.getLogger("demur.gateway")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from serve.gateway.batching import Overloaded
+from demur.serve.gateway.batching import Overloaded
 
 LOOK_SECONDS = 0.02
 

@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from audit.monitors import alarms
-from audit.monitors.alarms import Safeguard
-from traffic.database import Database, DatabaseUnavailable
-from traffic.record import HELD_BY_ALARM
+from demur.audit.monitors import alarms
+from demur.audit.monitors.alarms import Safeguard
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.traffic.record import HELD_BY_ALARM
 
 log = logging.getLogger("demur.safeguards")
 

@@ -6,11 +6,11 @@ from math import sqrt
 
 import numpy as np
 
-from audit.metrics.sampling import allocate
-from serve.config.file import ModelConfig
-from serve.config.spot_checks import SpotCheckConfig
-from traffic.database import Database
-from traffic.recent import recent_unheld
+from demur.audit.metrics.sampling import allocate
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.spot_checks import SpotCheckConfig
+from demur.traffic.database import Database
+from demur.traffic.recent import recent_unheld
 
 LATEST = 10_000
 """So many of the latest records of a model say what its traffic is like."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from uncertainty.generation import Outage
+from demur.uncertainty.generation import Outage
 
 GUESS_SECONDS = 5.0
 """Until the next try, where nobody named a time."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibration_store.artifact import Artifact, ArtifactRefused
-from uncertainty.generation import as_column
-from uncertainty.output import Output
+from demur.calibration_store.artifact import Artifact, ArtifactRefused
+from demur.uncertainty.generation import as_column
+from demur.uncertainty.output import Output
 
 
 class AskedDifferently(ValueError):

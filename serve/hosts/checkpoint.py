@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-from serve.config.checkpoint_facts import (
+from demur.serve.config.checkpoint_facts import (
     TRAINED_FOR,
     BadCheckpoint,
     check_same,
@@ -16,11 +16,11 @@ from serve.config.checkpoint_facts import (
     read_config_json,
     read_facts,
 )
-from serve.config.checkpoint_labels import is_path, no_folder
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost, OpenAIHost
-from serve.config.task import TaskConfig
-from serve.language.anchors import Anchors
+from demur.serve.config.checkpoint_labels import is_path, no_folder
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost, OpenAIHost
+from demur.serve.config.task import TaskConfig
+from demur.serve.language.anchors import Anchors
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
 

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from policies.judgement import Judgement
-from traffic.record import Answer, Cost, Reply
-from uncertainty.checks import Array, Mask
-from uncertainty.generation import Outage, Replies
-from uncertainty.output import Output
-from uncertainty.readings import outages_in
-from uncertainty.top_k import top_labels
+from demur.policies.judgement import Judgement
+from demur.traffic.record import Answer, Cost, Reply
+from demur.uncertainty.checks import Array, Mask
+from demur.uncertainty.generation import Outage, Replies
+from demur.uncertainty.output import Output
+from demur.uncertainty.readings import outages_in
+from demur.uncertainty.top_k import top_labels
 
 Columns = TypeVar("Columns", "Decided", "Shadowed")
 

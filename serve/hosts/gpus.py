@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.config.file import Config
-from serve.config.hosts import HostConfig, OpenAIHost
+from demur.serve.config.file import Config
+from demur.serve.config.hosts import HostConfig, OpenAIHost
 
 DEVICES = ("nvidia[0-9]*", "kfd", "dxg")
 """Under /dev, where there are GPUs: torch takes seconds to be imported, only to say that there is none."""

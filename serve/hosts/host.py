@@ -4,19 +4,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from calibration_store.artifact import Artifact
-from calibration_store.store import ArtifactStore
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.gateway.road import HostState, Step
-from serve.hosts.decided import Decided, Share
-from serve.hosts.lineup import Lineup
-from serve.hosts.models import Classifier
-from serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
-from serve.hosts.set_level import SetLevel
-from serve.inputs import InputSpec, ModelInput
-from serve.telemetry.stages import stage
-from uncertainty.output import Output
+from demur.calibration_store.artifact import Artifact
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.gateway.road import HostState, Step
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.hosts.lineup import Lineup
+from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
+from demur.serve.hosts.set_level import SetLevel
+from demur.serve.inputs import InputSpec, ModelInput
+from demur.serve.telemetry.stages import stage
+from demur.uncertainty.output import Output
 
 
 class ModelHost:

@@ -4,13 +4,13 @@ import hashlib
 import json
 from pathlib import Path
 
-from calibration_store.artifact import ModelIdentity
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost, OpenAIHost
-from serve.hosts.checkpoint import fingerprint, local_folder
-from serve.language.anchors import ratings_fingerprint
-from serve.language.pair import judge_fingerprint
-from serve.language.prompts import prompt_fingerprint
+from demur.calibration_store.artifact import ModelIdentity
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost, OpenAIHost
+from demur.serve.hosts.checkpoint import fingerprint, local_folder
+from demur.serve.language.anchors import ratings_fingerprint
+from demur.serve.language.pair import judge_fingerprint
+from demur.serve.language.prompts import prompt_fingerprint
 
 
 def identity_of(model: ModelConfig) -> ModelIdentity:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.inputs import InputSpec, Pixels
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.inputs import InputSpec, Pixels
 
 Floats = NDArray[np.float32]
 

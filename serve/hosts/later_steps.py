@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 
-from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
-from calibration_store.store import ArtifactStore
-from serve.gateway.road import Step
+from demur.calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.gateway.road import Step
 
 KEPT = 4
 """How many artifacts of each first model are kept in memory: the one in force, a canary, and those that a swap leaves

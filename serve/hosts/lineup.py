@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.config.file import ModelConfig
-from serve.hosts.asked_as_fitted import check_same_way
-from serve.hosts.checkpoint import NoEmbedding
-from serve.hosts.identity import identity_if_here
-from traffic.draw import limit
-from uncertainty.checks import Mask
-from uncertainty.output import Need
+from demur.calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.asked_as_fitted import check_same_way
+from demur.serve.hosts.checkpoint import NoEmbedding
+from demur.serve.hosts.identity import identity_if_here
+from demur.traffic.draw import limit
+from demur.uncertainty.checks import Mask
+from demur.uncertainty.output import Need
 
 log = logging.getLogger("demur.host")
 

@@ -16,16 +16,16 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from serve.config.checkpoint_facts import BadCheckpoint, read_facts
-from serve.config.hosts import ClassifierHost
-from serve.config.task import TaskConfig
-from serve.hosts.checkpoint import NoEmbedding, check_labels, first_line, local_folder
-from serve.hosts.image_features import ImageFeatures, check_scale
-from serve.hosts.mc_dropout import DropoutPasses
-from serve.inputs import InputSpec, ModelInput
-from uncertainty.checks import Array
-from uncertainty.label_tree import LabelTree
-from uncertainty.output import Link, Need, Output
+from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.task import TaskConfig
+from demur.serve.hosts.checkpoint import NoEmbedding, check_labels, first_line, local_folder
+from demur.serve.hosts.image_features import ImageFeatures, check_scale
+from demur.serve.hosts.mc_dropout import DropoutPasses
+from demur.serve.inputs import InputSpec, ModelInput
+from demur.uncertainty.checks import Array
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.output import Link, Need, Output
 
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
 

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibration_store.artifact import Artifact
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from policies.judgement import Judgement
-from policies.selector import Selector
-from serve.config.control import AdaptiveSetsConfig
-from serve.config.file import ModelConfig
-from serve.config.fitted_settings import differences, in_words
-from serve.gateway.road import HostState, Step
-from serve.hosts.asked_as_fitted import as_fitted
-from serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
-from serve.hosts.identity import identity_of
-from serve.hosts.later_steps import LaterSteps
-from serve.hosts.lineup import Lineup, Watch
-from serve.hosts.set_level import SetLevel
-from serve.inputs import InputSpec
-from uncertainty.checks import Mask
-from uncertainty.output import Output
+from demur.calibration_store.artifact import Artifact
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.policies.judgement import Judgement
+from demur.policies.selector import Selector
+from demur.serve.config.control import AdaptiveSetsConfig
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.fitted_settings import differences, in_words
+from demur.serve.gateway.road import HostState, Step
+from demur.serve.hosts.asked_as_fitted import as_fitted
+from demur.serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
+from demur.serve.hosts.identity import identity_of
+from demur.serve.hosts.later_steps import LaterSteps
+from demur.serve.hosts.lineup import Lineup, Watch
+from demur.serve.hosts.set_level import SetLevel
+from demur.serve.inputs import InputSpec
+from demur.uncertainty.checks import Mask
+from demur.uncertainty.output import Output
 
 log = logging.getLogger("demur.host")
 

@@ -4,16 +4,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit import control_states
-from calibration_store.artifact import Artifact
-from policies.control import Course
-from policies.judgement import Judgement
-from policies.moving_sets import at_level
-from policies.selector import Selector
-from serve.config.control import AdaptiveSetsConfig, first_course, settings_of
-from serve.config.file import ModelConfig
-from traffic.database import Database, DatabaseUnavailable
-from uncertainty.output import Output
+from demur.audit import control_states
+from demur.calibration_store.artifact import Artifact
+from demur.policies.control import Course
+from demur.policies.judgement import Judgement
+from demur.policies.moving_sets import at_level
+from demur.policies.selector import Selector
+from demur.serve.config.control import AdaptiveSetsConfig, first_course, settings_of
+from demur.serve.config.file import ModelConfig
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.uncertainty.output import Output
 
 log = logging.getLogger("demur.host")
 

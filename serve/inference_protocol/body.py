@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from serve import wire
-from serve.inference_protocol.tensors import Tensor, bytes_of, json_of, tensor_from_bytes, tensor_from_json
-from serve.inputs import InvalidRequest
+from demur.serve import wire
+from demur.serve.inference_protocol.tensors import Tensor, bytes_of, json_of, tensor_from_bytes, tensor_from_json
+from demur.serve.inputs import InvalidRequest
 
 JSON_LENGTH_HEADER = "Inference-Header-Content-Length"
 """How long the JSON is at the head of a body; behind it is the data of tensors, as bytes."""

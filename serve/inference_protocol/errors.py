@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from serve.errors import problem_json, status_of
+from demur.serve.errors import problem_json, status_of
 
 
 class InferProblem(BaseModel):

@@ -8,26 +8,26 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from serve.access.caller import Caller, Scope, owner_of
-from serve.access.keeper import Keeper
-from serve.body import read_apart
-from serve.config.file import LimitsConfig
-from serve.errors import retry_after
-from serve.gateway.deadline import within
-from serve.gateway.handler import Handler
-from serve.gateway.intake import Arrival, Intake
-from serve.gateway.room import Room
-from serve.inference_protocol.body import Scalar
-from serve.inference_protocol.errors import problem_of
-from serve.inference_protocol.inference import infer
-from serve.inference_protocol.messages import CONTENTS, SERVICE, messages
-from serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
-from serve.inference_protocol.structure import check_fields
-from serve.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
-from serve.inference_protocol.versions import check_version
-from serve.inputs import InvalidRequest, TooLarge
-from serve.telemetry.reception import call_received
-from serve.wire import MalformedBody
+from demur.serve.access.caller import Caller, Scope, owner_of
+from demur.serve.access.keeper import Keeper
+from demur.serve.body import read_apart
+from demur.serve.config.file import LimitsConfig
+from demur.serve.errors import retry_after
+from demur.serve.gateway.deadline import within
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.intake import Arrival, Intake
+from demur.serve.gateway.room import Room
+from demur.serve.inference_protocol.body import Scalar
+from demur.serve.inference_protocol.errors import problem_of
+from demur.serve.inference_protocol.inference import infer
+from demur.serve.inference_protocol.messages import CONTENTS, SERVICE, messages
+from demur.serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
+from demur.serve.inference_protocol.structure import check_fields
+from demur.serve.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
+from demur.serve.inference_protocol.versions import check_version
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.serve.telemetry.reception import call_received
+from demur.serve.wire import MalformedBody
 
 logger = logging.getLogger("demur.grpc")
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from serve import wire
-from serve.access.caller import Caller
-from serve.body import read_apart
-from serve.gateway.handler import Handler
-from serve.inference_protocol.body import Scalar
-from serve.inference_protocol.outputs import parameters_of, version_of
-from serve.inference_protocol.rows import key_use, makes_pictures, requests_of
-from serve.inference_protocol.served import ServedModel, ServedModels, check_may_ask
-from serve.inference_protocol.tensors import Tensor
-from serve.inference_protocol.versions import check_decides_all
-from serve.inputs import InvalidRequest
+from demur.serve import wire
+from demur.serve.access.caller import Caller
+from demur.serve.body import read_apart
+from demur.serve.gateway.handler import Handler
+from demur.serve.inference_protocol.body import Scalar
+from demur.serve.inference_protocol.outputs import parameters_of, version_of
+from demur.serve.inference_protocol.rows import key_use, makes_pictures, requests_of
+from demur.serve.inference_protocol.served import ServedModel, ServedModels, check_may_ask
+from demur.serve.inference_protocol.tensors import Tensor
+from demur.serve.inference_protocol.versions import check_decides_all
+from demur.serve.inputs import InvalidRequest
 
 
 @dataclass(frozen=True, kw_only=True)

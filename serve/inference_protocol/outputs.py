@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from serve import wire
-from serve.config.file import ModelConfig
-from serve.hosts.decided import TOP
-from serve.inference_protocol.body import Scalar
-from serve.inference_protocol.tensors import NUMPY, Datatype, Tensor
-from traffic.record import Record
+from demur.serve import wire
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.decided import TOP
+from demur.serve.inference_protocol.body import Scalar
+from demur.serve.inference_protocol.tensors import NUMPY, Datatype, Tensor
+from demur.traffic.record import Record
 
 Told = Mapping[str, Any]
 """What /v1/predict would say of the record."""

@@ -7,18 +7,18 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
 
-from serve import wire
-from serve.access.caller import caller_of
-from serve.body import read_apart
-from serve.errors import retry_after
-from serve.gateway.deadline import seconds_of, within
-from serve.gateway.handler import Handler
-from serve.inference_protocol.body import JSON_LENGTH_HEADER, InferResponse, read_body, wanted_of, written
-from serve.inference_protocol.errors import InferProblem, problem_of
-from serve.inference_protocol.inference import infer
-from serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
-from serve.inference_protocol.versions import check_version
-from serve.inputs import InvalidRequest
+from demur.serve import wire
+from demur.serve.access.caller import caller_of
+from demur.serve.body import read_apart
+from demur.serve.errors import retry_after
+from demur.serve.gateway.deadline import seconds_of, within
+from demur.serve.gateway.handler import Handler
+from demur.serve.inference_protocol.body import JSON_LENGTH_HEADER, InferResponse, read_body, wanted_of, written
+from demur.serve.inference_protocol.errors import InferProblem, problem_of
+from demur.serve.inference_protocol.inference import infer
+from demur.serve.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
+from demur.serve.inference_protocol.versions import check_version
+from demur.serve.inputs import InvalidRequest
 
 logger = logging.getLogger("demur.http")
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic_core import from_json
 
-from serve import wire
-from serve.access.caller import Caller, owner_of
-from serve.gateway.idempotency import SECOND
-from serve.gateway.pictures import FEW_PIXELS
-from serve.inference_protocol.body import Scalar
-from serve.inference_protocol.tensors import Tensor
-from serve.inputs import PNG_PREFIX, InputSpec, InvalidRequest
-from traffic.record import KeyUse
+from demur.serve import wire
+from demur.serve.access.caller import Caller, owner_of
+from demur.serve.gateway.idempotency import SECOND
+from demur.serve.gateway.pictures import FEW_PIXELS
+from demur.serve.inference_protocol.body import Scalar
+from demur.serve.inference_protocol.tensors import Tensor
+from demur.serve.inputs import PNG_PREFIX, InputSpec, InvalidRequest
+from demur.traffic.record import KeyUse
 
 INPUT = "input"
 """The name of the one tensor that every model takes."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from serve.access.caller import Caller
-from serve.config.file import ModelConfig
-from serve.gateway.handler import Handler
-from serve.gateway.road import HostState, ModelNotReady, Road, UnknownModel
-from serve.inference_protocol.outputs import Output, outputs_of
-from serve.inference_protocol.rows import INPUT
-from serve.inference_protocol.versions import check_version, versions_of
-from serve.inputs import InputSpec
+from demur.serve.access.caller import Caller
+from demur.serve.config.file import ModelConfig
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.road import HostState, ModelNotReady, Road, UnknownModel
+from demur.serve.inference_protocol.outputs import Output, outputs_of
+from demur.serve.inference_protocol.rows import INPUT
+from demur.serve.inference_protocol.versions import check_version, versions_of
+from demur.serve.inputs import InputSpec
 
 EXTENSIONS = ("binary_tensor_data",)
 PLATFORM = "demur"

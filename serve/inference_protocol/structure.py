@@ -3,7 +3,7 @@ object."""
 
 from collections.abc import Mapping
 
-from serve.inputs import TooLarge
+from demur.serve.inputs import TooLarge
 
 MOST_FIELDS = 50_000
 """Of one message: a request with 1,024 texts has some more than these 1,024."""

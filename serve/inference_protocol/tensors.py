@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from serve.body import MOST_VALUES
-from serve.inputs import InvalidRequest, TooLarge
-from serve.reading.numbers import MOST_DIMENSIONS, NotNumbers, array_of
+from demur.serve.body import MOST_VALUES
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.serve.reading.numbers import MOST_DIMENSIONS, NotNumbers, array_of
 
 Datatype = Literal["BOOL", "UINT8", "FP32", "FP64", "BYTES"]
 

@@ -1,7 +1,7 @@
 """Versions of a model, as the protocol has them: the artifacts that decide at present."""
 
-from serve.gateway.road import HostState
-from serve.inputs import InvalidRequest
+from demur.serve.gateway.road import HostState
+from demur.serve.inputs import InvalidRequest
 
 
 class UnknownVersion(LookupError):

@@ -11,13 +11,13 @@ import numpy as np
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from serve.config.complaint import complaint
-from serve.config.hosts import TournamentConfig
-from serve.config.settings import Section
-from traffic.text_file import NotText, read_text
-from uncertainty.checks import Array
-from uncertainty.isotonic import IsotonicMap
-from uncertainty.tournament import START
+from demur.serve.config.complaint import complaint
+from demur.serve.config.hosts import TournamentConfig
+from demur.serve.config.settings import Section
+from demur.traffic.text_file import NotText, read_text
+from demur.uncertainty.checks import Array
+from demur.uncertainty.isotonic import IsotonicMap
+from demur.uncertainty.tournament import START
 
 Triple = tuple[float, float | None, float | None]
 """A value and its 95% interval; None where there is none."""

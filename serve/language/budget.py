@@ -8,12 +8,12 @@ from math import comb
 
 import numpy as np
 
-from policies.selector import Selector
-from serve.config.hosts import SamplesConfig
-from uncertainty.checks import Mask
-from uncertainty.generation import Replies, as_column
-from uncertainty.output import Output
-from uncertainty.readings import replies_of, with_sample_probabilities
+from demur.policies.selector import Selector
+from demur.serve.config.hosts import SamplesConfig
+from demur.uncertainty.checks import Mask
+from demur.uncertainty.generation import Replies, as_column
+from demur.uncertainty.output import Output
+from demur.uncertainty.readings import replies_of, with_sample_probabilities
 
 log = logging.getLogger("demur.language")
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from serve.hosts.checkpoint import first_line
-from serve.language.engine import Asking, EngineFailed
-from uncertainty.checks import Array
+from demur.serve.hosts.checkpoint import first_line
+from demur.serve.language.engine import Asking, EngineFailed
+from demur.uncertainty.checks import Array
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from serve.hosts.checkpoint import first_line
-from serve.language.engine import CannotGive, EngineFailed
-from serve.language.outages import EndpointAway, outage_of_status, pause, retry_after
-from serve.language.refused_parameters import Refusal
-from serve.printable import printable
-from uncertainty.generation import Outage
+from demur.serve.hosts.checkpoint import first_line
+from demur.serve.language.engine import CannotGive, EngineFailed
+from demur.serve.language.outages import EndpointAway, outage_of_status, pause, retry_after
+from demur.serve.language.refused_parameters import Refusal
+from demur.serve.printable import printable
+from demur.uncertainty.generation import Outage
 
 CONNECT_SECONDS = 10.0
 MOST_OF_AN_ERROR = 64 * 2**10

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from serve.language.reasoning import answer_start
+from demur.serve.language.reasoning import answer_start
 
 LONGEST_PENDING = 256
 """Bytes that wait for the rest of a character; more than so many are none."""

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from uncertainty.checks import Array
-from uncertainty.generation import Generation
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Generation
 
 Message = Mapping[str, str]
 """`role` (system, user or assistant) and `content`."""

@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
-from serve.config.hosts import FewShotConfig
-from serve.hosts.checkpoint import fingerprint, local_folder
-from serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
-from serve.language.forms import Example, Form, UnfitExample
-from serve.language.readings import plain
-from serve.reading.inputs import read_input
-from traffic.dataset import read_labelled_file
-from traffic.file_form import FileForm
-from traffic.record import Answer
+from demur.serve.config.hosts import FewShotConfig
+from demur.serve.hosts.checkpoint import fingerprint, local_folder
+from demur.serve.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
+from demur.serve.language.forms import Example, Form, UnfitExample
+from demur.serve.language.readings import plain
+from demur.serve.reading.inputs import read_input
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.file_form import FileForm
+from demur.traffic.record import Answer
 
 Reviewed = Callable[[], Iterable[tuple[Any, Answer]]]
 """Inputs of the log, as requests hold them, each with its outcome."""

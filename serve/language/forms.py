@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from serve.config.task import LETTERS, TaskConfig
-from serve.inputs import Conversation, InputSpec, ModelInput, Question
-from serve.language.engine import Message
-from serve.language.label_lists import json_read, lines_read, token_spans
-from serve.language.matching import reading_of
-from serve.language.prompts import Option, Prompts
-from serve.language.readings import Names, letter_in
-from traffic.record import Answer
-from uncertainty.generation import Generation, Span
+from demur.serve.config.task import LETTERS, TaskConfig
+from demur.serve.inputs import Conversation, InputSpec, ModelInput, Question
+from demur.serve.language.engine import Message
+from demur.serve.language.label_lists import json_read, lines_read, token_spans
+from demur.serve.language.matching import reading_of
+from demur.serve.language.prompts import Option, Prompts
+from demur.serve.language.readings import Names, letter_in
+from demur.traffic.record import Answer
+from demur.uncertainty.generation import Generation, Span
 
 if TYPE_CHECKING:
-    from serve.config.file import ModelConfig
+    from demur.serve.config.file import ModelConfig
 
 Example = tuple[ModelInput, Answer]
 """An input with its right label, or labels."""

@@ -5,27 +5,27 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 
-from calibration_store.artifact import Artifact
-from calibration_store.store import ArtifactStore
-from policies.selector import Selector
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.gateway.batching import Together
-from serve.gateway.road import HostState, Step
-from serve.hosts.asked_as_fitted import check_asked_as_fitted
-from serve.hosts.decided import Decided, Share
-from serve.hosts.lineup import Lineup
-from serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
-from serve.hosts.set_level import SetLevel
-from serve.inputs import InputSpec, ModelInput
-from serve.language.budget import more
-from serve.language.engine import Asking, Engine, Message, Piece
-from serve.language.engines import started
-from serve.language.few_shot import Reviewed
-from serve.language.model import LanguageModel
-from serve.language.overheard import OverheardEngine, listening
-from uncertainty.generation import Generation
-from uncertainty.output import Need, Output
+from demur.calibration_store.artifact import Artifact
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.selector import Selector
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.gateway.batching import Together
+from demur.serve.gateway.road import HostState, Step
+from demur.serve.hosts.asked_as_fitted import check_asked_as_fitted
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.hosts.lineup import Lineup
+from demur.serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
+from demur.serve.hosts.set_level import SetLevel
+from demur.serve.inputs import InputSpec, ModelInput
+from demur.serve.language.budget import more
+from demur.serve.language.engine import Asking, Engine, Message, Piece
+from demur.serve.language.engines import started
+from demur.serve.language.few_shot import Reviewed
+from demur.serve.language.model import LanguageModel
+from demur.serve.language.overheard import OverheardEngine, listening
+from demur.uncertainty.generation import Generation
+from demur.uncertainty.output import Need, Output
 
 
 class LanguageHost:

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from serve.language.readings import WRAPPING, Names, plain
-from uncertainty.checks import InvalidInput
-from uncertainty.generation import Generation, Span
-from uncertainty.self_report import parse_joint_confidences
+from demur.serve.language.readings import WRAPPING, Names, plain
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.generation import Generation, Span
+from demur.uncertainty.self_report import parse_joint_confidences
 
 NOTHING = frozenset(
     {"none", "no label", "no labels", "none of them", "none apply", "none applies", "nothing", "[]", "{}"}

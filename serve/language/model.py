@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.config.task import LETTERS
-from serve.inputs import Conversation, InputSpec, ModelInput, Question
-from serve.language.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
-from serve.language.few_shot import Reviewed, few_shot_from
-from serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
-from serve.language.outages import EndpointAway
-from serve.language.prompts import BadPrompt, Prompts
-from serve.language.row import LEAST, Ledger, Row
-from serve.language.tournament import Tournament
-from uncertainty.checks import Array, InvalidInput, Mask
-from uncertainty.generation import Generation, as_column
-from uncertainty.output import OF_REPLIES, Need, Output
-from uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.task import LETTERS
+from demur.serve.inputs import Conversation, InputSpec, ModelInput, Question
+from demur.serve.language.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
+from demur.serve.language.few_shot import Reviewed, few_shot_from
+from demur.serve.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
+from demur.serve.language.outages import EndpointAway
+from demur.serve.language.prompts import BadPrompt, Prompts
+from demur.serve.language.row import LEAST, Ledger, Row
+from demur.serve.language.tournament import Tournament
+from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.generation import Generation, as_column
+from demur.uncertainty.output import OF_REPLIES, Need, Output
+from demur.uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import AnyLanguageHost
-from serve.inputs import InputSpec, ModelInput
-from serve.language.engine import Engine
-from serve.language.engines import started
-from serve.language.few_shot import Reviewed
-from serve.language.model import LanguageModel, More
-from uncertainty.output import Need, Output
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import AnyLanguageHost
+from demur.serve.inputs import InputSpec, ModelInput
+from demur.serve.language.engine import Engine
+from demur.serve.language.engines import started
+from demur.serve.language.few_shot import Reviewed
+from demur.serve.language.model import LanguageModel, More
+from demur.uncertainty.output import Need, Output
 
 T = TypeVar("T")
 

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from serve.config.hosts import EndpointConfig, OpenAIHost
-from serve.language import endpoint_reply
-from serve.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
-from serve.language.endpoint_reply import Choice, Tokens
-from serve.language.engine import Asking, CannotGive, EngineFailed, LabelLogprobs, LabelsUntold, Message, Piece
-from serve.language.outages import EndpointAway
-from serve.language.reasoning import Parts, cut_off, split
-from serve.language.refused_parameters import Change, RefusedParameters, change_for, left_out, without
-from serve.printable import printable
-from uncertainty.checks import Array, InvalidInput
-from uncertainty.generation import Generation
-from uncertainty.listed_labels import LabelUndecided, bounded_logprobs
+from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.language import endpoint_reply
+from demur.serve.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
+from demur.serve.language.endpoint_reply import Choice, Tokens
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed, LabelLogprobs, LabelsUntold, Message, Piece
+from demur.serve.language.outages import EndpointAway
+from demur.serve.language.reasoning import Parts, cut_off, split
+from demur.serve.language.refused_parameters import Change, RefusedParameters, change_for, left_out, without
+from demur.serve.printable import printable
+from demur.uncertainty.checks import Array, InvalidInput
+from demur.uncertainty.generation import Generation
+from demur.uncertainty.listed_labels import LabelUndecided, bounded_logprobs
 
 MOST_ALTERNATIVES = 20
 """That OpenAI's protocol lets anybody ask for."""

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from serve.config.hosts import OpenAIHost
-from serve.language.endpoint_client import TimeLimit
-from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from serve.language.openai_endpoint import OpenAIEndpoint
-from serve.language.outages import EndpointAway, pause
-from uncertainty.generation import Generation, Outage
+from demur.serve.config.hosts import OpenAIHost
+from demur.serve.language.endpoint_client import TimeLimit
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.language.openai_endpoint import OpenAIEndpoint
+from demur.serve.language.outages import EndpointAway, pause
+from demur.uncertainty.generation import Generation, Outage
 
 log = logging.getLogger("demur.language")
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from serve.language.engine import EngineFailed
-from uncertainty.generation import Outage
+from demur.serve.language.engine import EngineFailed
+from demur.uncertainty.generation import Outage
 
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses, beside 5xx, after which the same request may succeed."""

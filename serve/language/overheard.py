@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 
-from serve.language.engine import Asking, Engine, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from uncertainty.generation import Generation
+from demur.serve.language.engine import Asking, Engine, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.uncertainty.generation import Generation
 
 Hear = Callable[[str], None]
 """Told each piece of the text as it is written."""

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.language.engine import Asking, Engine
-from serve.language.prompts import TEMPLATES, Prompt, Prompts
-from serve.language.readings import letter_in
-from uncertainty.generation import Usage
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.language.engine import Asking, Engine
+from demur.serve.language.prompts import TEMPLATES, Prompt, Prompts
+from demur.serve.language.readings import letter_in
+from demur.uncertainty.generation import Usage
 
 Side = Literal["A", "B"]
 SIDES: tuple[Side, Side] = ("A", "B")

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import EndpointConfig, OpenAIHost
-from serve.language.endpoint_client import TimeLimit
-from serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
-from serve.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint
-from serve.language.refused_parameters import written
-from uncertainty.generation import Generation
-from uncertainty.output import Need
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.language.endpoint_client import TimeLimit
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
+from demur.serve.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint
+from demur.serve.language.refused_parameters import written
+from demur.uncertainty.generation import Generation
+from demur.uncertainty.output import Need
 
 QUESTION = [{"role": "user", "content": "Reply with the word yes."}]
 

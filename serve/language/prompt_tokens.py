@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.hosts.checkpoint import first_line
-from serve.language.engine import CannotGive, EngineFailed, Message
-from serve.language.reasoning import OPEN
-from serve.language.tokenizer_inside import inside_of
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.hosts.checkpoint import first_line
+from demur.serve.language.engine import CannotGive, EngineFailed, Message
+from demur.serve.language.reasoning import OPEN
+from demur.serve.language.tokenizer_inside import inside_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from serve.language.engine import Message
-from traffic.text_file import NotText, read_text
+from demur.serve.language.engine import Message
+from demur.traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:
-    from serve.config.file import ModelConfig
+    from demur.serve.config.file import ModelConfig
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -143,7 +143,7 @@ def prompt_fingerprint(model: "ModelConfig") -> str:
     settings = prompt.model_dump(mode="json", include={"probabilities", "constrained", "shuffle", "reply"})
     examples: dict[str, Any] | None = None
     if few_shot:
-        from serve.language.few_shot import embedding_fingerprint
+        from demur.serve.language.few_shot import embedding_fingerprint
 
         file = few_shot.examples
         examples = {

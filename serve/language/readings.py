@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from serve.config.task import LETTERS
-from serve.language.matching import with_borders
+from demur.serve.config.task import LETTERS
+from demur.serve.language.matching import with_borders
 
 TAKEN = "\2"
 """Stands where a name was found."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from serve.language.reasoning import CLOSE, OPEN, answer_start, cut_off, split
-from serve.language.tokenizer_inside import inside_of
-from uncertainty.checks import Array
-from uncertainty.generation import Generation
+from demur.serve.language.reasoning import CLOSE, OPEN, answer_start, cut_off, split
+from demur.serve.language.tokenizer_inside import inside_of
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Generation
 
 UNREADABLE = "\ufffd"
 """What a tokenizer writes for bytes that are no character yet."""

@@ -3,12 +3,12 @@
 from contextlib import ExitStack
 from typing import Any
 
-from review.reviewed import reviewed_inputs
-from serve.config.file import Config
-from serve.gateway.journal import open_database
-from serve.language.few_shot import Reviewed
-from serve.postgres import EmbeddedPostgres
-from traffic.record import Answer
+from demur.review.reviewed import reviewed_inputs
+from demur.serve.config.file import Config
+from demur.serve.gateway.journal import open_database
+from demur.serve.language.few_shot import Reviewed
+from demur.serve.postgres import EmbeddedPostgres
+from demur.traffic.record import Answer
 
 
 def reviewed_of(config: Config, model: str) -> Reviewed:

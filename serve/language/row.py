@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from serve.inputs import ModelInput
-from serve.language.engine import LabelLogprobs, Message
-from serve.language.forms import Asked, Example, Read
-from uncertainty.checks import Array
-from uncertainty.generation import Generation, Outage, Replies, Usage
-from uncertainty.readings import sample_probabilities
+from demur.serve.inputs import ModelInput
+from demur.serve.language.engine import LabelLogprobs, Message
+from demur.serve.language.forms import Asked, Example, Read
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Generation, Outage, Replies, Usage
+from demur.uncertainty.readings import sample_probabilities
 
 LEAST = 1e-12
 """The least probability whose logarithm is told: logits are finite."""

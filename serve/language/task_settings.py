@@ -3,12 +3,12 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from serve.config.hosts import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
-from serve.config.task import ONLY_LANGUAGE
-from serve.language.readings import WRAPPING, plain
+from demur.serve.config.hosts import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
+from demur.serve.config.task import ONLY_LANGUAGE
+from demur.serve.language.readings import WRAPPING, plain
 
 if TYPE_CHECKING:
-    from serve.config.file import ModelConfig
+    from demur.serve.config.file import ModelConfig
 
 SECTIONS = {"prompt": PromptConfig(), "samples": SamplesConfig(), "chat": ChatConfig()}
 """Of a model, for language models alone."""

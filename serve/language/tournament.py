@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from serve.config.file import ModelConfig
-from serve.config.hosts import ClassifierHost
-from serve.inputs import ModelInput
-from serve.language.anchors import Anchors
-from serve.language.engine import CannotGive, Engine, EngineFailed
-from serve.language.outages import EndpointAway
-from serve.language.pair import PairJudge, Side
-from uncertainty.generation import Generation, Replies, Usage, as_column
-from uncertainty.output import Output
-from uncertainty.tournament import K, expected_score, positive_probability
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.inputs import ModelInput
+from demur.serve.language.anchors import Anchors
+from demur.serve.language.engine import CannotGive, Engine, EngineFailed
+from demur.serve.language.outages import EndpointAway
+from demur.serve.language.pair import PairJudge, Side
+from demur.uncertainty.generation import Generation, Replies, Usage, as_column
+from demur.uncertainty.output import Output
+from demur.uncertainty.tournament import K, expected_score, positive_probability
 
 
 @dataclass(frozen=True, kw_only=True)

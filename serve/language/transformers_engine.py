@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.config.hosts import TransformersHost
-from serve.hosts.checkpoint import check_writes, first_line, local_folder
-from serve.hosts.models import best_device
-from serve.language.decoding import Decoder, Place, Request, Row, as_array
-from serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from serve.language.prompt_tokens import ChatTemplate, PromptTokens
-from serve.language.reasoning import Parts
-from serve.language.reply import TokenTexts, put_together
-from uncertainty.generation import Generation
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.config.hosts import TransformersHost
+from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
+from demur.serve.hosts.models import best_device
+from demur.serve.language.decoding import Decoder, Place, Request, Row, as_array
+from demur.serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.language.prompt_tokens import ChatTemplate, PromptTokens
+from demur.serve.language.reasoning import Parts
+from demur.serve.language.reply import TokenTexts, put_together
+from demur.uncertainty.generation import Generation
 
 
 class TransformersEngine:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.config.hosts import VllmHost
-from serve.hosts.checkpoint import check_writes, first_line, local_folder
-from serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from serve.language.prompt_tokens import ChatTemplate, PromptTokens
-from serve.language.reasoning import Parts
-from serve.language.reply import TokenTexts, put_together
-from uncertainty.checks import Array
-from uncertainty.generation import Generation
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.config.hosts import VllmHost
+from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.language.prompt_tokens import ChatTemplate, PromptTokens
+from demur.serve.language.reasoning import Parts
+from demur.serve.language.reply import TokenTexts, put_together
+from demur.uncertainty.checks import Array
+from demur.uncertainty.generation import Generation
 
 ON_A_CPU: dict[str, Any] = {
     "dtype": "float32",

@@ -8,9 +8,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from serve.deployments import shortcut
-from serve.local import proxy
-from serve.local.run_folder import RunFolder, write_private
+from demur.serve.deployments import shortcut
+from demur.serve.local import proxy
+from demur.serve.local.run_folder import RunFolder, write_private
 
 ENVIRONMENT = {
     # Serve's proxy forks for each new HAProxy. What gRPC does around a fork, for children that would use gRPC, now and

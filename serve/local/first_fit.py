@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from calibration_store.store import ArtifactStore
-from serve.config.file import Config
-from serve.local.service import Say
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import Config
+from demur.serve.local.service import Say
 
 LONGEST_REASON = 1000
 
@@ -48,7 +48,7 @@ def _run(
     config: Config, config_path: Path, name: str, data: Path, errors: IO[str], stopping: Callable[[], bool]
 ) -> int:
     """Run `demur fit` and return its exit status. It draws its bars in the terminal itself."""
-    command = [sys.executable, "-m", "serve.cli", "fit", name, "--config", str(config_path), "--data", str(data)]
+    command = [sys.executable, "-P", "-m", "demur", "fit", name, "--config", str(config_path), "--data", str(data)]
     why = f"first start, fitted on {data.name}"
     shown: dict[str, Any] = {"stderr": errors}
     if config.telemetry.logs == "json":

@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from serve.config.access import is_loopback
-from serve.config.file import Config
-from serve.local import proxy
-from serve.local.environment import quiet_ports
+from demur.serve.config.access import is_loopback
+from demur.serve.config.file import Config
+from demur.serve.local import proxy
+from demur.serve.local.environment import quiet_ports
 
 LOOPBACK = "127.0.0.1"
 

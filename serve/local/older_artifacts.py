@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.config.file import Config
-from serve.config.fitted_settings import differences, in_words
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.config.file import Config
+from demur.serve.config.fitted_settings import differences, in_words
 
 ALLOW = (
     "to serve with what was fitted, run `demur up --with-older-artifact`, or set `on_difference: warn` at the top of"

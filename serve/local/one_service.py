@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from serve.local.reaper import end_run
-from serve.local.run_folder import RunFolder, is_run_folder
-from serve.local.service import CannotStart, Say
+from demur.serve.local.reaper import end_run
+from demur.serve.local.run_folder import RunFolder, is_run_folder
+from demur.serve.local.service import CannotStart, Say
 
 
 class DataFolderGone(RuntimeError):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from serve.local import reaper
-from serve.local.environment import set_environment
-from serve.local.run_folder import RunFolder, make_run_folder
+from demur.serve.local import reaper
+from demur.serve.local.environment import set_environment
+from demur.serve.local.run_folder import RunFolder, make_run_folder
 
 REAPER_SECONDS = 20.0
 

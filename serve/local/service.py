@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from serve.config.file import Config
-from serve.hosts.gpus import gpu_shortages
-from serve.local.front import front_of
-from serve.local.run_folder import RunFolder
-from serve.local.worker import Worker
+from demur.serve.config.file import Config
+from demur.serve.hosts.gpus import gpu_shortages
+from demur.serve.local.front import front_of
+from demur.serve.local.ray_job import isolated_job
+from demur.serve.local.run_folder import RunFolder
+from demur.serve.local.worker import Worker
 
 if TYPE_CHECKING:
-    from serve.app import AppArgs
+    from demur.serve.app import AppArgs
 
 PAGES = "/review", "/audit"
-"""Under which `serve.app.APPLICATIONS` answers with pages; what is there is not imported before Ray is wanted."""
+"""Under which `demur.serve.app.APPLICATIONS` answers with pages; what is there is not imported before Ray is wanted."""
 
 STYLE = "/static/now/style.css"
 """A file of all pages that anybody may read. Where no page is, a gateway or the proxy answers, and has no such file."""
@@ -115,7 +116,7 @@ class LocalService:
         import ray  # here, because importing it reads the environment
         from ray import serve as ray_serve
 
-        from serve.app import APPLICATIONS, PREDICTIONS, AppArgs
+        from demur.serve.app import APPLICATIONS, PREDICTIONS, AppArgs
 
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         os.environ.update(self._front.environment)
@@ -153,7 +154,7 @@ class LocalService:
         import ray
 
         if address := os.environ.get("RAY_ADDRESS"):
-            ray.init(address=address, logging_level="warning")
+            ray.init(address=address, logging_level="warning", job_config=isolated_job())
             return
         # Ray warns that it could not take SIGTERM from the main thread, which is what is wanted here.
         logging.getLogger("ray._private.worker").addFilter(lambda line: "SIGTERM handler" not in line.getMessage())
@@ -164,6 +165,7 @@ class LocalService:
             object_store_memory=200 * 2**20,
             _temp_dir=str(self._folder.ray),
             logging_level="warning",
+            job_config=isolated_job(),
             _metrics_export_port=self._front.ray_metrics_port,
         )
 
@@ -186,7 +188,7 @@ class LocalService:
         """Ask for some of the applications, and do not wait for them."""
         from ray import serve as ray_serve
 
-        from serve.app import APPLICATIONS, PREDICTIONS, predictions
+        from demur.serve.app import APPLICATIONS, PREDICTIONS, predictions
 
         targets = []
         for name in names:
@@ -197,7 +199,7 @@ class LocalService:
 
     def _wait_for_gateway(self) -> dict[str, Any]:
         """Come back when a gateway answers, and either no model loads any more or that takes too long to wait for."""
-        from serve.app import PREDICTIONS
+        from demur.serve.app import PREDICTIONS
 
         since = None
         while True:
@@ -271,7 +273,7 @@ class LocalService:
         import ray
         from ray import serve as ray_serve
 
-        from serve.app import APPLICATIONS
+        from demur.serve.app import APPLICATIONS
 
         if not ray.is_initialized():
             return
@@ -290,7 +292,7 @@ class LocalService:
         """Let every gateway refuse what comes, and end what it has while hosts are still there."""
         from ray import serve as ray_serve
 
-        from serve.app import PREDICTIONS
+        from demur.serve.app import PREDICTIONS
 
         async def close() -> None:
             gateways = ray_serve.get_deployment_handle("Gateway", PREDICTIONS)
@@ -337,7 +339,7 @@ def _check_ingress(application: str, deployment: str) -> None:
     """Raise `CannotStart` where an application's front cannot be started: nothing of it would ever answer."""
     from ray import serve as ray_serve
 
-    from serve.deployments.host_trouble import why_failed
+    from demur.serve.deployments.host_trouble import why_failed
 
     status = ray_serve.status().applications.get(application)
     if status and (front := status.deployments.get(deployment)) and (why := why_failed(front)):

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from serve.config.file import Config, ModelConfig
-from serve.local.service import Say
-from serve.reading.picture_url import picture_url
-from traffic.dataset import read_labelled_file
-from traffic.table_file import BadDataFile
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.local.service import Say
+from demur.serve.reading.picture_url import picture_url
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.table_file import BadDataFile
 
 EXAMPLES: dict[str, Any] = {
     "generate": "a question to answer",

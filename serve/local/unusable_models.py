@@ -3,10 +3,10 @@
 import os
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from serve.config.file import Config
-from serve.hosts.checkpoint import check_model
-from serve.hosts.gpus import gpu_shortages, gpus_here
-from serve.local.worker import Worker
+from demur.serve.config.file import Config
+from demur.serve.hosts.checkpoint import check_model
+from demur.serve.hosts.gpus import gpu_shortages, gpus_here
+from demur.serve.local.worker import Worker
 
 CHECK_SECONDS = 120.0
 """So long it may take to see whether one checkpoint fits its configuration, which is fetched if it is not here yet."""

@@ -3,12 +3,12 @@
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve.access.caller import caller_of, owner_of
-from serve.config.file import LimitsConfig
-from serve.gateway.batching import Overloaded
-from serve.gateway.http import problem_response
-from serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
-from serve.inputs import TooLarge
+from demur.serve.access.caller import caller_of, owner_of
+from demur.serve.config.file import LimitsConfig
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.http import problem_response
+from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
+from demur.serve.inputs import TooLarge
 
 FORM_BYTES = 256 * 1024
 """Of what people type."""

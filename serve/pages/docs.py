@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from audit.visible import visible
-from serve.pages.look import ONLY_OURS, root_of
+from demur.audit.visible import visible
+from demur.serve.pages.look import ONLY_OURS, root_of
 
 PACKAGE = Path(fastapi_offline.__file__).parent / "static"
 
@@ -20,7 +20,7 @@ FILES = {
 }
 """All that is served; nothing else of the package is."""
 
-PAGES = Environment(loader=PackageLoader("serve.pages"), autoescape=select_autoescape(), finalize=visible)
+PAGES = Environment(loader=PackageLoader("demur.serve.pages"), autoescape=select_autoescape(), finalize=visible)
 
 
 def add_docs(app: FastAPI) -> None:

@@ -7,9 +7,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
-from serve.access.caller import access_is_on
-from serve.pages.look import beside, root_of
-from serve.pages.visitor import COOKIE, NoReviewer, as_name
+from demur.serve.access.caller import access_is_on
+from demur.serve.pages.look import beside, root_of
+from demur.serve.pages.visitor import COOKIE, NoReviewer, as_name
 
 
 def add_hello(app: FastAPI, pages: APIRouter, page: Callable[..., Response], *, back_to: str) -> None:

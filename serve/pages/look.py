@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
-from audit.visible import SentBack, visible
+from demur.audit.visible import SentBack, visible
 
 STYLE = Path(__file__).parent / "templates/style.css"
 LOGIN_SCRIPT = Path(__file__).parent / "templates/login.js"
@@ -46,7 +46,7 @@ def our_files(*more: Path) -> OurFiles:
 def templates_of(package: str, files: OurFiles) -> Environment:
     """The templates of one application, over those that all share."""
     found = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("serve.pages")]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("demur.serve.pages")]),
         autoescape=select_autoescape(),
         finalize=visible,
         trim_blocks=True,

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from serve.errors import status_of
-from traffic.database import DatabaseUnavailable
+from demur.serve.errors import status_of
+from demur.traffic.database import DatabaseUnavailable
 
 
 def add_metrics_route(app: FastAPI, collectors: Sequence[Collector]) -> None:

@@ -9,10 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
 
-from serve.errors import STATUS, problem_json, status_of
-from serve.gateway.http import in_words, plain_problem, problem_response
-from serve.inputs import InvalidRequest
-from traffic.log import RecordNotFound
+from demur.serve.errors import STATUS, problem_json, status_of
+from demur.serve.gateway.http import in_words, plain_problem, problem_response
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.log import RecordNotFound
 
 OF_FASTAPI = (RequestValidationError, WebSocketRequestValidationError, HTTPException)
 """What an application tells in its own way unless it is told otherwise."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from math import isinf, isnan
 
-from audit.reports import Figure
+from demur.audit.reports import Figure
 
 UNKNOWN = "–"
 

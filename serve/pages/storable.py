@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Form, Request
 from pydantic import AfterValidator
 
-from serve.inputs import InvalidRequest
+from demur.serve.inputs import InvalidRequest
 
 
 def _storable(text: str) -> str:

@@ -4,8 +4,8 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
-from serve.access.caller import Scope, access_is_on, caller_of
-from serve.config.review import AdminName
+from demur.serve.access.caller import Scope, access_is_on, caller_of
+from demur.serve.config.review import AdminName
 
 COOKIE = "demur-reviewer"
 HEADER = "X-Demur-Reviewer"

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from serve.commands.file_form import Encoding, InputColumn, LabelColumn, file_form
-from serve.commands.terminal import ConfigOption, config_path, out, progress_bar
-from serve.config.file import load_config
+from demur.serve.commands.file_form import Encoding, InputColumn, LabelColumn, file_form
+from demur.serve.commands.terminal import ConfigOption, config_path, out, progress_bar
+from demur.serve.config.file import load_config
 
 
 def rank(
@@ -50,9 +50,9 @@ def rank(
     Every round is kept, so the same command goes on after a break, or with a larger budget. Where labels are known it
     says how well the ratings part them."""
     settings = load_config(config_path(config))
-    from serve.rank.ranking import folder_of, rank_file
-    from serve.rank.report import tables
-    from serve.rank.rounds import Budget, Plan
+    from demur.serve.rank.ranking import folder_of, rank_file
+    from demur.serve.rank.report import tables
+    from demur.serve.rank.rounds import Budget, Plan
 
     with progress_bar() as bar:
         turns = bar.add_task("rounds", total=rounds)

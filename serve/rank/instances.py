@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from serve.inputs import InputLimits, InputSpec, InvalidRequest
-from serve.reading.inputs import read_input
-from traffic.file_form import FileForm
-from traffic.table_file import BadDataFile, no_column, rows_of
+from demur.serve.inputs import InputLimits, InputSpec, InvalidRequest
+from demur.serve.reading.inputs import read_input
+from demur.traffic.file_form import FileForm
+from demur.traffic.table_file import BadDataFile, no_column, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from serve.config.settings import Section
-from serve.language.pair import Side
+from demur.serve.config.settings import Section
+from demur.serve.language.pair import Side
 
 Match = tuple[int, int, Side | None]
 """The players that were shown as A and as B, by number, and the side that was found more surely positive."""

@@ -5,21 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.metrics.ratings import Criterion
-from serve.config.file import DATA, BadConfig, Config, ModelConfig
-from serve.config.hosts import AnyLanguageHost, ClassifierHost
-from serve.hosts.checkpoint import check_model
-from serve.hosts.identity import weights_fingerprint
-from serve.inputs import InputLimits
-from serve.language.anchors import Ratings
-from serve.language.engine import EngineFailed
-from serve.language.offline import OfflineLanguageModel
-from serve.language.pair import Compared, PairJudge, judge_fingerprint
-from serve.rank.instances import read_instances
-from serve.rank.journal import Journal
-from serve.rank.report import as_ratings, drawn, remarks
-from serve.rank.rounds import Budget, Plan, Told, check_feasible, play
-from traffic.file_form import FileForm
+from demur.audit.metrics.ratings import Criterion
+from demur.serve.config.file import DATA, BadConfig, Config, ModelConfig
+from demur.serve.config.hosts import AnyLanguageHost, ClassifierHost
+from demur.serve.hosts.checkpoint import check_model
+from demur.serve.hosts.identity import weights_fingerprint
+from demur.serve.inputs import InputLimits
+from demur.serve.language.anchors import Ratings
+from demur.serve.language.engine import EngineFailed
+from demur.serve.language.offline import OfflineLanguageModel
+from demur.serve.language.pair import Compared, PairJudge, judge_fingerprint
+from demur.serve.rank.instances import read_instances
+from demur.serve.rank.journal import Journal
+from demur.serve.rank.report import as_ratings, drawn, remarks
+from demur.serve.rank.rounds import Budget, Plan, Told, check_feasible, play
+from demur.traffic.file_form import FileForm
 
 RATINGS = "ratings.json"
 

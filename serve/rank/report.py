@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from rich.table import Table
 
-from audit.metrics.intervals import wilson
-from audit.metrics.ratings import Criterion, Measured, RatingMeasures, measure_ratings
-from audit.rating_plot import rating_plot
-from serve.language.anchors import CutPoint, Metrics, RatedRow, RatingMap, Ratings, Triple
-from serve.rank.instances import Instances
-from serve.rank.rounds import Plan, Standing
-from uncertainty.checks import Array
+from demur.audit.metrics.intervals import wilson
+from demur.audit.metrics.ratings import Criterion, Measured, RatingMeasures, measure_ratings
+from demur.audit.rating_plot import rating_plot
+from demur.serve.language.anchors import CutPoint, Metrics, RatedRow, RatingMap, Ratings, Triple
+from demur.serve.rank.instances import Instances
+from demur.serve.rank.rounds import Plan, Standing
+from demur.uncertainty.checks import Array
 
 
 def as_ratings(

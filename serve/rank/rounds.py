@@ -7,13 +7,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from audit.metrics.correlation import spearman
-from serve.config.file import BadConfig
-from serve.language.pair import Compared
-from serve.rank.journal import Journal, Match, Round
-from uncertainty.checks import Array
-from uncertainty.pairing import GROUP_SIZE, Pair, graph_pairs, random_pairs, swiss_pairs
-from uncertainty.tournament import START, K, update_ratings
+from demur.audit.metrics.correlation import spearman
+from demur.serve.config.file import BadConfig
+from demur.serve.language.pair import Compared
+from demur.serve.rank.journal import Journal, Match, Round
+from demur.uncertainty.checks import Array
+from demur.uncertainty.pairing import GROUP_SIZE, Pair, graph_pairs, random_pairs, swiss_pairs
+from demur.uncertainty.tournament import START, K, update_ratings
 
 Schedule = Literal["random", "graph", "swiss"]
 Ended = Literal["settled", "rounds", "comparisons"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, ModelInput
-from serve.reading.numbers import read_all_numbers, read_numbers
-from serve.reading.pictures import Picture, is_picture, measured
-from serve.reading.texts import read_conversation, read_question, read_text
+from demur.serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.reading.numbers import read_all_numbers, read_numbers
+from demur.serve.reading.pictures import Picture, is_picture, measured
+from demur.serve.reading.texts import read_conversation, read_question, read_text
 
 
 def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from serve.inputs import InputSpec, InvalidRequest
+from demur.serve.inputs import InputSpec, InvalidRequest
 
 MOST_DIMENSIONS = 8
 

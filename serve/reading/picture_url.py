@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from serve.inputs import PNG_PREFIX
-from serve.reading.numbers import NoArray, array_of
-from serve.reading.pictures import is_picture
+from demur.serve.inputs import PNG_PREFIX
+from demur.serve.reading.numbers import NoArray, array_of
+from demur.serve.reading.pictures import is_picture
 
 CHANNELS = (1, 3, 4)
 """Of one that a browser shows: grey, colours, and colours with transparency."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
-from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
 
 MOST_OBLONG = 32
 """The longer side of a picture has at most so many times the pixels of the shorter one. Models that keep the shape of a

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from serve.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, Question, TooLarge
+from demur.serve.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, Question, TooLarge
 
 ROLES = ("system", "user", "assistant")
 

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 import orjson
 
-from serve.config.telemetry import LogKind
-from serve.printable import one_line, printable
-from serve.telemetry.visit import VISIT
+from demur.serve.config.telemetry import LogKind
+from demur.serve.printable import one_line, printable
+from demur.serve.telemetry.visit import VISIT
 
 PREFIX = re.compile(r"(\x1b\[[0-9;]*m)*+\((?=[^()]*pid=\d)[^()]*+\)(\x1b\[[0-9;]*m)*+ ")
 """What Ray puts before the lines of other processes."""

@@ -4,8 +4,8 @@ from typing import Any
 
 from ray.util.metrics import Counter, Gauge
 
-from serve.telemetry.metrics import METRICS, Metric
-from serve.telemetry.telemetry import Buckets, Labels, Telemetry
+from demur.serve.telemetry.metrics import METRICS, Metric
+from demur.serve.telemetry.telemetry import Buckets, Labels, Telemetry
 
 LE = "le"
 """The label of a bucket, as Prometheus has it."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uuid_utils import uuid4  # a twelfth of what the standard library takes
 
-from serve.telemetry.telemetry import Telemetry
-from serve.telemetry.visit import VISIT, Visit
+from demur.serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry.visit import VISIT, Visit
 
 log = logging.getLogger("demur.access")
 

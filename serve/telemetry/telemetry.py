@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from serve.telemetry import metrics
-from serve.telemetry.metrics import Metric
+from demur.serve.telemetry import metrics
+from demur.serve.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from serve.gateway.journal import Committed, Writing
-    from serve.hosts.decided import Share
-    from serve.telemetry.traces import Traces
+    from demur.serve.gateway.journal import Committed, Writing
+    from demur.serve.hosts.decided import Share
+    from demur.serve.telemetry.traces import Traces
 
 Labels = tuple[str, ...]
 """The values of a metric's labels, in their order."""

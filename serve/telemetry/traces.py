@@ -21,9 +21,9 @@ from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, SamplingResul
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from serve.config.telemetry import TracesConfig
-from serve.telemetry.stages import STAGES, TRACEPARENT
-from serve.telemetry.visit import Visit
+from demur.serve.config.telemetry import TracesConfig
+from demur.serve.telemetry.stages import STAGES, TRACEPARENT
+from demur.serve.telemetry.visit import Visit
 
 Result = TypeVar("Result")
 

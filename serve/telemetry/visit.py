@@ -3,7 +3,7 @@
 from contextvars import ContextVar
 from typing import Any
 
-from serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry.telemetry import Telemetry
 
 
 class Visit:

@@ -6,8 +6,8 @@ from math import isnan, nan
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit.changes import Apart, compared
-from audit.reports import Extent, Figure, Labelled, Report, Summary
+from demur.audit.changes import Apart, compared
+from demur.audit.reports import Extent, Figure, Labelled, Report, Summary
 
 DAY = timedelta(days=1)
 START = datetime(2026, 11, 16, tzinfo=UTC)

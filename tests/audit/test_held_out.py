@@ -3,11 +3,11 @@ import time
 import numpy as np
 import pytest
 
-from audit.findings import Classes, Judged
-from audit.held_out import _of_counts, _of_ranks, _of_sums, calibration_report, rank_replicates, rank_report
-from audit.metrics import calibration
-from audit.metrics.calibration_sums import WIDTH, columns, values
-from audit.metrics.roc_interval import error_roc_interval
+from demur.audit.findings import Classes, Judged
+from demur.audit.held_out import _of_counts, _of_ranks, _of_sums, calibration_report, rank_replicates, rank_report
+from demur.audit.metrics import calibration
+from demur.audit.metrics.calibration_sums import WIDTH, columns, values
+from demur.audit.metrics.roc_interval import error_roc_interval
 
 METRICS = ("ece", "mce", "brier", "nll", "ece_brier_mean", "citl", "c_slope")
 

@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from audit.metrics.agreement import cohen_kappa, krippendorff_alpha
-from audit.metrics.intervals import wilson
-from audit.opinions import (
+from demur.audit.metrics.agreement import cohen_kappa, krippendorff_alpha
+from demur.audit.metrics.intervals import wilson
+from demur.audit.opinions import (
     agreement_of,
     agreement_of_checks,
     label_disagreements,
@@ -12,7 +12,7 @@ from audit.opinions import (
     overturn_rates,
     reviewers_checked,
 )
-from review.disagreement import Checked, Overturned, Together
+from demur.review.disagreement import Checked, Overturned, Together
 
 
 def said(*labels, n=1, saw=True):

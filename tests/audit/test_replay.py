@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from audit.replay import replay
-from uncertainty.checks import InvalidInput
+from demur.audit.replay import replay
+from demur.uncertainty.checks import InvalidInput
 
 
 def test_then_and_now():

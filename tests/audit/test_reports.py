@@ -9,10 +9,10 @@ from math import isnan, nan
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import reports, runs
-from audit.report.verdict import Verdict
-from audit.reports import Extent, Figure, Labelled, NewReport, ReportNotFound, Summary
-from audit.runs import MOST_ATTEMPTS, RunLost, RunStatus
+from demur.audit import reports, runs
+from demur.audit.report.verdict import Verdict
+from demur.audit.reports import Extent, Figure, Labelled, NewReport, ReportNotFound, Summary
+from demur.audit.runs import MOST_ATTEMPTS, RunLost, RunStatus
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,15 +7,15 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import retention, runs
-from audit.retention import forget_records, forgotten_before
-from review import queue
-from review.item import Kind
-from serve.gateway import journal
+from demur.audit import retention, runs
+from demur.audit.retention import forget_records, forgotten_before
+from demur.review import queue
+from demur.review.item import Kind
+from demur.serve.gateway import journal
+from demur.traffic import failed_requests, log
+from demur.traffic.database import Database
+from demur.traffic.record import FailedRequest, KeyUse, Record, ShadowDecision
 from tests.conftest import entry, new_case, resolve
-from traffic import failed_requests, log
-from traffic.database import Database
-from traffic.record import FailedRequest, KeyUse, Record, ShadowDecision
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 CUT = datetime(2026, 2, 1, tzinfo=UTC)

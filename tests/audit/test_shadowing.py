@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.metrics.evidence import Status
-from audit.shadowing import NothingShadowed, shadowing
-from traffic.shadowed import ShadowedTraffic, Side
+from demur.audit.metrics.evidence import Status
+from demur.audit.shadowing import NothingShadowed, shadowing
+from demur.traffic.shadowed import ShadowedTraffic, Side
 
 
 def side(predictions, actions, confidence):

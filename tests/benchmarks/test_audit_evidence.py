@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.ledger.ledger import NONE, Coded
 from benchmarks.real import audits
 from benchmarks.real.audit_cases import AuditCase, coded, labelled_traffic
+from demur.audit.ledger.ledger import NONE, Coded
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.calibration import ece
 from benchmarks.real import chest_xrays, emotions, evidence, medical_questions, readability, six_options
 from benchmarks.real.confidence import BEFORE, CALIBRATORS, measure
 from benchmarks.real.document import NoSuchTable, with_tables
@@ -22,7 +21,8 @@ from benchmarks.real.promise_tables import promise_tables
 from benchmarks.real.ranking import measure as measure_scores
 from benchmarks.real.splits import splits
 from benchmarks.real.tables import tables
-from uncertainty.checks import probability_rows
+from demur.audit.metrics.calibration import ece
+from demur.uncertainty.checks import probability_rows
 
 pytestmark = pytest.mark.slow  # measures beside the service, and nothing that serves depends on it
 

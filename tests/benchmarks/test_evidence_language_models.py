@@ -32,7 +32,7 @@ from benchmarks.real.language_model_tables import language_model_tables
 from benchmarks.real.predictions import one_label
 from benchmarks.real.set_kinds import SetCase
 from benchmarks.real.splits import halves
-from policies.mondrian import mondrian_quantiles, mondrian_sets
+from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

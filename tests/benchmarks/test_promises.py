@@ -14,9 +14,9 @@ from benchmarks.real.promise_tables import promise_tables
 from benchmarks.real.set_kinds import ALPHAS, KINDS, SetCase
 from benchmarks.real.set_promises import OURS, below, least_by_chance
 from benchmarks.real.splits import halves
-from policies.missed_labels import LIMITS, MissedLabelLimit
-from policies.mondrian import mondrian_quantiles, mondrian_sets
-from policies.sampled_sets import sample_conformal
+from demur.policies.missed_labels import LIMITS, MissedLabelLimit
+from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
+from demur.policies.sampled_sets import sample_conformal
 
 with_peers = pytest.mark.skipif(not peers.are_installed(), reason=f"MAPIE and crepes are missing: {peers.INSTALL}")
 

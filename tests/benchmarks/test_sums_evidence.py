@@ -21,10 +21,10 @@ from benchmarks.language.sums_pictures import sums_pictures
 from benchmarks.language.sums_tables import sums_tables
 from benchmarks.language.tasks import TASKS, label_of
 from benchmarks.real.document import with_tables
-from serve.config.task import LETTERS
+from demur.serve.config.task import LETTERS
+from demur.uncertainty.generation import Generation, Replies, Usage, as_column
+from demur.uncertainty.output import Output
 from tests.conftest import ROOT
-from uncertainty.generation import Generation, Replies, Usage, as_column
-from uncertainty.output import Output
 
 EACH = 40
 PAGE = ROOT / "docs" / "evidence-sums.md"

@@ -4,8 +4,8 @@ import itertools
 import multiprocessing
 from datetime import UTC, datetime
 
-from calibration_store.standing import after_canary, after_promotion, after_shadow, after_shadow_stop
-from calibration_store.store import ArtifactStore
+from demur.calibration_store.standing import after_canary, after_promotion, after_shadow, after_shadow_stop
+from demur.calibration_store.store import ArtifactStore
 
 CANARY = {"share": 0.1, "held_between": (0.05, 0.4), "max_risk": 0.05}
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from calibration_store.artifact import ModelIdentity, pack
-from policies.conformal import SplitSets
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.threshold import TargetRisk
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
+from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.policies.conformal import SplitSets
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.threshold import TargetRisk
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 
 
 @pytest.fixture(scope="session")

@@ -6,40 +6,40 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from calibration_store.artifact import ArtifactRefused, pack, unpack
-from calibration_store.parts import PARTS, put_together, take_apart
-from policies.adaptive_sets import AdaptiveSets
-from policies.all_of import AllOf, InDistribution, Parsable, SmallSet
-from policies.cheapest_label import CostLimit, LeastCost
-from policies.class_conditional_sets import ClassConditionalSets
-from policies.closed_labels import ClosedLabelLimits
-from policies.conformal import SplitSets
-from policies.cost import ChowRule
-from policies.group_conditional_sets import GroupConditionalSets
-from policies.label_limits import GivenLabelLimits
-from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
-from policies.missed_label_sets import MissedLabels, MissedLabelSets
-from policies.missed_labels import MissedLabelLimit
-from policies.prediction import MostProbable
-from policies.regularised_sets import RegularisedSets
-from policies.sampled_sets import SampleFrequencySets
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.set_size import SetSize
-from policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from demur.calibration_store.artifact import ArtifactRefused, pack, unpack
+from demur.calibration_store.parts import PARTS, put_together, take_apart
+from demur.policies.adaptive_sets import AdaptiveSets
+from demur.policies.all_of import AllOf, InDistribution, Parsable, SmallSet
+from demur.policies.cheapest_label import CostLimit, LeastCost
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.policies.closed_labels import ClosedLabelLimits
+from demur.policies.conformal import SplitSets
+from demur.policies.cost import ChowRule
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.label_limits import GivenLabelLimits
+from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
+from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.prediction import MostProbable
+from demur.policies.regularised_sets import RegularisedSets
+from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.set_size import SetSize
+from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.combination import Combined, Hybrid, Logistic
+from demur.uncertainty.histogram_binning import HistogramBinning
+from demur.uncertainty.isotonic import Isotonic
+from demur.uncertainty.label_confidence import TopKIsotonic
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
+from demur.uncertainty.score_cascade import Cascade
+from demur.uncertainty.scores import ONLY_FOR, SCORES
+from demur.uncertainty.token_scores import TokenEntropy
+from demur.uncertainty.trace_scores import Trace
 from tests.uncertainty.written import drawn_replies
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.combination import Combined, Hybrid, Logistic
-from uncertainty.histogram_binning import HistogramBinning
-from uncertainty.isotonic import Isotonic
-from uncertainty.label_confidence import TopKIsotonic
-from uncertainty.label_tree import LabelTree
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.sampled_scores import OF_PASSES, OverSamples
-from uncertainty.score_cascade import Cascade
-from uncertainty.scores import ONLY_FOR, SCORES
-from uncertainty.token_scores import TokenEntropy
-from uncertainty.trace_scores import Trace
 
 
 def test_what_is_read_decides_exactly_as_what_was_written(files, selector, rows):
@@ -87,7 +87,7 @@ def test_damage_is_refused_in_one_sentence_that_says_which(files, damage, why):
 
 def renamed(files, change):
     """A manifest that was changed and named anew, as a newer demur might write it."""
-    from calibration_store.artifact import digest_of
+    from demur.calibration_store.artifact import digest_of
 
     manifest = json.loads(files.manifest)
     change(manifest)

@@ -6,18 +6,18 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from audit.held_out import calibration_report, held_out_report
-from calibration_store.fitting import fit_selectors
-from calibration_store.rows_apart import TooFewRows, parts_of, split
-from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import SelectorRecipe
-from policies.threshold import TargetRisk
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.checks import InvalidInput
-from uncertainty.combination import Hybrid, Logistic
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
+from demur.audit.held_out import calibration_report, held_out_report
+from demur.calibration_store.fitting import fit_selectors
+from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
+from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.threshold import TargetRisk
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.combination import Hybrid, Logistic
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 
 REPORTS = {"report": held_out_report, "cross_report": calibration_report}
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from fsspec.registry import _registry
 
-from calibration_store.folder import ArtifactsUnreachable, Folder
+from demur.calibration_store.folder import ArtifactsUnreachable, Folder
 
 
 @pytest.fixture(params=["folder", "memory"])

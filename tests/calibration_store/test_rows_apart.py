@@ -7,17 +7,17 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from audit.held_out import calibration_report, held_out_report, rank_report
-from calibration_store.fitting import fit_selectors
-from calibration_store.rows_apart import TooFewRows, rows_apart, thinned
-from policies.conformal import SplitSets
-from policies.label_thresholds import GivenLabelLimit
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import SelectorRecipe
-from policies.threshold import TargetRisk
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
+from demur.audit.held_out import calibration_report, held_out_report, rank_report
+from demur.calibration_store.fitting import fit_selectors
+from demur.calibration_store.rows_apart import TooFewRows, rows_apart, thinned
+from demur.policies.conformal import SplitSets
+from demur.policies.label_thresholds import GivenLabelLimit
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.threshold import TargetRisk
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 
 REPORTS = {"report": held_out_report, "cross_report": calibration_report}
 SILENT = {"report": lambda *_: {}, "cross_report": lambda *_: {}}

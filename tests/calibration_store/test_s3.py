@@ -8,10 +8,10 @@ import sys
 import pytest
 import s3fs
 
-from calibration_store.artifact import pack
-from calibration_store.folder import ArtifactsUnreachable, Folder
-from calibration_store.standing import Canary, Standing
-from calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.calibration_store.artifact import pack
+from demur.calibration_store.folder import ArtifactsUnreachable, Folder
+from demur.calibration_store.standing import Canary, Standing
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from tests.calibration_store.at_once import CANARY, check_three_at_once, clock
 
 pytestmark = pytest.mark.slow

@@ -1,21 +1,21 @@
 import numpy as np
 import pytest
 
-from calibration_store.rows_apart import rows_apart
-from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
-from policies.all_of import AllOf, InDistribution
-from policies.class_conditional_sets import ClassConditionalSets
-from policies.closed_labels import ClosedLabelLimits
-from policies.conformal import SplitSets
-from policies.group_conditional_sets import GroupConditionalSets
-from policies.missed_label_sets import MissedLabelSets
-from policies.missed_labels import MissedLabelLimit
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import SelectorRecipe
-from policies.threshold import RejectionRate
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.label_tree import LabelTree
-from uncertainty.scores import SCORES
+from demur.calibration_store.rows_apart import rows_apart
+from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
+from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.policies.closed_labels import ClosedLabelLimits
+from demur.policies.conformal import SplitSets
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.missed_label_sets import MissedLabelSets
+from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.threshold import RejectionRate
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.scores import SCORES
 
 
 def recipe_for(policy=None, **changes):

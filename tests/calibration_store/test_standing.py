@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from calibration_store.standing import (
+from demur.calibration_store.standing import (
     Canary,
     RoleRefused,
     Standing,
@@ -14,7 +14,7 @@ from calibration_store.standing import (
     after_shadow,
     after_shadow_stop,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 
 def canary(artifact="c", **changes):

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from calibration_store.artifact import ArtifactRefused, pack
-from calibration_store.standing import Canary, RoleRefused, Standing
-from calibration_store.store import ArtifactNotFound, ArtifactStore, NothingToRollBack
+from demur.calibration_store.artifact import ArtifactRefused, pack
+from demur.calibration_store.standing import Canary, RoleRefused, Standing
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore, NothingToRollBack
+from demur.uncertainty.checks import InvalidInput
 from tests.calibration_store.at_once import CANARY, check_three_at_once, clock
-from uncertainty.checks import InvalidInput
 
 
 @pytest.fixture(params=["folder", "memory"])

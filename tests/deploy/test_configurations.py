@@ -10,8 +10,8 @@ import warnings
 import pytest
 import yaml
 
-from serve.config.file import load_config
-from serve.local.environment import CLIENT_SECONDS, ENVIRONMENT
+from demur.serve.config.file import load_config
+from demur.serve.local.environment import CLIENT_SECONDS, ENVIRONMENT
 from tests.conftest import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -42,7 +42,7 @@ def test_demur_check(name, tmp_path, digits):
     if name == "single-node.yaml":  # which has its models fitted on the first start
         shutil.copytree(digits, tmp_path / "digits")
     done = subprocess.run(
-        [sys.executable, "-m", "serve.cli", "check", "--offline", path],
+        [sys.executable, "-P", "-m", "demur", "check", "--offline", path],
         env={**os.environ, "RAY_ADDRESS": "10.0.0.1:6379"},  # GPUs and vLLM are the cluster's
         capture_output=True,
         text=True,
@@ -59,12 +59,12 @@ def test_ray_takes_what_serve_deploy_is_given():
         warnings.simplefilter("ignore")
         from ray.serve.schema import ServeDeploySchema
 
-        from serve import app
+        from demur.serve import app
     told = ServeDeploySchema.model_validate(yaml.safe_load((DEPLOY / "cluster.serve.yaml").read_text()))
     assert str(told.proxy_location.value) == "EveryNode"
     served = {one.name: (one.import_path, one.route_prefix) for one in told.applications}
     assert served == {
-        name: (f"serve.app:{builder.__name__}", prefix) for name, (builder, prefix) in app.APPLICATIONS.items()
+        name: (f"demur.serve.app:{builder.__name__}", prefix) for name, (builder, prefix) in app.APPLICATIONS.items()
     }
     assert all(one.args == {"config": "/etc/demur/demur.yaml", "version": "1"} for one in told.applications)
 
@@ -92,4 +92,4 @@ def test_a_cluster_has_the_environment_that_demur_up_sets():
 
 def test_the_proxy_that_a_cluster_starts_is_installed_with_demur():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["demur-haproxy"] == "serve.local.proxy:main"
+    assert scripts["demur-haproxy"] == "demur.serve.local.proxy:main"

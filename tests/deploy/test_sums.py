@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from demur.policies.hierarchy import imdrf_parents
+from demur.serve.config.tree_file import read_parents
+from demur.uncertainty.trace import trace_features
 from deploy.models.sums import measure, parts, train
 from deploy.models.sums.exercises import CODES, LEVELS, TASKS, answer, codes, exercises, held_out, trace
 from deploy.models.sums.tokens import trained_tokenizer
-from policies.hierarchy import imdrf_parents
-from serve.config.tree_file import read_parents
 from tests.conftest import ROOT
-from uncertainty.trace import trace_features
 
 FOLDER = ROOT / "deploy" / "models" / "sums"
 

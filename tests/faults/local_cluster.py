@@ -22,10 +22,10 @@ import httpx
 import psutil
 import yaml
 
-from serve.access.caller import Scope
-from serve.access.keys import make_key
-from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres
+from demur.serve.access.caller import Scope
+from demur.serve.access.keys import make_key
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import EmbeddedPostgres
 from tests.conftest import ROOT, digit_rows
 
 HERE = "127.0.0.1"
@@ -142,7 +142,7 @@ class LocalCluster:
     def _proxy_program(self) -> Path:
         """What `pip install demur` makes of `demur-haproxy`, which the deployed file has in another place."""
         program = self.folder / "demur-haproxy"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m serve.local.proxy "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m demur.serve.local.proxy "$@"\n')
         program.chmod(0o700)
         return program
 
@@ -151,7 +151,7 @@ class LocalCluster:
         self._postgres = EmbeddedPostgres(self.folder / "db")
         self._write_configuration()
         fitting = subprocess.Popen(
-            [sys.executable, "-m", "serve.cli", "fit", "digits", "--promote", "-c", self.folder / "demur.yaml",
+            [sys.executable, "-P", "-m", "demur", "fit", "digits", "--promote", "-c", self.folder / "demur.yaml",
              "--data", self._calibration],
             cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip

@@ -8,8 +8,8 @@ import ray
 from ray import serve as ray_serve
 from ray.serve import RunTarget
 
-from serve.app import APPLICATIONS, AppArgs
-from serve.config.file import load_config
+from demur.serve.app import APPLICATIONS, AppArgs
+from demur.serve.config.file import load_config
 
 logging.getLogger("ray.serve").setLevel(logging.WARNING)
 config = load_config(Path(sys.argv[1])).model_copy(update={"database": sys.argv[2]})

@@ -9,11 +9,11 @@ import httpx
 import psycopg
 import pytest
 
-from serve.access.caller import Scope
-from serve.access.keys import make_key
-from serve.access.sessions import make_code
-from serve.gateway.journal import open_database
-from serve.postgres import EmbeddedPostgres
+from demur.serve.access.caller import Scope
+from demur.serve.access.keys import make_key
+from demur.serve.access.sessions import make_code
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import EmbeddedPostgres
 from tests.faults.clock import COMPILER, Clock
 from tests.faults.conftest import LARGE, Site, Trial, kill
 

@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from serve.local.reaper import processes_of
+from demur.serve.local.reaper import processes_of
 from tests.conftest import digit_rows
 from tests.system.conftest import PATIENCE_SECONDS, alive, wait_until, write
 

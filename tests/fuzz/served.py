@@ -6,25 +6,25 @@ from uuid import UUID
 
 from starlette.applications import Starlette
 
-from review import queue
-from serve.access.browser_guard import BrowserGuard
-from serve.access.own_hosts import OwnHosts
-from serve.audits.app import audits_app
-from serve.config.file import Config
-from serve.console.app import console_app
-from serve.gateway.door import Door
-from serve.gateway.entrance import Entrance
-from serve.gateway.http import gateway_app
-from serve.gateway.intake import Intake
-from serve.gateway.road import HostState
-from serve.gateway.room import Room
-from serve.hosts.decided import Decided, Share
-from serve.inputs import InputSpec
+from demur.review import queue
+from demur.serve.access.browser_guard import BrowserGuard
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.audits.app import audits_app
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.serve.gateway.door import Door
+from demur.serve.gateway.entrance import Entrance
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.intake import Intake
+from demur.serve.gateway.road import HostState
+from demur.serve.gateway.room import Room
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.inputs import InputSpec
+from demur.traffic import log
+from demur.traffic.database import Database
 from tests.conftest import entry, new_case
 from tests.serve.audits.stored import keep, new_report
 from tests.serve.conftest import make_handler
-from traffic import log
-from traffic.database import Database
 
 SCORED = {
     "host": {"kind": "classifier", "checkpoint": "not/loaded/here"},

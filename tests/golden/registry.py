@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from policies import conformal, threshold
+from demur.policies import conformal, threshold
 from tests.golden.registry_audit import ENTRIES as AUDIT
 from tests.golden.registry_classifiers import ENTRIES as CLASSIFIERS
 from tests.golden.registry_comparison import ENTRIES as COMPARISON

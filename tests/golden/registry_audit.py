@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from audit.metrics import (
+from demur.audit.metrics import (
     agreement,
     assisted_mean,
     evidence,
@@ -25,9 +25,9 @@ from audit.metrics import (
     weighted_sets,
     weighted_top_k,
 )
-from policies import adaptive, review_price, review_rate, risk_bound, tracked_limit
-from review import adjudication
-from traffic import draw
+from demur.policies import adaptive, review_price, review_rate, risk_bound, tracked_limit
+from demur.review import adjudication
+from demur.traffic import draw
 
 
 def as_dict(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:

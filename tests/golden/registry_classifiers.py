@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from uncertainty import class_probability, label_probability, top_k
-from uncertainty.beta import fit_beta
-from uncertainty.checks import InvalidInput, finite, outcomes, unit_interval
-from uncertainty.histogram_binning import fit_histogram
-from uncertainty.hybrid import fit_hybrid
-from uncertainty.isolation_forest import isolation_c, trees_from
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.local_outlier_factor import fit_local_outlier_factor
-from uncertainty.mahalanobis import fit_mahalanobis, fit_relative_mahalanobis
-from uncertainty.min_max import fit_min_max
-from uncertainty.platt import fit_platt
-from uncertainty.temperature import fit_binary_temperature, fit_temperature
+from demur.uncertainty import class_probability, label_probability, top_k
+from demur.uncertainty.beta import fit_beta
+from demur.uncertainty.checks import InvalidInput, finite, outcomes, unit_interval
+from demur.uncertainty.histogram_binning import fit_histogram
+from demur.uncertainty.hybrid import fit_hybrid
+from demur.uncertainty.isolation_forest import isolation_c, trees_from
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.local_outlier_factor import fit_local_outlier_factor
+from demur.uncertainty.mahalanobis import fit_mahalanobis, fit_relative_mahalanobis
+from demur.uncertainty.min_max import fit_min_max
+from demur.uncertainty.platt import fit_platt
+from demur.uncertainty.temperature import fit_binary_temperature, fit_temperature
 
 
 def mahalanobis(train_features: Any, train_labels: Any, features: Any, shrinkage: float = 0.0) -> Any:

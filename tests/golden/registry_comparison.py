@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from audit.metrics import comparison
+from demur.audit.metrics import comparison
 
 
 def as_dict(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:

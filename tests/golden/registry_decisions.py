@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from policies import (
+from demur.policies import (
     adaptive,
     cost,
     guaranteed_risk,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from uncertainty import (
+from demur.uncertainty import (
     consistency,
     feature_scores,
     label_sets,

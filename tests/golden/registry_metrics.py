@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from audit.metrics import (
+from demur.audit.metrics import (
     calibration,
     correlation,
     discrimination,

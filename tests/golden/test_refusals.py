@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from demur.uncertainty.checks import InvalidInput
 from tests.golden.registry_classifiers import ENTRIES
-from uncertainty.checks import InvalidInput
 
 P = [[0.5, 0.5], [0.2, 0.8]]
 TREE = {"feature": 0, "threshold": 0.5, "left": {"size": 2}, "right": {"size": 1}}

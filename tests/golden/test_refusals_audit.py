@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from review.adjudication import InvalidOpinions
+from demur.review.adjudication import InvalidOpinions
+from demur.traffic.draw import InvalidDraw
+from demur.uncertainty.checks import InvalidInput
 from tests.golden.registry_audit import ENTRIES
 from tests.golden.test_refusals import NEVER
-from traffic.draw import InvalidDraw
-from uncertainty.checks import InvalidInput
 
 SAMPLE = {"labelled": [1, 0], "probability": [1, 0.5]}
 RECORDS = {"errors": [1, None], **SAMPLE, "floor": 0.5, "delta": 0.05}

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from policies.decision import Assessed
-from policies.graded import Graded
+from demur.policies.decision import Assessed
+from demur.policies.graded import Graded
 
 
 def assessed(

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.adaptive import adaptive_alphas, ipw_adaptive_alphas, run_adaptive
-from policies.conformal import conformal_quantile
-from uncertainty.checks import InvalidInput
+from demur.policies.adaptive import adaptive_alphas, ipw_adaptive_alphas, run_adaptive
+from demur.policies.conformal import conformal_quantile
+from demur.uncertainty.checks import InvalidInput
 
 SCORES = st.lists(st.integers(0, 10).map(float), min_size=1, max_size=30)
 

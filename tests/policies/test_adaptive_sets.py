@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
-from policies.conformal import conformal_quantile
+from demur.policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
+from demur.policies.conformal import conformal_quantile
 
 ROWS = st.lists(
     st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any).map(lambda row: np.array(row) / sum(row)),

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from policies.all_of import AllOf, Gated, InDistribution, Parsable, ScoreGate, SmallSet, fitted_gates, passing
-from policies.decision import Action
-from policies.graded import Graded
-from policies.selective_risk import SelectiveRisk
-from policies.threshold import GivenLimit, RejectionRate, Threshold
+from demur.policies.all_of import AllOf, Gated, InDistribution, Parsable, ScoreGate, SmallSet, fitted_gates, passing
+from demur.policies.decision import Action
+from demur.policies.graded import Graded
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.threshold import GivenLimit, RejectionRate, Threshold
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed
-from uncertainty.checks import InvalidInput
 
 RULE = Threshold(limit=0.5, meaning="the limit")
 NAN = float("nan")

@@ -5,15 +5,15 @@ import pytest
 from scipy.special import logit
 from scipy.stats import binom
 
-from policies.cascade import last_words
-from policies.decision import Action
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
-from policies.threshold import GivenLimit, TargetRisk
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.checks import InvalidInput
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
+from demur.policies.cascade import last_words
+from demur.policies.decision import Action
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
+from demur.policies.threshold import GivenLimit, TargetRisk
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 
 
 def recipe(policy, **changes):

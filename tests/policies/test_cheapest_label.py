@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cheapest_label import CheapestLabel, CostLimit, LeastCost
-from policies.cost import chow_cost_matrix
-from policies.decision import Action
+from demur.policies.cheapest_label import CheapestLabel, CostLimit, LeastCost
+from demur.policies.cost import chow_cost_matrix
+from demur.policies.decision import Action
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.temperature import TemperatureMap
 from tests.policies.conftest import assessed
-from uncertainty.checks import InvalidInput
-from uncertainty.temperature import TemperatureMap
 
 MISSED_IS_WORSE = ((0.0, 10.0), (1.0, 0.0))
 """Saying the first label where the second is right costs ten times as much as the other way round."""

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from policies.class_conditional_sets import ClassConditionalSets
-from uncertainty.checks import InvalidInput
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.uncertainty.checks import InvalidInput
 
 ROWS = [[0.8, 0.2, 0.0], [0.6, 0.4, 0.0], [0.5, 0.5, 0.0], [0.3, 0.7, 0.0]]
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from policies.closed_labels import ClosedLabelLimits, ClosedLabels
-from policies.hierarchy import tree_over
-from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
-from policies.missed_labels import MissedLabelLimit, shares_missed
-from policies.prediction import learns
+from demur.policies.closed_labels import ClosedLabelLimits, ClosedLabels
+from demur.policies.hierarchy import tree_over
+from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from demur.policies.missed_labels import MissedLabelLimit, shares_missed
+from demur.policies.prediction import learns
 
 LABELS, TREE = tree_over(
     ["A", "A01", "A0101", "A0102", "B", "B01"],

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conformal import (
+from demur.policies.conformal import (
     LabelSets,
     SplitSets,
     conformal_quantile,

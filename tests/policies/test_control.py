@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.adaptive import ipw_adaptive_alphas
-from policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
-from policies.decision import Action
-from policies.review_price import ReviewPrice, price_run
-from policies.review_rate import ReviewRate, rate_run
-from policies.tracked_limit import TrackedLimit, threshold_track
-from uncertainty.checks import InvalidInput
+from demur.policies.adaptive import ipw_adaptive_alphas
+from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.decision import Action
+from demur.policies.review_price import ReviewPrice, price_run
+from demur.policies.review_rate import ReviewRate, rate_run
+from demur.policies.tracked_limit import TrackedLimit, threshold_track
+from demur.uncertainty.checks import InvalidInput
 
 CONFIDENCES = st.none() | st.floats(0, 1)
 STREAMS = st.lists(CONFIDENCES, min_size=1, max_size=150)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from policies.conformal import quantile_at
-from policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
-from policies.decision import Action
-from policies.review_price import ReviewPrice
-from policies.review_rate import ReviewRate
-from policies.tracked_limit import TrackedLimit
+from demur.policies.conformal import quantile_at
+from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.decision import Action
+from demur.policies.review_price import ReviewPrice
+from demur.policies.review_rate import ReviewRate
+from demur.policies.tracked_limit import TrackedLimit
 
 T = 100_000
 CHECKED = 0.02

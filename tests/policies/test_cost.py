@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cost import ChowRule, chow, chow_cost_matrix, chow_threshold
-from policies.decision import Action
+from demur.policies.cost import ChowRule, chow, chow_cost_matrix, chow_threshold
+from demur.policies.decision import Action
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed, graded
-from uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.graded import Graded
+from demur.policies.graded import Graded
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import graded
-from uncertainty.checks import InvalidInput
 
 CONFIDENCES = st.sampled_from([0.1, 0.2, 0.5, 0.5, 0.9, float("nan")])
 

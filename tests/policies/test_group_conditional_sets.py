@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from policies.conformal import SplitSets
-from policies.group_conditional_sets import GroupConditionalSets
-from uncertainty.checks import InvalidInput
+from demur.policies.conformal import SplitSets
+from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.uncertainty.checks import InvalidInput
 
 
 def draw(rng, n):

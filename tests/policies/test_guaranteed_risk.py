@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.guaranteed_risk import bisection_steps, guaranteed_risk
-from policies.risk_bound import binomial_upper_bound
+from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk
+from demur.policies.risk_bound import binomial_upper_bound
 
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 1)), min_size=1, max_size=80)
 

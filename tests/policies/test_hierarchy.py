@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.hierarchy import (
+from demur.policies.hierarchy import (
     ancestors,
     imdrf_ancestors,
     imdrf_parents,
@@ -11,7 +11,7 @@ from policies.hierarchy import (
     up_propagate_labels,
     up_propagate_probs,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 DIAMOND = {"d": ["b", "c"], "b": ["a"], "c": ["a"], "x": []}
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from policies.decision import Action, LabelConfidence
-from policies.label_limits import GivenLabelLimits
+from demur.policies.decision import Action, LabelConfidence
+from demur.policies.label_limits import GivenLabelLimits
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed, graded
-from uncertainty.checks import InvalidInput
 
 RULE = GivenLabelLimits(limit=0.6, limits=(0.5, 0.9, 0.5), otherwise="abstain").fit(graded([0.5], [1]))
 NAN = float("nan")

@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from policies.label_sets import SETS, shown
-from uncertainty.checks import InvalidInput
+from demur.policies.label_sets import SETS, shown
+from demur.uncertainty.checks import InvalidInput
 
 ALPHA, CLASSES, DRAWS = 0.1, 6, 150
 

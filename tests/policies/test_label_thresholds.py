@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits, thresholds_max_f1
-from uncertainty.checks import InvalidInput
+from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits, thresholds_max_f1
+from demur.uncertainty.checks import InvalidInput
 
 
 def best_by_trying(scores, present, default):

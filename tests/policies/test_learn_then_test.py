@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from policies.learn_then_test import learn_then_test
+from demur.policies.learn_then_test import learn_then_test
 
 GRID = np.arange(1, 21) / 20
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from policies.decision import Action
-from policies.missed_label_sets import MissedLabels, MissedLabelSets
+from demur.policies.decision import Action
+from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed
-from uncertainty.checks import InvalidInput
 
 
 def draw(rng, n, labels=8):

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.missed_labels import LIMITS, MissedLabelLimit, shares_missed
-from uncertainty.checks import InvalidInput
+from demur.policies.missed_labels import LIMITS, MissedLabelLimit, shares_missed
+from demur.uncertainty.checks import InvalidInput
 
 
 def draw(rng, n, labels=6):

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.conformal import conformal_quantile
-from policies.mondrian import mondrian_quantiles, mondrian_sets
-from uncertainty.checks import InvalidInput
+from demur.policies.conformal import conformal_quantile
+from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
+from demur.uncertainty.checks import InvalidInput
 
 
 @settings(deadline=None)

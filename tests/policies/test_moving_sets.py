@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.adaptive import run_adaptive
-from policies.adaptive_sets import AdaptiveSets
-from policies.conformal import SplitSets, conformal_quantile, quantile_at
-from policies.control import AdaptiveLevel, Course
-from policies.decision import Action
-from policies.moving_sets import FixedSets, at_level
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.set_size import SetSize
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
+from demur.policies.adaptive import run_adaptive
+from demur.policies.adaptive_sets import AdaptiveSets
+from demur.policies.conformal import SplitSets, conformal_quantile, quantile_at
+from demur.policies.control import AdaptiveLevel, Course
+from demur.policies.decision import Action
+from demur.policies.moving_sets import FixedSets, at_level
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.set_size import SetSize
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 
 
 def draw(seed, n=200):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
-from policies.prediction import FITTED_PREDICTORS, LABEL_LIMITS, MostProbable, learns
+from demur.policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
+from demur.policies.prediction import FITTED_PREDICTORS, LABEL_LIMITS, MostProbable, learns
 
 PROBABILITIES = arrays(
     np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.sampled_from([0.0, 0.2, 0.5, 1])

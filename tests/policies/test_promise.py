@@ -1,4 +1,4 @@
-from policies.promise import Promise
+from demur.policies.promise import Promise
 
 RISK = {"share": "of the answers are wrong", "target": 0.02, "n": 1200}
 

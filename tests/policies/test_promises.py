@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from policies.conformal import SplitSets
-from policies.graded import Graded
-from policies.label_sets import SETS
-from policies.mondrian import mondrian_quantiles, mondrian_sets
-from policies.sampled_sets import sample_conformal
-from policies.selective_risk import SelectiveRisk
+from demur.policies.conformal import SplitSets
+from demur.policies.graded import Graded
+from demur.policies.label_sets import SETS
+from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
+from demur.policies.sampled_sets import sample_conformal
+from demur.policies.selective_risk import SelectiveRisk
 
 NEVER = 1e-6
 ALPHA = 0.1

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from policies.adaptive_sets import AdaptiveSets, cumulative_scores
-from policies.regularised_sets import RegularisedSets
-from uncertainty.checks import InvalidInput
+from demur.policies.adaptive_sets import AdaptiveSets, cumulative_scores
+from demur.policies.regularised_sets import RegularisedSets
+from demur.uncertainty.checks import InvalidInput
 
 
 def draw(rng, n, classes=50):

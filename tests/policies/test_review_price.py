@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.review_price import ReviewPrice, price_run
-from uncertainty.checks import InvalidInput
+from demur.policies.review_price import ReviewPrice, price_run
+from demur.uncertainty.checks import InvalidInput
 
 STREAMS = st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=200)
 STEPS = st.sampled_from([0.01, 0.2, 5.0])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.review_rate import ReviewRate, rate_run
-from uncertainty.checks import InvalidInput
+from demur.policies.review_rate import ReviewRate, rate_run
+from demur.uncertainty.checks import InvalidInput
 
 STREAMS = st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=200)
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from policies.risk_bound import binomial_p_values, binomial_upper_bound, labels_needed, labels_without_error
+from demur.policies.risk_bound import binomial_p_values, binomial_upper_bound, labels_needed, labels_without_error
 
 DELTAS = st.floats(1e-6, 0.5)
 

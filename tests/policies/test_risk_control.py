@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.risk_control import conformal_risk_control
+from demur.policies.risk_control import conformal_risk_control
 
 SETTINGS = np.arange(21) / 20
 

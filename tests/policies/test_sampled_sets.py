@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from policies.label_sets import needs_of_sets, seen_by
-from policies.sampled_sets import SampleFrequencySets, sample_conformal
-from uncertainty.checks import InvalidInput
-from uncertainty.output import Output
+from demur.policies.label_sets import needs_of_sets, seen_by
+from demur.policies.sampled_sets import SampleFrequencySets, sample_conformal
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.output import Output
 
 GOOD = {
     "calibration_samples": [["a", "a", "b", None], ["b", "b", "b", "b"], ["a", "b", "b", "b"]],

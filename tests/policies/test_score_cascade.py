@@ -3,23 +3,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.held_out import calibration_report, held_out_report, rank_report
-from calibration_store.fitting import fit_selectors
-from policies.all_of import AllOf, InDistribution
-from policies.decision import Action
-from policies.sampled_sets import SampleFrequencySets
-from policies.selective_risk import SelectiveRisk
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.set_size import SetSize
-from policies.threshold import GivenLimit, RejectionRate, TargetRisk
+from demur.audit.held_out import calibration_report, held_out_report, rank_report
+from demur.calibration_store.fitting import fit_selectors
+from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.decision import Action
+from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.selective_risk import SelectiveRisk
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.set_size import SetSize
+from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.combination import Combined
+from demur.uncertainty.generation import Generation, as_column
+from demur.uncertainty.isotonic import Isotonic
+from demur.uncertainty.score_cascade import Cascade, ScoreCascade
+from demur.uncertainty.scores import SCORES
 from tests.uncertainty.written import asked
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.checks import InvalidInput
-from uncertainty.combination import Combined
-from uncertainty.generation import Generation, as_column
-from uncertainty.isotonic import Isotonic
-from uncertainty.score_cascade import Cascade, ScoreCascade
-from uncertainty.scores import SCORES
 
 CHEAP = np.array([0.1, 0.5, 0.6, 0.2, np.nan, 0.5, 3.0, 4.0])
 DEAR = np.array([9.0, 9.0, 0.0, np.nan, 1.0, 2.0, np.nan, -0.5])

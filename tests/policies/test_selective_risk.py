@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from policies.decision import Action
-from policies.selective_risk import SelectiveRisk
+from demur.policies.decision import Action
+from demur.policies.selective_risk import SelectiveRisk
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed, graded
-from uncertainty.checks import InvalidInput
 
 METHODS = ("sgr", "ltt", "ltt_fixed_sequence")
 

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from policies.conformal import SplitSets
-from policies.decision import Action
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.set_size import SetSize
+from demur.policies.conformal import SplitSets
+from demur.policies.decision import Action
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.set_size import SetSize
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import SCORES
 from tests.policies.conftest import assessed
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.checks import InvalidInput
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import SCORES
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.decision import Action
-from policies.threshold import (
+from demur.policies.decision import Action
+from demur.policies.threshold import (
     GivenLimit,
     RejectionRate,
     TargetRisk,
@@ -13,8 +13,8 @@ from policies.threshold import (
     threshold_at_target_risk,
     told_apart,
 )
+from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed, graded
-from uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(

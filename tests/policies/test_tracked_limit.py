@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.tracked_limit import threshold_track
-from uncertainty.checks import InvalidInput
+from demur.policies.tracked_limit import threshold_track
+from demur.uncertainty.checks import InvalidInput
 
 REQUESTS = st.tuples(st.none() | st.floats(0, 1), st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0, 1, 4, 50]))
 STREAMS = st.lists(REQUESTS, min_size=1, max_size=200)

@@ -7,10 +7,10 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
+from demur.traffic import log
+from demur.traffic.database import Connection, Database
+from demur.traffic.record import Answer
 from tests.conftest import entry
-from traffic import log
-from traffic.database import Connection, Database
-from traffic.record import Answer
 
 Said = tuple[str, Answer | None, bool | None]
 """Who, what (None: cannot tell), and whether they had seen the prediction (None: they were to decide)."""

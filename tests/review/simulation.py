@@ -19,12 +19,12 @@ import httpx
 import uvicorn
 from uuid_utils.compat import uuid7
 
-from review import queue
-from review.item import TRANSITIONS, NewCase, Status
-from serve.config.file import Config
-from traffic import log
-from traffic.database import Connection, Database
-from traffic.record import Entry, Record
+from demur.review import queue
+from demur.review.item import TRANSITIONS, NewCase, Status
+from demur.serve.config.file import Config
+from demur.traffic import log
+from demur.traffic.database import Connection, Database
+from demur.traffic.record import Entry, Record
 
 LABELS = ("cat", "dog", "eel")
 MODEL = "animals"

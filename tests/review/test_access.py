@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from review.access import note, views
+from demur.review.access import note, views
 from tests.fuzz.served import mounted, served
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.adjudication import Agreement, InvalidOpinions, adjudicate
+from demur.review.adjudication import Agreement, InvalidOpinions, adjudicate
 
 OPINIONS = st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=9)
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from review import cases
-from review.cases import Filter
-from review.item import ENDED, EVERYTHING, Order, Scope, Status
+from demur.review import cases
+from demur.review.cases import Filter
+from demur.review.item import ENDED, EVERYTHING, Order, Scope, Status
 
 OPEN = (Status.WAITING, Status.CLAIMED, Status.ANSWERED, Status.ADJUDICATION)
 MANY = 4000

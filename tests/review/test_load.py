@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from review import cases, load, queue
-from review.item import Order, Verdict
-from review.load import expect
-from review.settling import Settlement, settle
+from demur.review import cases, load, queue
+from demur.review.item import Order, Verdict
+from demur.review.load import expect
+from demur.review.settling import Settlement, settle
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
-from traffic import log
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

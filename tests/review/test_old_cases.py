@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from review import cases, queue, settling
-from review.item import Status, Verdict
-from review.queue import REVIEW_MIGRATIONS
+from demur.review import cases, queue, settling
+from demur.review.item import Status, Verdict
+from demur.review.queue import REVIEW_MIGRATIONS
+from demur.traffic import log
+from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, migrate
 from tests.conftest import entry
-from traffic import log
-from traffic.database import TRAFFIC_MIGRATIONS, Database, migrate
 
 BEFORE = 3
 """The step that brought all that."""

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review import outbox, queue, settling
-from review.outbox import (
+from demur.review import outbox, queue, settling
+from demur.review.outbox import (
     FIRST_SECONDS,
     LONGEST_SECONDS,
     DeliveryNotFound,
@@ -21,9 +21,9 @@ from review.outbox import (
     pause_seconds,
     subscribe,
 )
-from review.settling import Settlement
+from demur.review.settling import Settlement
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
-from traffic import log
 
 HERE = "https://here.example/hook"
 THERE = "https://there.example/hook"

@@ -5,10 +5,10 @@ from math import inf, isnan
 
 import pytest
 
-from review import progress, queue
-from review.item import EVERYTHING, Scope, Verdict
+from demur.review import progress, queue
+from demur.review.item import EVERYTHING, Scope, Verdict
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
-from traffic import log
 
 
 def put(connection, **changes):

@@ -8,12 +8,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from review import cases, given_back, queue, settling
-from review.cases import CaseNotFound, Filter
-from review.item import ENDED, TRANSITIONS, Kind, Order, Scope, Status, Verdict
-from review.queue import ClaimLost, NotYours
+from demur.review import cases, given_back, queue, settling
+from demur.review.cases import CaseNotFound, Filter
+from demur.review.item import ENDED, TRANSITIONS, Kind, Order, Scope, Status, Verdict
+from demur.review.queue import ClaimLost, NotYours
+from demur.traffic import log
 from tests.conftest import entry, new_case
-from traffic import log
 
 FOREVER = 3600.0
 SEVEN = Verdict(label="7", saw_prediction=True)

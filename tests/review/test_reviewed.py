@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from review.reviewed import reviewed_inputs
+from demur.review.reviewed import reviewed_inputs
+from demur.traffic import log
+from demur.traffic.outcomes import LATEST
 from tests.conftest import entry
-from traffic import log
-from traffic.outcomes import LATEST
 
 
 def test_only_inputs_whose_latest_outcome_is_a_review_are_examples(database):

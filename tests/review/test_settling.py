@@ -5,13 +5,13 @@ from itertools import count
 
 import pytest
 
-from review import cases, queue, settling
-from review.item import Kind, Scope, Status, Verdict
-from review.queue import ClaimLost, NotYours
-from review.settling import ESCALATED, Prone, Settlement
+from demur.review import cases, queue, settling
+from demur.review.item import Kind, Scope, Status, Verdict
+from demur.review.queue import ClaimLost, NotYours
+from demur.review.settling import ESCALATED, Prone, Settlement
+from demur.traffic import log
+from demur.traffic.draw import Draws, limit
 from tests.conftest import entry, new_case
-from traffic import log
-from traffic.draw import Draws, limit
 
 PLAIN = Settlement()
 

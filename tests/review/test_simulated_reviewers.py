@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from review import cases, queue
-from serve.console.app import console_app
-from serve.console.desk import Desk
+from demur.review import cases, queue
+from demur.serve.console.app import console_app
+from demur.serve.console.desk import Desk
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served
-from traffic import log
 
 LEASE = 0.6
 CASES = 150

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from review import disagreement, statistics
-from review.disagreement import Checked, Overturned, PersonsWork, Together
-from review.item import Scope
-from review.statistics import EmptyWindow, Waits, Window
+from demur.review import disagreement, statistics
+from demur.review.disagreement import Checked, Overturned, PersonsWork, Together
+from demur.review.item import Scope
+from demur.review.statistics import EmptyWindow, Waits, Window
 from tests.review.history import History
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -10,11 +10,11 @@ from zlib import crc32
 
 import numpy as np
 
-from serve.config.file import Config, ModelConfig
-from serve.language import offline
-from serve.language.engine import Asking, EngineFailed, Gives, Message
-from serve.rank.ranking import as_judge
-from uncertainty.generation import Generation
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.language import offline
+from demur.serve.language.engine import Asking, EngineFailed, Gives, Message
+from demur.serve.rank.ranking import as_judge
+from demur.uncertainty.generation import Generation
 
 SHOWN = re.compile(r"\[A\]\s*(.*?)\s*\[B\]\s*(.*?)\s*$", re.DOTALL)
 

@@ -26,19 +26,19 @@ from transformers import (
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from uuid_utils.compat import uuid7
 
-from audit import held_out
-from calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
-from calibration_store.store import ArtifactStore
-from policies.threshold import Threshold
-from serve.cli import main
-from serve.commands.fit import fit_model
-from serve.config.file import Config, load_config
-from serve.gateway.handler import Handler
-from serve.gateway.http import gateway_app
-from serve.gateway.road import HostState
-from serve.hosts.host import ModelHost
+from demur.audit import held_out
+from demur.calibration_store.artifact import Artifact, ArtifactFiles, ModelIdentity, pack
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.threshold import Threshold
+from demur.serve.cli import main
+from demur.serve.commands.fit import fit_model
+from demur.serve.config.file import Config, load_config
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.road import HostState
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.database import Database
 from tests.conftest import ROOT, digit_rows
-from traffic.database import Database
 
 DRAW_KEY = "a key that tests know"
 RIVAL_LIMIT = 0.9999

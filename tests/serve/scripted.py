@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from serve.config.file import ModelConfig
-from serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from uncertainty.generation import Generation
+from demur.serve.config.file import ModelConfig
+from demur.serve.language.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.uncertainty.generation import Generation
 
 HOST = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "none"}
 """A host that nobody starts."""

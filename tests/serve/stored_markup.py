@@ -7,20 +7,20 @@ from uuid import UUID
 import numpy as np
 from uuid_utils.compat import uuid7
 
-from audit import control_states, runs
-from audit.monitors import alarms, standing
-from audit.monitors.alarms import AlarmKind
-from audit.monitors.reference import Comparison, Drift, LabelShare
-from audit.reports import Figure, Labelled
-from policies.control import Course
-from review import access, outbox, queue, settling
-from review.item import Verdict
-from serve.config.control import settings_of
-from serve.config.file import Config
+from demur.audit import control_states, runs
+from demur.audit.monitors import alarms, standing
+from demur.audit.monitors.alarms import AlarmKind
+from demur.audit.monitors.reference import Comparison, Drift, LabelShare
+from demur.audit.reports import Figure, Labelled
+from demur.policies.control import Course
+from demur.review import access, outbox, queue, settling
+from demur.review.item import Verdict
+from demur.serve.config.control import settings_of
+from demur.serve.config.file import Config
+from demur.traffic import log
+from demur.traffic.database import Database
 from tests.conftest import entry, new_case
 from tests.serve.audits.stored import MONDAY, keep, new_report, summary
-from traffic import log
-from traffic.database import Database
 
 DRIFT = ("psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "unknown_now")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from serve.config.task import LETTERS, TaskConfig
-from serve.console.answering import COMMANDS, answering, chosen_labels, command_keys, label_keys, search_prefix
-from serve.inputs import InvalidRequest
+from demur.serve.config.task import LETTERS, TaskConfig
+from demur.serve.console.answering import COMMANDS, answering, chosen_labels, command_keys, label_keys, search_prefix
+from demur.serve.inputs import InvalidRequest
 
 
 @pytest.mark.parametrize(

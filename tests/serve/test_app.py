@@ -5,7 +5,7 @@ import warnings
 import pytest
 import yaml
 
-from serve.config.file import load_config
+from demur.serve.config.file import load_config
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def ray_parts():
-    """`serve.app`, and what Ray makes of an application; importing Ray takes seconds, and warns."""
+    """`demur.serve.app`, and what Ray makes of an application; importing Ray takes seconds, and warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ray.serve._private.build_app import build_app
 
-        from serve import app
+        from demur.serve import app
 
     def deployments(application):
         return {one.name: one._deployment_config for one in build_app(application, name="demur").deployments}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve import body as body_module
-from serve import wire
-from serve.body import MOST_KEYS, MOST_VALUES, SMALL, _outside_texts, check_structure, read_apart
-from serve.chat import request as chat
-from serve.console.label_studio import MOST_ANNOTATIONS, rows_of_export
-from serve.console.review_wire import AnswerRequest
-from serve.inference_protocol.body import InferRequest
-from serve.inputs import InvalidRequest, TooLarge
+from demur.serve import body as body_module
+from demur.serve import wire
+from demur.serve.body import MOST_KEYS, MOST_VALUES, SMALL, _outside_texts, check_structure, read_apart
+from demur.serve.chat import request as chat
+from demur.serve.console.label_studio import MOST_ANNOTATIONS, rows_of_export
+from demur.serve.console.review_wire import AnswerRequest
+from demur.serve.inference_protocol.body import InferRequest
+from demur.serve.inputs import InvalidRequest, TooLarge
 
 HOSTILE = {
     "lists in lists": b'{"model":"m","input":[' + b",".join([b"[" * 150 + b"]" * 150] * 8000) + b"]}",

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from calibration_store.folder import ArtifactsUnreachable
-from serve.canary_watch import SETTLED, CanaryWatch
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.serve.canary_watch import SETTLED, CanaryWatch
+from demur.traffic import log
+from demur.traffic.arrivals import arrived
 from tests.conftest import entry
-from traffic import log
-from traffic.arrivals import arrived
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -98,8 +98,8 @@ def test_after_a_restart_what_came_is_counted_anew_a_portion_at_a_time(watched, 
         sizes.append(len(found := arrived(*args, **settings)))
         return found
 
-    monkeypatch.setattr("serve.canary_watch.AT_A_TIME", 64)
-    monkeypatch.setattr("serve.canary_watch.arrived", noted)
+    monkeypatch.setattr("demur.serve.canary_watch.AT_A_TIME", 64)
+    monkeypatch.setattr("demur.serve.canary_watch.arrived", noted)
     held = shares(0.25, 200)
     send(database, watched[3], held)
     assert look(watched) is not None
@@ -174,8 +174,8 @@ def test_a_store_that_is_away_is_asked_again(watched, database, monkeypatch):
 
 def test_the_share_of_false_alarms_is_small():
     """Ninety canaries that hold just as much as they may."""
-    from audit.metrics.risk_monitor import new_risk_monitor
-    from serve.canary_watch import BOUNDS, FALSE_ALARM
+    from demur.audit.metrics.risk_monitor import new_risk_monitor
+    from demur.serve.canary_watch import BOUNDS, FALSE_ALARM
 
     rng = np.random.default_rng(5)
     alarms = 0

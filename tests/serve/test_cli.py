@@ -13,19 +13,19 @@ import yaml
 from fsspec.registry import _registry
 from safetensors.numpy import save_file
 
-from calibration_store.artifact import ModelIdentity, pack
-from calibration_store.store import ArtifactStore
-from policies.selector import Selector
-from policies.threshold import Threshold
-from review import queue
-from serve.audits.reports import making
-from serve.commands.terminal import moment, out
-from serve.config.file import BadConfig
+from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.selector import Selector
+from demur.policies.threshold import Threshold
+from demur.review import queue
+from demur.serve.audits.reports import making
+from demur.serve.commands.terminal import moment, out
+from demur.serve.config.file import BadConfig
+from demur.traffic import log
+from demur.traffic.record import ShadowDecision
+from demur.uncertainty.platt import PlattMap
+from demur.uncertainty.scores import SCORES
 from tests.conftest import ROOT, digit_rows, entry, new_case
-from traffic import log
-from traffic.record import ShadowDecision
-from uncertainty.platt import PlattMap
-from uncertainty.scores import SCORES
 
 
 @pytest.fixture
@@ -443,11 +443,10 @@ def test_a_database_that_is_down_at_start(folder, demur):
 
 
 def test_a_missing_package(folder, demur, monkeypatch):
-    for module in [name for name in sys.modules if name.split(".")[0] in ("ray", "serve")]:
-        if module not in ("serve", "serve.cli", "serve.config", "serve.config.file"):
+    for module in [name for name in sys.modules if name.startswith(("ray.", "demur.")) or name == "ray"]:
+        if module not in ("demur.serve", "demur.serve.cli", "demur.serve.config", "demur.serve.config.file"):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg_pool", None)
-    monkeypatch.delitem(sys.modules, "traffic.database", raising=False)
     assert demur("up") == "demur: the package 'psycopg_pool' is missing; run `make setup`"
 
 

@@ -9,20 +9,20 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.ledger.from_database import read_ledger
-from audit.report.audit import Asked, audit
-from calibration_store.store import ArtifactStore
-from policies.hierarchy import up_propagate_labels
-from serve.commands.compare import compare_on_file
-from serve.commands.fit import fit_model
-from serve.commands.labelled_rows import truth_of
-from serve.config.file import Config
-from serve.console.app import console_app
-from serve.gateway.http import gateway_app
-from serve.hosts.host import ModelHost
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.report.audit import Asked, audit
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.hierarchy import up_propagate_labels
+from demur.serve.commands.compare import compare_on_file
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.labelled_rows import truth_of
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.serve.gateway.http import gateway_app
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
-from traffic.dataset import read_labelled_file
-from traffic.outcomes import LATEST
 
 OUTPUTS = ["A0101", "A0102", "B01", "A01", "B0203"]
 LABELS = (*OUTPUTS, "A", "B", "B02")  # behind the outputs, what else lies above them

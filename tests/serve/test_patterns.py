@@ -13,11 +13,11 @@ from contextlib import suppress
 
 import pytest
 
-from serve.access.refusals import NotKnown, UnknownHost
-from serve.inputs import InvalidRequest
+from demur.serve.access.refusals import NotKnown, UnknownHost
+from demur.serve.inputs import InvalidRequest
+from demur.uncertainty.checks import InvalidInput
 from tests.conftest import ROOT
 from tests.serve.text_readers import EVERYWHERE, READERS
-from uncertainty.checks import InvalidInput
 
 ROOMS = ("serve", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
 MATCHERS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")

@@ -12,15 +12,15 @@ from urllib.parse import unquote
 import pytest
 from psycopg import connect
 
-from serve.gateway.journal import open_database
-from serve.postgres import LONGEST_PATH, EmbeddedDatabaseFailed, EmbeddedPostgres, clear_stale_lock, is_alive
-from traffic.database import DatabaseUnavailable
+from demur.serve.gateway.journal import open_database
+from demur.serve.postgres import LONGEST_PATH, EmbeddedDatabaseFailed, EmbeddedPostgres, clear_stale_lock, is_alive
+from demur.traffic.database import DatabaseUnavailable
 
 USER = """
 import sys, time
 from pathlib import Path
 from urllib.parse import unquote
-from serve.postgres import EmbeddedPostgres
+from demur.serve.postgres import EmbeddedPostgres
 server = EmbeddedPostgres(Path(sys.argv[1]))
 print("up", flush=True)
 time.sleep(60)

@@ -4,11 +4,11 @@ import pytest
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from serve.config.file import Config
-from serve.config.redact import PatternConfig, RedactConfig
-from serve.gateway.http import gateway_app
-from serve.inputs import PNG_PREFIX
-from serve.redaction import BadRedaction, Redaction, RedactionFailed
+from demur.serve.config.file import Config
+from demur.serve.config.redact import PatternConfig, RedactConfig
+from demur.serve.gateway.http import gateway_app
+from demur.serve.inputs import PNG_PREFIX
+from demur.serve.redaction import BadRedaction, Redaction, RedactionFailed
 from tests.fuzz.served import ReadyHost, config
 from tests.serve.conftest import make_handler
 

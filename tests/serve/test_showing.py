@@ -2,8 +2,8 @@
 
 import pytest
 
-from serve.console.showing import LINE, LONG, SHORT, glance, showing
-from serve.inputs import PNG_PREFIX
+from demur.serve.console.showing import LINE, LONG, SHORT, glance, showing
+from demur.serve.inputs import PNG_PREFIX
 
 DOT = f"{PNG_PREFIX}iVBORw0KGgo="
 

@@ -12,25 +12,25 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.held_out import calibration_report, held_out_report
-from audit.ledger.from_database import read_ledger
-from audit.report.audit import Asked, FittedLabels, audit
-from calibration_store.artifact import ModelIdentity, pack, unpack
-from calibration_store.fitting import fit_selectors
-from calibration_store.store import ArtifactStore
-from serve.commands.fit import fit_model
-from serve.config.complaint import complaint
-from serve.config.file import Config
-from serve.console.app import console_app
-from serve.gateway.http import gateway_app
-from serve.hosts.host import ModelHost
+from demur.audit.held_out import calibration_report, held_out_report
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.report.audit import Asked, FittedLabels, audit
+from demur.calibration_store.artifact import ModelIdentity, pack, unpack
+from demur.calibration_store.fitting import fit_selectors
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.fit import fit_model
+from demur.serve.config.complaint import complaint
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.serve.gateway.http import gateway_app
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.outcomes import LATEST
+from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES
+from demur.uncertainty.label_confidence import LABEL_CALIBRATORS
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
-from traffic.outcomes import LATEST
-from uncertainty.calibrators import CALIBRATORS, FOR_SHARES
-from uncertainty.label_confidence import LABEL_CALIBRATORS
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 
 SETTINGS = {
     "mahalanobis": {"shrinkage": 0.1},

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from serve.gateway.journal import MIGRATIONS, Writing, commit
+from demur.serve.gateway.journal import MIGRATIONS, Writing, commit
+from demur.traffic import log
+from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, Migration, UnknownSchema, migrate
 from tests.conftest import entry, new_case
-from traffic import log
-from traffic.database import TRAFFIC_MIGRATIONS, Database, Migration, UnknownSchema, migrate
 
 pytestmark = pytest.mark.slow
 

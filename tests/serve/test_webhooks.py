@@ -18,16 +18,16 @@ import yaml
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from starlette.testclient import TestClient
 
-from review import outbox, queue
-from serve.config.file import Config
-from serve.config.review import Person
-from serve.config.webhooks import NoSecret, WebhookConfig, check_secrets, check_webhooks
-from serve.console.app import console_app
-from serve.webhooks import AT_ONCE, WebhookSender, webhook_senders
+from demur.review import outbox, queue
+from demur.serve.config.file import Config
+from demur.serve.config.review import Person
+from demur.serve.config.webhooks import NoSecret, WebhookConfig, check_secrets, check_webhooks
+from demur.serve.console.app import console_app
+from demur.serve.webhooks import AT_ONCE, WebhookSender, webhook_senders
+from demur.traffic import log
 from tests.conftest import ROOT, entry, new_case, resolve
 from tests.serve.config.test_config import load
 from tests.serve.config.test_config import quickstart as quickstart_content
-from traffic import log
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo="
@@ -317,7 +317,7 @@ def test_a_case_that_cannot_be_put_into_words_keeps_no_other_waiting(sender, rec
             raise ValueError("a strange record")
         return find(connection, record_id)
 
-    monkeypatch.setattr("serve.webhooks.log.find_one", broken)
+    monkeypatch.setattr("demur.serve.webhooks.log.find_one", broken)
     assert sender.send() == 2
     [(_, _, body)] = receiver.requests
     assert json.loads(body)["data"]["id"] == str(second)
@@ -330,10 +330,10 @@ from pathlib import Path
 
 import numpy as np
 
-from serve.config.file import load_config
-from serve.gateway.journal import open_database
-from serve.config.webhooks import WebhookConfig
-from serve.webhooks import webhook_senders
+from demur.serve.config.file import load_config
+from demur.serve.gateway.journal import open_database
+from demur.serve.config.webhooks import WebhookConfig
+from demur.serve.webhooks import webhook_senders
 
 dsn, url, path = sys.argv[1:]
 config = load_config(Path(path))

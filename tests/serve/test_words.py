@@ -5,7 +5,7 @@ from math import inf, nan
 
 import pytest
 
-from serve.console.words import age, pace, percent, said, sureness
+from demur.serve.console.words import age, pace, percent, said, sureness
 
 
 @pytest.mark.parametrize(

@@ -11,52 +11,52 @@ from types import SimpleNamespace
 from starlette.requests import Request
 from transformers import AutoTokenizer
 
-from audit.report.glossary import _VARIANT
-from policies.hierarchy import IMDRF_CODE
-from serve.access.keeper import _token
-from serve.access.needs import REVIEW, Doors
-from serve.access.own_hosts import OwnHosts
-from serve.access.refusals import NotKnown
-from serve.access.tokens import read_token
-from serve.audits.reports.with_bar import with_bar
-from serve.body import check_structure
-from serve.chat.errors import problem_of
-from serve.config.file import DSN
-from serve.config.redact import RedactConfig
-from serve.console.case_import import people_of
-from serve.console.label_studio import annotations_of, rows_of_export
-from serve.console.showing import glance
-from serve.gateway.deadline import seconds_of
-from serve.inference_protocol.structure import check_fields
-from serve.inference_protocol.tensors import tensor_from_bytes
-from serve.inputs import InvalidRequest
-from serve.language.endpoint_client import read_refusal
-from serve.language.endpoint_reply import Chunks, Token, _texts, laid_over
-from serve.language.label_lists import json_read, lines_read, token_spans
-from serve.language.matching import is_right, last_number, same_text
-from serve.language.pair import read_side
-from serve.language.prompt_tokens import ChatTemplate
-from serve.language.readings import Names, letter_in
-from serve.language.reasoning import Parts, split
-from serve.language.refused_parameters import change_for
-from serve.language.reply import TokenTexts, put_together
-from serve.pages.cookies import PlainCookies, cookie
-from serve.pages.visitor import as_name
-from serve.printable import printable
-from serve.reading.numbers import array_of
-from serve.redaction import Redaction
-from serve.telemetry.logs import JsonStream
-from serve.telemetry.reception import SANE
-from serve.wire import OutcomeRequest, PredictRequest, checked_key, parse
+from demur.audit.report.glossary import _VARIANT
+from demur.policies.hierarchy import IMDRF_CODE
+from demur.serve.access.keeper import _token
+from demur.serve.access.needs import REVIEW, Doors
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.access.refusals import NotKnown
+from demur.serve.access.tokens import read_token
+from demur.serve.audits.reports.with_bar import with_bar
+from demur.serve.body import check_structure
+from demur.serve.chat.errors import problem_of
+from demur.serve.config.file import DSN
+from demur.serve.config.redact import RedactConfig
+from demur.serve.console.case_import import people_of
+from demur.serve.console.label_studio import annotations_of, rows_of_export
+from demur.serve.console.showing import glance
+from demur.serve.gateway.deadline import seconds_of
+from demur.serve.inference_protocol.structure import check_fields
+from demur.serve.inference_protocol.tensors import tensor_from_bytes
+from demur.serve.inputs import InvalidRequest
+from demur.serve.language.endpoint_client import read_refusal
+from demur.serve.language.endpoint_reply import Chunks, Token, _texts, laid_over
+from demur.serve.language.label_lists import json_read, lines_read, token_spans
+from demur.serve.language.matching import is_right, last_number, same_text
+from demur.serve.language.pair import read_side
+from demur.serve.language.prompt_tokens import ChatTemplate
+from demur.serve.language.readings import Names, letter_in
+from demur.serve.language.reasoning import Parts, split
+from demur.serve.language.refused_parameters import change_for
+from demur.serve.language.reply import TokenTexts, put_together
+from demur.serve.pages.cookies import PlainCookies, cookie
+from demur.serve.pages.visitor import as_name
+from demur.serve.printable import printable
+from demur.serve.reading.numbers import array_of
+from demur.serve.redaction import Redaction
+from demur.serve.telemetry.logs import JsonStream
+from demur.serve.telemetry.reception import SANE
+from demur.serve.wire import OutcomeRequest, PredictRequest, checked_key, parse
+from demur.traffic.hidden_characters import spelled_out
+from demur.traffic.outcomes import reads_as_review
+from demur.traffic.spreadsheet import as_cell, from_cell
+from demur.uncertainty import sampled_scores
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.generation import Generation
+from demur.uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
+from demur.uncertainty.trace import trace_features
 from tests.conftest import ROOT
-from traffic.hidden_characters import spelled_out
-from traffic.outcomes import reads_as_review
-from traffic.spreadsheet import as_cell, from_cell
-from uncertainty import sampled_scores
-from uncertainty.checks import InvalidInput
-from uncertainty.generation import Generation
-from uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
-from uncertainty.trace import trace_features
 
 Read = Callable[[str], object]
 """Reads a text as it is read where it comes from outside; what it raises does not matter."""

@@ -63,7 +63,7 @@ class Service:
         self.process: subprocess.Popen[bytes] | None = None
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "serve.cli", *words]
+        return [sys.executable, "-P", "-m", "demur", *words]
 
     def use_fitted(self) -> None:
         """Put artifacts in force that another service of this session has fitted for models like these, if there are

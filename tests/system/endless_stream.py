@@ -5,7 +5,7 @@ import asyncio
 import logging
 from contextlib import ExitStack
 
-from serve.local.private_run import private_run
+from demur.serve.local.private_run import private_run
 
 opened = ExitStack()
 folder, _ = opened.enter_context(private_run())  # before Ray is imported
@@ -13,9 +13,9 @@ folder, _ = opened.enter_context(private_run())  # before Ray is imported
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
 
-from serve.deployments.host_client import RayHostClient  # noqa: E402
-from serve.deployments.hosts import LanguageModelHost  # noqa: E402
-from serve.hosts.decided import Share  # noqa: E402
+from demur.serve.deployments.host_client import RayHostClient  # noqa: E402
+from demur.serve.deployments.hosts import LanguageModelHost  # noqa: E402
+from demur.serve.hosts.decided import Share  # noqa: E402
 
 PATIENCE = 5000
 """Looks, each a little after the other."""

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import uvicorn
 from fastapi import FastAPI
 
-from review import cases, queue
-from serve.config.file import Config
-from serve.console.app import console_app
-from serve.console.desk import Desk
-from serve.gateway.journal import open_database
+from demur.review import cases, queue
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.serve.console.desk import Desk
+from demur.serve.gateway.journal import open_database
+from demur.traffic import log
 from tests.conftest import entry, new_case
-from traffic import log
 
 READY = "body[data-ready]"
 

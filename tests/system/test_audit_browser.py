@@ -8,11 +8,11 @@ import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 
-from audit import runs
-from serve.audits import alarms
-from serve.audits.alarms import Alarm
-from serve.audits.app import audits_app
-from serve.gateway.journal import open_database
+from demur.audit import runs
+from demur.serve.audits import alarms
+from demur.serve.audits.alarms import Alarm
+from demur.serve.audits.app import audits_app
+from demur.serve.gateway.journal import open_database
 from tests.serve.audits.stored import DAY, MONDAY, a_fortnight, keep, new_report
 from tests.serve.audits.traffic import config_of
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def audited(folder: Path, *words: str) -> dict:
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     done = subprocess.run(
-        [sys.executable, "-m", "serve.cli", "audit", "--parquet", "export", "--json", "-", *words],
+        [sys.executable, "-P", "-m", "demur", "audit", "--parquet", "export", "--json", "-", *words],
         cwd=folder, capture_output=True, text=True, timeout=300, env={**environment, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

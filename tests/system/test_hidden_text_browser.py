@@ -7,12 +7,12 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from review import queue
-from serve.console.app import console_app
-from serve.gateway.journal import open_database
+from demur.review import queue
+from demur.serve.console.app import console_app
+from demur.serve.gateway.journal import open_database
+from demur.traffic import log
 from tests.conftest import entry, new_case
 from tests.serve.stored_markup import config
-from traffic import log
 
 pytestmark = pytest.mark.slow
 

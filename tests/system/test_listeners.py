@@ -47,7 +47,7 @@ def _name(process, title):
         return title.split()[0]
     name = process.name()
     return (
-        "demur" if " serve" in title and name.startswith("python") else "python" if name.startswith("python") else name
+        "demur" if " demur" in title and name.startswith("python") else "python" if name.startswith("python") else name
     )
 
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 import yaml
 
-from calibration_store.store import ArtifactStore
-from serve.local.reaper import end_run
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.local.reaper import end_run
 from tests.conftest import ROOT, digit_rows
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def wait_for_health(url):
 
 def test_serve_deploy(cluster, dsn, quickstart_content, digits, tmp_path):
     applications = [
-        {"name": name, "import_path": f"serve.app:{builder}", "route_prefix": prefix, "args": quickstart_content}
+        {"name": name, "import_path": f"demur.serve.app:{builder}", "route_prefix": prefix, "args": quickstart_content}
         for name, builder, prefix in (("demur", "build", "/"), ("demur-console", "build_console", "/review"))
     ]
     quickstart_content["database"] = dsn
@@ -84,6 +84,6 @@ def quickstart_content(digits, tmp_path):
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-m", "serve.cli", "fit", "digits", "--promote", "-c", str(tmp_path / "demur.yaml")]
+    command = [sys.executable, "-P", "-m", "demur", "fit", "digits", "--promote", "-c", str(tmp_path / "demur.yaml")]
     subprocess.run(command, check=True, capture_output=True)
     return content

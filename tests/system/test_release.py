@@ -11,14 +11,14 @@ import aiohttp
 import numpy as np
 import pytest
 
-from calibration_store.artifact import ModelIdentity, pack
-from calibration_store.store import ArtifactStore
-from policies.threshold import Threshold
-from serve import wire
-from serve.postgres import EmbeddedPostgres
+from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.threshold import Threshold
+from demur.serve import wire
+from demur.serve.postgres import EmbeddedPostgres
+from demur.traffic import log
+from demur.traffic.database import Database
 from tests.conftest import digit_rows
-from traffic import log
-from traffic.database import Database
 
 pytestmark = pytest.mark.slow
 

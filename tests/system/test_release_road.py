@@ -7,7 +7,7 @@ from itertools import cycle, islice
 import pytest
 import yaml
 
-from calibration_store.store import ArtifactStore
+from demur.calibration_store.store import ArtifactStore
 from tests.conftest import digit_rows
 
 pytestmark = pytest.mark.slow

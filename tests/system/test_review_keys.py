@@ -6,7 +6,7 @@ import time
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from review.item import Status
+from demur.review.item import Status
 from tests.system.review_site import READY, at_case, press, until
 
 pytestmark = pytest.mark.slow

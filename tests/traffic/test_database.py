@@ -2,11 +2,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from review import cases
-from serve.gateway.journal import MIGRATIONS, open_database
+from demur.review import cases
+from demur.serve.gateway.journal import MIGRATIONS, open_database
+from demur.traffic import log
+from demur.traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
 from tests.conftest import entry
-from traffic import log
-from traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
 
 
 def applied(database):

@@ -5,12 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from serve.gateway.journal import Writing, commit
+from demur.serve.gateway.journal import Writing, commit
+from demur.traffic import log
+from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
+from demur.traffic.outcomes import LATEST
+from demur.traffic.table_file import BadDataFile
 from tests.conftest import entry
-from traffic import log
-from traffic.dataset import count_logged, logged_pages, read_labelled_file
-from traffic.outcomes import LATEST
-from traffic.table_file import BadDataFile
 
 ROWS = [
     {"input": [[0.0, 0.5]], "label": "1", "group": "left"},

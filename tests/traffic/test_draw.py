@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.draw import Draws, InvalidDraw, limit, spot_check
+from demur.traffic.draw import Draws, InvalidDraw, limit, spot_check
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 SHARE = st.floats(0, 1)

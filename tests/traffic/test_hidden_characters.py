@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.hidden_characters import spelled_out
+from demur.traffic.hidden_characters import spelled_out
 
 
 def shown(text):

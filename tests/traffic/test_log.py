@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import IntegrityError
 
-from serve.gateway.journal import MIGRATIONS, Writing, commit, open_database
+from demur.serve.gateway.journal import MIGRATIONS, Writing, commit, open_database
+from demur.traffic import log
+from demur.traffic.database import Database, migrate
+from demur.traffic.log import KeyReused, RecordNotFound
+from demur.traffic.record import KeyUse, ShadowDecision
 from tests.conftest import entry
-from traffic import log
-from traffic.database import Database, migrate
-from traffic.log import KeyReused, RecordNotFound
-from traffic.record import KeyUse, ShadowDecision
 
 
 def use(key="k", position=0, fingerprint=b"f"):

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.reviewed import reviewed_inputs
+from demur.review.reviewed import reviewed_inputs
+from demur.traffic import log
+from demur.traffic.arrivals import checked
+from demur.traffic.dataset import count_logged, logged_pages
+from demur.traffic.outcomes import LATEST, position_that_counts, reads_as_review, rule_in_words, the_one_that_counts
+from demur.traffic.record import Outcome, ShadowDecision
+from demur.traffic.shadowed import read_shadowed
 from tests.conftest import entry
-from traffic import log
-from traffic.arrivals import checked
-from traffic.dataset import count_logged, logged_pages
-from traffic.outcomes import LATEST, position_that_counts, reads_as_review, rule_in_words, the_one_that_counts
-from traffic.record import Outcome, ShadowDecision
-from traffic.shadowed import read_shadowed
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -3,11 +3,11 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from demur.traffic import log
+from demur.traffic.outcomes import LATEST
+from demur.traffic.record import ShadowDecision
+from demur.traffic.shadowed import read_shadowed
 from tests.conftest import entry
-from traffic import log
-from traffic.outcomes import LATEST
-from traffic.record import ShadowDecision
-from traffic.shadowed import read_shadowed
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

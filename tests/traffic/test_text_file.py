@@ -2,7 +2,7 @@
 
 import pytest
 
-from traffic.text_file import NotText, likely_encoding, read_text
+from demur.traffic.text_file import NotText, likely_encoding, read_text
 
 CAFÉ = "input,label\ncafé à Zürich,yes\n"
 

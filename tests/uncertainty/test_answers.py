@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uncertainty import tokens
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import Output
-from uncertainty.token_entropy import token_entropy_sequence
-from uncertainty.token_scores import TOKEN_SCORES, TokenEntropy
+from demur.uncertainty import tokens
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import Output
+from demur.uncertainty.token_entropy import token_entropy_sequence
+from demur.uncertainty.token_scores import TOKEN_SCORES, TokenEntropy
 
 FORMULAS = {
     "avg_neg_logprob": tokens.avg_neg_logprob,

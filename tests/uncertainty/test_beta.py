@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from uncertainty.beta import Beta, fit_beta
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.beta import Beta, fit_beta
+from demur.uncertainty.checks import InvalidInput
 
 
 def loss(parameters, probs, targets):

@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from uncertainty.calibrators import CALIBRATORS, FOR_SHARES, crossfitted, evidence, fit_calibrator
-from uncertainty.checks import InvalidInput
-from uncertainty.class_probability import softmax_response
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.platt import fit_platt
+from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, crossfitted, evidence, fit_calibrator
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.class_probability import softmax_response
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.platt import fit_platt
 
 
 @pytest.mark.parametrize("kind", CALIBRATORS)

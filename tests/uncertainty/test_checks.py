@@ -4,8 +4,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from uncertainty import checks
-from uncertainty.checks import InvalidInput
+from demur.uncertainty import checks
+from demur.uncertainty.checks import InvalidInput
 
 NOT_NUMBERS = [None, "1", b"1", ["1"], [1, "1"], [None], [{}], {}, 1j, [1j], [[1], [1, 2]], object(), [], [math.nan]]
 

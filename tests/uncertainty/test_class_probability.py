@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from uncertainty import class_probability as scores
-from uncertainty.checks import InvalidInput
+from demur.uncertainty import class_probability as scores
+from demur.uncertainty.checks import InvalidInput
 
 
 @st.composite

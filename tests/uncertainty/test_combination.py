@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from uncertainty.checks import InvalidInput
-from uncertainty.combination import COMBINATIONS, FITTED_COMBINATIONS, Hybrid, Logistic
-from uncertainty.hybrid import fit_hybrid
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.combination import COMBINATIONS, FITTED_COMBINATIONS, Hybrid, Logistic
+from demur.uncertainty.hybrid import fit_hybrid
 
 
 def scores(n=80, seed=0):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.consistency import combined, eigv_laplacian_jaccard
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.consistency import combined, eigv_laplacian_jaccard
 
 SAMPLES = st.lists(st.lists(st.sampled_from("ABCDE"), max_size=5), min_size=1, max_size=8)
 

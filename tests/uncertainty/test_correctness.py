@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.correctness import QUALITIES, exact_match, jaccard_similarity
+from demur.uncertainty.correctness import QUALITIES, exact_match, jaccard_similarity
 
 ROW = st.lists(st.booleans(), min_size=4, max_size=4)
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import Ridge
 
-from uncertainty.checks import InvalidInput
-from uncertainty.feature_scores import FeatureLogistic, FeatureRidge, FeatureSum
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.feature_scores import FeatureLogistic, FeatureRidge, FeatureSum
 
 
 def traces(n=40, seed=0):

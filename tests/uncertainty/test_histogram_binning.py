@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.histogram_binning import HistogramBinning, fit_histogram
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.histogram_binning import HistogramBinning, fit_histogram
 
 
 def uniform_by_hand(probs, targets, queries, bins):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.hybrid import fit_hybrid
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.hybrid import fit_hybrid
 
 
 def rank(v, reference):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest as Reference
 
-from uncertainty.checks import InvalidInput
-from uncertainty.isolation_forest import IsolationForest, fit_isolation_forest, isolation_c, trees_from
-from uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.isolation_forest import IsolationForest, fit_isolation_forest, isolation_c, trees_from
+from demur.uncertainty.output import LabelledOutput, Output
 
 
 def c_by_hand(n):

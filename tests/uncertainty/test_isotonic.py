@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.isotonic import Isotonic, fit_isotonic
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.isotonic import Isotonic, fit_isotonic
 
 
 def by_hand(scores, targets, weights, queries, interpolation):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from uncertainty.checks import InvalidInput
-from uncertainty.label_confidence import TopKIsotonic
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.top_k import fit_top_k, top_labels
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.label_confidence import TopKIsotonic
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.top_k import fit_top_k, top_labels
 
 
 def rows(n=150, labels=6, seed=0):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from uncertainty.checks import InvalidInput
-from uncertainty.label_probability import BinaryEntropy, binary_entropy, binary_entropy_sample
-from uncertainty.output import Output
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.label_probability import BinaryEntropy, binary_entropy, binary_entropy_sample
+from demur.uncertainty.output import Output
 
 PROBABILITIES = arrays(
     np.float64, array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.floats(0, 1) | st.sampled_from([0, 1])

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from uncertainty.checks import InvalidInput
-from uncertainty.label_sets import mean_over_predicted_labels
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.label_sets import mean_over_predicted_labels
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.hierarchy import ancestors, up_propagate_labels, up_propagate_probs
-from uncertainty.checks import InvalidInput
-from uncertainty.label_tree import BLOCK, LabelTree
+from demur.policies.hierarchy import ancestors, up_propagate_labels, up_propagate_probs
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.label_tree import BLOCK, LabelTree
 
 WIDTH = 12
 PARENTS = st.dictionaries(st.integers(1, WIDTH - 1), st.lists(st.integers(0, WIDTH - 1), max_size=3)).map(

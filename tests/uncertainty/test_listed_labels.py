@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from uncertainty.checks import InvalidInput
-from uncertainty.listed_labels import LabelUndecided, bounded_logprobs
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.listed_labels import LabelUndecided, bounded_logprobs
 
 NAN = float("nan")
 

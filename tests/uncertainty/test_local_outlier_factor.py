@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor as Reference
 
-from uncertainty.checks import InvalidInput
-from uncertainty.local_outlier_factor import LocalOutlierFactor, fit_local_outlier_factor
-from uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.local_outlier_factor import LocalOutlierFactor, fit_local_outlier_factor
+from demur.uncertainty.output import LabelledOutput, Output
 
 
 def by_hand(train, queries, k):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from uncertainty.logistic import fit_logistic
+from demur.uncertainty.logistic import fit_logistic
 
 
 def equations(features, targets, slopes, intercept):

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.mahalanobis import Mahalanobis, RelativeMahalanobis, fit_mahalanobis, fit_relative_mahalanobis
-from uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.mahalanobis import Mahalanobis, RelativeMahalanobis, fit_mahalanobis, fit_relative_mahalanobis
+from demur.uncertainty.output import LabelledOutput, Output
 
 
 def test_the_distance_is_that_of_the_textbook():

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from uncertainty.checks import InvalidInput
-from uncertainty.min_max import MinMax, fit_min_max
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.min_max import MinMax, fit_min_max
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.options import sample_frequency_scores, self_consistency, semantic_entropy
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.options import sample_frequency_scores, self_consistency, semantic_entropy
 
 
 @pytest.mark.parametrize(

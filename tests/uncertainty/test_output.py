@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from uncertainty.checks import InvalidInput
-from uncertainty.label_tree import LabelTree
-from uncertainty.output import Output
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.output import Output
 
 TREE = LabelTree(width=3, children=np.array([0.0, 2.0]), parents=np.array([2.0, 1.0]))
 

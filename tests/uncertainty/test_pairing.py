@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.pairing import graph_pairs, random_pairs, swiss_pairs
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.pairing import graph_pairs, random_pairs, swiss_pairs
 
 
 @pytest.mark.parametrize(

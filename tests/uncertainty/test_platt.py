@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from uncertainty.checks import InvalidInput
-from uncertainty.platt import Platt, fit_platt
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.platt import Platt, fit_platt
 
 
 def test_platt_without_smoothing_is_plain_logistic_regression():

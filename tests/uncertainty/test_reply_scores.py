@@ -3,18 +3,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from demur.uncertainty import options, tokens
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.class_probability import entropy
+from demur.uncertainty.combination import Combined, Hybrid, Logistic
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.readings import on_offer, sample_probabilities, shares
+from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples, same_text
+from demur.uncertainty.scores import REPLY_SCORES, SCORES, learns
+from demur.uncertainty.token_scores import TOKEN_SCORES, TokenEntropy
+from demur.uncertainty.trace_scores import Trace, TraceTokens
 from tests.uncertainty.written import asked, generation, of_replies
-from uncertainty import options, tokens
-from uncertainty.checks import InvalidInput
-from uncertainty.class_probability import entropy
-from uncertainty.combination import Combined, Hybrid, Logistic
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import LabelledOutput, Output
-from uncertainty.readings import on_offer, sample_probabilities, shares
-from uncertainty.sampled_scores import OF_PASSES, OverSamples, same_text
-from uncertainty.scores import REPLY_SCORES, SCORES, learns
-from uncertainty.token_scores import TOKEN_SCORES, TokenEntropy
-from uncertainty.trace_scores import Trace, TraceTokens
 
 FORMULAS = {
     "avg_neg_logprob": tokens.avg_neg_logprob,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.min_max import MinMax
-from uncertainty.score_confidence import entropy_confidence, minmax_confidence
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.min_max import MinMax
+from demur.uncertainty.score_confidence import entropy_confidence, minmax_confidence
 
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 

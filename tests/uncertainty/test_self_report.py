@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.self_report import parse_confidence_rating, parse_joint_confidences, self_verbalised
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.self_report import parse_confidence_rating, parse_joint_confidences, self_verbalised
 
 PLAIN = '{"A": 0.9, "B": 1}'
 

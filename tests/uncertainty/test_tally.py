@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uncertainty.tally import per_column, per_row
+from demur.uncertainty.tally import per_column, per_row
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 255), (3, 256), (1000, 2), (255 * 64, 3), (255 * 64 * 2 + 17, 5)])

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.temperature import Temperature, fit_binary_temperature, fit_temperature
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.temperature import Temperature, fit_binary_temperature, fit_temperature
 
 
 def loss(logits, labels, inverse):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty.checks import InvalidInput
-from uncertainty.token_entropy import token_entropy, token_entropy_sequence
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.token_entropy import token_entropy, token_entropy_sequence
 
 HALF, QUARTER, INF = math.log(0.5), math.log(0.25), math.inf
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncertainty import tokens
-from uncertainty.checks import InvalidInput
+from demur.uncertainty import tokens
+from demur.uncertainty.checks import InvalidInput
 
 SCORES = [
     tokens.avg_neg_logprob,

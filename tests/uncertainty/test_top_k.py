@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from uncertainty.checks import InvalidInput
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.top_k import (
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.top_k import (
     IsotonicMaps,
     PerLabel,
     crossfit_isotonic,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from uncertainty.checks import InvalidInput
-from uncertainty.tournament import (
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.tournament import (
     expected_score,
     positive_probability,
     rating_uncertainty,

@@ -1,7 +1,7 @@
 import pytest
 
-from uncertainty.checks import InvalidInput
-from uncertainty.trace import trace_features
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.trace import trace_features
 
 
 @pytest.mark.parametrize(

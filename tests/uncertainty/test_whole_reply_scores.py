@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import Output
-from uncertainty.token_scores import GreedyNegLogLikelihood, MaxNegLogprob, TokenEntropy
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import Output
+from demur.uncertainty.token_scores import GreedyNegLogLikelihood, MaxNegLogprob, TokenEntropy
 
 LOGPROBS = np.array([-0.5, -2.0, -0.1, -0.2])
 TOP = tuple(np.log([np.exp(value), 1 - np.exp(value)]) for value in LOGPROBS)

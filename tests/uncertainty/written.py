@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import LabelledOutput, Output
 
 
 def generation(logprobs, *, top=None, reasoning="Is it? Wait. Yes.", answer_start=0, text="yes"):

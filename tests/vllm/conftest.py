@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serve.config.hosts import VllmHost
+from demur.serve.config.hosts import VllmHost
 
 SMALL = {"max_model_len": 512, "max_num_seqs": 32}
 
@@ -55,7 +55,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture(scope="session")
 def engine(sums: str, loop: Loop) -> Iterator[Any]:
-    from serve.language.engines import started
+    from demur.serve.language.engines import started
 
     opened = loop.wait(started(small_host(sums)))
     yield opened

@@ -6,9 +6,9 @@ from math import nan
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from serve.audits.control.view import controls_of, view_of
-from serve.config.file import Config
-from traffic.database import Database
+from demur.serve.audits.control.view import controls_of, view_of
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 WORDS = {
     "demur_control_value": "The value that was moved last: a price, a limit on confidence, or an error level of sets.",

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from audit import control_states
-from audit.control_events import Label, ReadUntil, Request, portion
-from audit.metrics.likeness import likeness
-from policies.control import AdaptiveLevel, Course, TrackedRisk
-from serve.config.control import first_course, settings_of
-from serve.config.file import Config, ModelConfig
-from traffic.database import Database
+from demur.audit import control_states
+from demur.audit.control_events import Label, ReadUntil, Request, portion
+from demur.audit.metrics.likeness import likeness
+from demur.policies.control import AdaptiveLevel, Course, TrackedRisk
+from demur.serve.config.control import first_course, settings_of
+from demur.serve.config.file import Config, ModelConfig
+from demur.traffic.database import Database
 
 log = logging.getLogger("demur.control")
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from fastapi import FastAPI, Request, Response
 
-from serve.audits.control.view import ControlsView, controls_of, shown, view_of
-from serve.config.file import Config
-from serve.console.api import problems
-from traffic.database import Database
+from demur.serve.audits.control.view import ControlsView, controls_of, shown, view_of
+from demur.serve.config.file import Config
+from demur.serve.console.api import problems
+from demur.traffic.database import Database
 
 
 def add_control_routes(app: FastAPI, config: Config, database: Database, page: Callable[..., Response]) -> None:
@@ -31,7 +31,7 @@ def add_control_routes(app: FastAPI, config: Config, database: Database, page: C
 
     @app.get("/control", include_in_schema=False)
     def show_controls(request: Request) -> Response:
-        from serve.audits.control.plots import control_plot  # brings Matplotlib, for which no start should wait
+        from demur.serve.audits.control.plots import control_plot  # brings Matplotlib, for which no start should wait
 
         with database.transaction() as connection:
             found = shown(connection, config, datetime.now(UTC))

@@ -7,9 +7,9 @@ import matplotlib as mpl
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
-from audit.control_states import Point
-from audit.drawing import BLUE, GREEN, GREY, inline_svg
-from serve.audits.control.view import Shown
+from demur.audit.control_states import Point
+from demur.audit.drawing import BLUE, GREEN, GREY, inline_svg
+from demur.serve.audits.control.view import Shown
 
 WIDTH = 5.2
 

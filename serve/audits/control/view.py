@@ -7,13 +7,13 @@ from math import inf, nan
 
 from pydantic import BaseModel, Field
 
-from audit import control_states
-from audit.control_states import ControlState, Point
-from policies.control import AdaptiveLevel, Control, Course, PricedReviews, TrackedRate, TrackedRisk
-from serve.config.control import settings_of
-from serve.config.file import Config, ModelConfig
-from serve.pages.quantities import percent
-from traffic.database import Connection
+from demur.audit import control_states
+from demur.audit.control_states import ControlState, Point
+from demur.policies.control import AdaptiveLevel, Control, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.serve.config.control import settings_of
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.pages.quantities import percent
+from demur.traffic.database import Connection
 
 SILENT_AFTER = timedelta(minutes=1)
 """A lane of which nothing is heard for so long moves no more, or cannot be written."""

@@ -6,10 +6,10 @@ from typing import Any
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from audit.monitors.alarms import AlarmKind
-from serve.audits.monitors.view import Sight, monitor_json, sight
-from serve.config.file import Config
-from traffic.database import Database
+from demur.audit.monitors.alarms import AlarmKind
+from demur.serve.audits.monitors.view import Sight, monitor_json, sight
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 OF_ARTIFACTS: dict[str, tuple[str, str]] = {
     "demur_monitor_log_wealth": ("log_wealth", "Evidence against the promised risk, as a logarithm."),

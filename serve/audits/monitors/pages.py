@@ -6,20 +6,20 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import Field
 
-from audit.monitors import feeding
-from audit.monitors.alarms import Alarm, OnAlarm
-from audit.monitors.wording import percent, risk_sentence, traffic_sentence
-from review.queue import NotYours
-from serve.audits.monitors.alarm_wire import AlarmView, alarm_json
-from serve.audits.monitors.plots import change_picture, interval_picture, wealth_picture
-from serve.audits.monitors.view import MonitorsView, Sight, monitors_json, sight
-from serve.audits.site import Site, name_of
-from serve.gateway.http import takes, whole_body
-from serve.inputs import InvalidRequest
-from serve.pages.look import root_of
-from serve.pages.storable import FormText
-from serve.pages.visitor import as_name, visitor_of
-from serve.wire import Body, Word, parse
+from demur.audit.monitors import feeding
+from demur.audit.monitors.alarms import Alarm, OnAlarm
+from demur.audit.monitors.wording import percent, risk_sentence, traffic_sentence
+from demur.review.queue import NotYours
+from demur.serve.audits.monitors.alarm_wire import AlarmView, alarm_json
+from demur.serve.audits.monitors.plots import change_picture, interval_picture, wealth_picture
+from demur.serve.audits.monitors.view import MonitorsView, Sight, monitors_json, sight
+from demur.serve.audits.site import Site, name_of
+from demur.serve.gateway.http import takes, whole_body
+from demur.serve.inputs import InvalidRequest
+from demur.serve.pages.look import root_of
+from demur.serve.pages.storable import FormText
+from demur.serve.pages.visitor import as_name, visitor_of
+from demur.serve.wire import Body, Word, parse
 
 LONGEST_REASON = 1000
 

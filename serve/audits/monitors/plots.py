@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from math import ceil, floor, isfinite, log
 
-from audit.monitors.path import Path
-from audit.monitors.risk import RiskState
-from audit.monitors.traffic import TrafficState
-from audit.monitors.wording import percent
+from demur.audit.monitors.path import Path
+from demur.audit.monitors.risk import RiskState
+from demur.audit.monitors.traffic import TrafficState
+from demur.audit.monitors.wording import percent
 
 WIDTH, HEIGHT = 340, 170
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 14, 34

@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from audit.monitors import alarms, standing
-from audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
-from audit.monitors.reference import Comparison, comparison_from_json
-from audit.monitors.risk import RiskState, risk_state_from_json
-from audit.monitors.standing import Kept, Look
-from audit.monitors.traffic import TrafficState, traffic_state_from_json
-from audit.monitors.wording import risk_sentence, traffic_sentence
-from serve.audits.monitors.alarm_wire import AlarmView, alarm_json
-from traffic.database import Connection
+from demur.audit.monitors import alarms, standing
+from demur.audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
+from demur.audit.monitors.reference import Comparison, comparison_from_json
+from demur.audit.monitors.risk import RiskState, risk_state_from_json
+from demur.audit.monitors.standing import Kept, Look
+from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
+from demur.audit.monitors.wording import risk_sentence, traffic_sentence
+from demur.serve.audits.monitors.alarm_wire import AlarmView, alarm_json
+from demur.traffic.database import Connection
 
 SHOWN = 20
 """Alarms of the past on the page."""

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from audit.metrics.likeness import likeness
-from audit.monitors import feeding, standing
-from audit.monitors.alarms import OnAlarm
-from audit.monitors.arrivals import Label
-from audit.monitors.feeding import Fed, Watched
-from audit.monitors.risk import RiskSettings
-from audit.monitors.standing import Role
-from audit.monitors.traffic import TrafficSettings
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.config.file import Config, ModelConfig
-from serve.config.monitor import MonitorConfig
-from traffic.database import Connection, Database, DatabaseUnavailable
-from traffic.draw import Draws
-from traffic.log import draw_key
+from demur.audit.metrics.likeness import likeness
+from demur.audit.monitors import feeding, standing
+from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.monitors.arrivals import Label
+from demur.audit.monitors.feeding import Fed, Watched
+from demur.audit.monitors.risk import RiskSettings
+from demur.audit.monitors.standing import Role
+from demur.audit.monitors.traffic import TrafficSettings
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.monitor import MonitorConfig
+from demur.traffic.database import Connection, Database, DatabaseUnavailable
+from demur.traffic.draw import Draws
+from demur.traffic.log import draw_key
 
 log = logging.getLogger("demur.monitors")
 

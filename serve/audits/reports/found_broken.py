@@ -4,10 +4,10 @@ from uuid import UUID
 
 import orjson
 
-from audit import reports
-from audit.monitors.alarms import Alarm, AlarmKind, in_force, raise_alarm
-from audit.report.verdict import Verdict
-from traffic.database import Connection
+from demur.audit import reports
+from demur.audit.monitors.alarms import Alarm, AlarmKind, in_force, raise_alarm
+from demur.audit.report.verdict import Verdict
+from demur.traffic.database import Connection
 
 
 def tell_if_broken(connection: Connection, report_id: UUID) -> Alarm | None:

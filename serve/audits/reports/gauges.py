@@ -7,9 +7,9 @@ from math import nan
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from audit import reports, runs
-from serve.config.file import Config
-from traffic.database import Database
+from demur.audit import reports, runs
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 WORDS = {
     "demur_audit_verdict": "1 for what the latest report of each model says of its promise, 0 for all else.",

@@ -7,16 +7,13 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 
-from audit import runs
-from audit.runs import AuditRun, RunLost
-from serve.config.file import Config
-from traffic.database import Database
+from demur.audit import runs
+from demur.audit.runs import AuditRun, RunLost
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 log = logging.getLogger("demur.audits")
-
-ROOT = Path(__file__).parents[3]
 
 LEASE_SECONDS = 60.0
 """For so long a run is nobody else's; whoever is at it renews that long before."""
@@ -24,7 +21,7 @@ LEASE_SECONDS = 60.0
 LOST = 3
 """Exit status of a worker whose run another process has taken."""
 
-WORKER = (sys.executable, "-m", "serve.audits.reports.worker")
+WORKER = (sys.executable, "-P", "-m", "demur.serve.audits.reports.worker")
 
 
 class AuditMaker:
@@ -63,8 +60,7 @@ class AuditMaker:
             "run": str(run.id),
             "attempt": run.attempts,
         }
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
                 self._worker, stdin=subprocess.PIPE, stdout=said, stderr=said, env=environment, start_new_session=True

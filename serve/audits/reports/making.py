@@ -11,24 +11,24 @@ from math import nan
 from typing import Any
 from uuid import UUID
 
-from audit.ledger import ledger as ledgers
-from audit.ledger.from_database import read_ledger
-from audit.ledger.from_parquet import parts_of
-from audit.ledger.ledger import NONE
-from audit.ledger.rows import write_rows
-from audit.ledger.settled import settled_moment
-from audit.report import audit as report
-from audit.report.in_parts import Seen, audit_in_parts, one_by_one
-from audit.report.plan import Settings
-from audit.report.verdict import ANSWERS_WRONG
-from audit.reports import Extent, Figure, Labelled, NewReport, Summary
-from audit.retention import forgotten_before
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import Folder
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from serve.audits.reports.on_ray import cores, on_ray
-from serve.config.file import Config
-from traffic.database import Database
+from demur.audit.ledger import ledger as ledgers
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.ledger.from_parquet import parts_of
+from demur.audit.ledger.ledger import NONE
+from demur.audit.ledger.rows import write_rows
+from demur.audit.ledger.settled import settled_moment
+from demur.audit.report import audit as report
+from demur.audit.report.in_parts import Seen, audit_in_parts, one_by_one
+from demur.audit.report.plan import Settings
+from demur.audit.report.verdict import ANSWERS_WRONG
+from demur.audit.reports import Extent, Figure, Labelled, NewReport, Summary
+from demur.audit.retention import forgotten_before
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import Folder
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.serve.audits.reports.on_ray import cores, on_ray
+from demur.serve.config.file import Config
+from demur.traffic.database import Database
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of that is done, and how much there is to do; 0 of 0 where that is not known."""

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.ledger.from_parquet import Parts
-from audit.report.in_parts import Everywhere, folded, measured
-from audit.report.resamples import Progress, unheard
+from demur.audit.ledger.from_parquet import Parts
+from demur.audit.report.in_parts import Everywhere, folded, measured
+from demur.audit.report.resamples import Progress, unheard
 
 T = TypeVar("T")
 

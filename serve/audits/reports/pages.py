@@ -13,19 +13,19 @@ from fastapi import APIRouter, Depends, FastAPI, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from markupsafe import Markup
 
-from audit import changes, reports, runs
-from audit.changes import Comparison
-from audit.reports import Report, ReportNotFound
-from audit.runs import AuditRun, RunStatus
-from serve.audits.reports import wire
-from serve.audits.reports.schedule import next_boundary
-from serve.audits.reports.timeline import SHOWN, timeline
-from serve.audits.reports.with_bar import with_bar
-from serve.audits.site import Site
-from serve.gateway.http import takes, whole_body
-from serve.inputs import InvalidRequest
-from serve.pages.look import root_of
-from serve.wire import ProblemResponse, dump, parse
+from demur.audit import changes, reports, runs
+from demur.audit.changes import Comparison
+from demur.audit.reports import Report, ReportNotFound
+from demur.audit.runs import AuditRun, RunStatus
+from demur.serve.audits.reports import wire
+from demur.serve.audits.reports.schedule import next_boundary
+from demur.serve.audits.reports.timeline import SHOWN, timeline
+from demur.serve.audits.reports.with_bar import with_bar
+from demur.serve.audits.site import Site
+from demur.serve.gateway.http import takes, whole_body
+from demur.serve.inputs import InvalidRequest
+from demur.serve.pages.look import root_of
+from demur.serve.wire import ProblemResponse, dump, parse
 
 PER_MODEL = 5
 """Reports of each model on the first page."""

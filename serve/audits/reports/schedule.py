@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from audit import runs
-from audit.runs import AuditRun
-from serve.config.file import Config
-from traffic.database import Connection
+from demur.audit import runs
+from demur.audit.runs import AuditRun
+from demur.serve.config.file import Config
+from demur.traffic.database import Connection
 
 A_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 """From which boundaries are counted: those of whole days fall on midnight, those of whole weeks on Mondays."""

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure as Canvas
 
-from audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
-from audit.reports import Figure, Report
-from serve.pages.quantities import figure_in_words, percent
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
+from demur.audit.reports import Figure, Report
+from demur.serve.pages.quantities import figure_in_words, percent
 
 SHOWN = 60
 """Reports on the picture, the latest."""

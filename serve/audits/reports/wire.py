@@ -6,10 +6,10 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from audit.changes import Comparison
-from audit.reports import Report
-from audit.runs import AuditRun, RunStatus
-from serve.wire import Body, Word
+from demur.audit.changes import Comparison
+from demur.audit.reports import Report
+from demur.audit.runs import AuditRun, RunStatus
+from demur.serve.wire import Body, Word
 
 
 class FigureView(BaseModel):

@@ -4,8 +4,8 @@ import re
 
 from jinja2 import Environment
 
-from audit.reports import Report
-from audit.visible import visible
+from demur.audit.reports import Report
+from demur.audit.visible import visible
 
 STYLE = """<style>
 .demur-bar { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: baseline; padding: .45rem 1rem;

@@ -1,4 +1,4 @@
-"""One audit in a process of its own, so that the pages stay quick: `python -m serve.audits.reports.worker`.
+"""One audit in a process of its own, so that the pages stay quick: `python -m demur.serve.audits.reports.worker`.
 
 The first line of its input says what to do, as JSON. The input stays open for as long as whoever started it lives: when
 it ends, so does this process, and what it had begun is taken up by somebody else. What goes wrong is its last line on
@@ -14,14 +14,14 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from audit import reports, runs
-from audit.report.audit import NothingToAudit
-from audit.runs import AuditRun, RunLost
-from serve.audits.reports.found_broken import tell_if_broken
-from serve.audits.reports.maker import LEASE_SECONDS, LOST
-from serve.audits.reports.making import Wish, keep_rows, make, settled
-from serve.config.file import Config
-from traffic.database import Database, DatabaseUnavailable
+from demur.audit import reports, runs
+from demur.audit.report.audit import NothingToAudit
+from demur.audit.runs import AuditRun, RunLost
+from demur.serve.audits.reports.found_broken import tell_if_broken
+from demur.serve.audits.reports.maker import LEASE_SECONDS, LOST
+from demur.serve.audits.reports.making import Wish, keep_rows, make, settled
+from demur.serve.config.file import Config
+from demur.traffic.database import Database, DatabaseUnavailable
 
 TELL_SECONDS = 2.0
 """How often it is written down how far the audit has come."""

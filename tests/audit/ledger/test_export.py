@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit.ledger import export as exporting
-from audit.ledger.export import RangeTaken, export
-from audit.ledger.exported import Exported, ExportedMeanwhile, ExportUnreadable, NotExported, Run
-from audit.ledger.from_database import read_ledger
-from audit.ledger.from_parquet import exported_end, partitions, read_exported
-from audit.ledger.ledger import Ledger
-from calibration_store.folder import Folder
-from review.item import Kind
-from serve.gateway import journal
+from demur.audit.ledger import export as exporting
+from demur.audit.ledger.export import RangeTaken, export
+from demur.audit.ledger.exported import Exported, ExportedMeanwhile, ExportUnreadable, NotExported, Run
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.ledger.from_parquet import exported_end, partitions, read_exported
+from demur.audit.ledger.ledger import Ledger
+from demur.calibration_store.folder import Folder
+from demur.review.item import Kind
+from demur.serve.gateway import journal
+from demur.traffic import log
+from demur.traffic.database import Database
+from demur.traffic.record import Answer, Record
 from tests.conftest import entry, new_case, resolve
-from traffic import log
-from traffic.database import Database
-from traffic.record import Answer, Record
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 11, 1, 22, tzinfo=UTC)

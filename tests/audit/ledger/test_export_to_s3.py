@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from audit.ledger.export import export
-from audit.ledger.exported import Exported, ExportedMeanwhile, Run
-from audit.ledger.from_parquet import partitions
+from demur.audit.ledger.export import export
+from demur.audit.ledger.exported import Exported, ExportedMeanwhile, Run
+from demur.audit.ledger.from_parquet import partitions
+from demur.traffic.database import Database
 from tests.audit.ledger.test_export import FIRST, both, some_traffic
 from tests.calibration_store.test_s3 import s3, server, url
-from traffic.database import Database
 
 pytestmark = pytest.mark.slow
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from psycopg import connect
 
-from audit.ledger.from_database import read_ledger
-from audit.ledger.gathering import UnreadableScores
-from audit.ledger.ledger import ANSWER, NONE, Coded, Ledger
-from audit.ledger.settled import settled_moment
-from review.item import Kind
-from serve.gateway import journal
+from demur.audit.ledger.from_database import read_ledger
+from demur.audit.ledger.gathering import UnreadableScores
+from demur.audit.ledger.ledger import ANSWER, NONE, Coded, Ledger
+from demur.audit.ledger.settled import settled_moment
+from demur.review.item import Kind
+from demur.serve.gateway import journal
+from demur.traffic import log
+from demur.traffic.database import Database, DatabaseUnavailable
+from demur.traffic.record import Answer, Record
 from tests.conftest import entry, new_case, resolve
-from traffic import log
-from traffic.database import Database, DatabaseUnavailable
-from traffic.record import Answer, Record
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LATER = NOON + timedelta(days=300)

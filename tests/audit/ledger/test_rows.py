@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pyarrow.parquet as pq
 
-from audit.ledger.rows import write_rows
+from demur.audit.ledger.rows import write_rows
 from tests.audit.report.simulated import simulated
 
 

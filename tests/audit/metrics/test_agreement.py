@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from audit.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from demur.uncertainty.checks import InvalidInput
 
 KRIPPENDORFF = [  # of "Computing Krippendorff's Alpha-Reliability" (2011), section C: four people, twelve items
     [1, 1, None, 1],

@@ -4,8 +4,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from audit.metrics.assisted_mean import aipw_mean
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.assisted_mean import aipw_mean
+from demur.uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize("predicted", [[0, 0, 0, 0], [0.3, 0.9, 0.1, 0.5], [7, -3, 2, 2]])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.calibration import (
+from demur.audit.metrics.calibration import (
     ace,
     bin_numbers,
     brier,
@@ -18,8 +18,8 @@ from audit.metrics.calibration import (
     mce,
     nll,
 )
-from audit.metrics.ranking import Ranking
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.ranking import Ranking
+from demur.uncertainty.checks import InvalidInput
 
 confidences = st.floats(0, 1) | st.integers(0, 20).map(lambda k: k / 20)
 pairs = st.lists(st.tuples(confidences, st.integers(0, 1)), min_size=1, max_size=50)

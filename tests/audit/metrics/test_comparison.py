@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from audit.metrics.comparison import decision_flips, mcnemar, paired_difference
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.comparison import decision_flips, mcnemar, paired_difference
+from demur.uncertainty.checks import InvalidInput
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
 

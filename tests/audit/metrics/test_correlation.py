@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.metrics.correlation import benefit_z, kendall_tau_b, spearman, spearman_per_label, spearman_pooled
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.correlation import benefit_z, kendall_tau_b, spearman, spearman_per_label, spearman_pooled
+from demur.uncertainty.checks import InvalidInput
 
 numbers = st.sampled_from([0.0, 1.0, 2.0]) | st.floats(-3, 3)
 pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=40)

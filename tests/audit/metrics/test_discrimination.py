@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_auc_score
 
-from audit.metrics.discrimination import au_prc, error_au_prc, error_roc_auc, roc_auc
-from audit.metrics.ranking import Ranking
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.discrimination import au_prc, error_au_prc, error_roc_auc, roc_auc
+from demur.audit.metrics.ranking import Ranking
+from demur.uncertainty.checks import InvalidInput
 
 rows = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.0, 0.3]) | st.floats(-2, 2)), min_size=1, max_size=50

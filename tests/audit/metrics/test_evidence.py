@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from audit.metrics.evidence import Status, evidence
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.evidence import Status, evidence
+from demur.uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(

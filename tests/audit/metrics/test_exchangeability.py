@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import exchangeability as module
-from audit.metrics.exchangeability import conformal_p_values, exchangeability_martingale
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics import exchangeability as module
+from demur.audit.metrics.exchangeability import conformal_p_values, exchangeability_martingale
+from demur.uncertainty.checks import InvalidInput
 
 SCORES = st.lists(st.integers(0, 5), min_size=1, max_size=20)
 

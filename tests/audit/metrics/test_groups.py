@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.groups import METRICS, groupwise
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.groups import METRICS, groupwise
+from demur.uncertainty.checks import InvalidInput
 
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=30)
 

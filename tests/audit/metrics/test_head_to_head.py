@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
-from audit.metrics import calibration
-from audit.metrics.comparison import paired_difference
-from audit.metrics.head_to_head import Contender, head_to_head
-from audit.metrics.sampling import LabelDraw
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics import calibration
+from demur.audit.metrics.comparison import paired_difference
+from demur.audit.metrics.head_to_head import Contender, head_to_head
+from demur.audit.metrics.sampling import LabelDraw
+from demur.uncertainty.checks import InvalidInput
 
 
 def contender(rng, n=300, limit=0.5, share=False):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from audit.metrics.intervals import clopper_pearson, effective_n, hajek_interval, wilson
-from policies.risk_bound import binomial_upper_bound
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.intervals import clopper_pearson, effective_n, hajek_interval, wilson
+from demur.policies.risk_bound import binomial_upper_bound
+from demur.uncertainty.checks import InvalidInput
 
 COUNTS = st.tuples(st.integers(0, 200), st.integers(0, 200))
 DELTAS = st.floats(0.001, 0.5)

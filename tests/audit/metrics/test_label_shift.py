@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from audit.metrics.label_shift import label_shift
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.label_shift import label_shift
+from demur.uncertainty.checks import InvalidInput
 
 GIVEN_TRUTH = np.array([[0.8, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.2, 0.6]])  # predicted by true
 

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from audit.metrics.optimal_coverage import e_auopt_rc, excess_auopt_rc, rejection_report, trust_index
-from audit.metrics.predictive_quality import macro_f1
-from audit.metrics.ranking import Ranking
-from audit.metrics.selective import e_aurc, rc_curve
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.optimal_coverage import e_auopt_rc, excess_auopt_rc, rejection_report, trust_index
+from demur.audit.metrics.predictive_quality import macro_f1
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.selective import e_aurc, rc_curve
+from demur.uncertainty.checks import InvalidInput
 
 rows = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-2, 2)),

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from audit.metrics import calibration, discrimination, selective
-from audit.metrics.assisted_mean import aipw_mean
-from audit.metrics.ranking import Ranking
-from audit.metrics.weighted_calibration import (
+from demur.audit.metrics import calibration, discrimination, selective
+from demur.audit.metrics.assisted_mean import aipw_mean
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.weighted_calibration import (
     weighted_brier,
     weighted_c_slope,
     weighted_citl,
     weighted_ece,
     weighted_nll,
 )
-from audit.metrics.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
-from audit.metrics.weighted_rows import weighted_mean
-from audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc, weighted_selective_risk
+from demur.audit.metrics.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc, weighted_selective_risk
 
 LIMIT = 0.9
 SPOT_CHECK = 0.02

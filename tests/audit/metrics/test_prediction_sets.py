@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.prediction_sets import set_metrics
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.prediction_sets import set_metrics
+from demur.uncertainty.checks import InvalidInput
 
 SETS, TRUTH = [[0], [1, 2], [], [0, 1, 2]], [0, 0, 1, 2]
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from audit.metrics.predictive_quality import (
+from demur.audit.metrics.predictive_quality import (
     jaccard,
     label_buckets,
     macro_f1,
@@ -12,7 +12,7 @@ from audit.metrics.predictive_quality import (
     macro_f1_multilabel,
     macro_f1_prefixes,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 classes = st.lists(st.tuples(st.integers(-2, 4), st.integers(-2, 4)), min_size=1, max_size=40)
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.ranking import Ranking
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.ranking import Ranking
+from demur.uncertainty.checks import InvalidInput
 
 scores = st.lists(st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]) | st.floats(-3, 3), min_size=1, max_size=60)
 

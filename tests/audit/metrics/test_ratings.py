@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from audit.metrics.ratings import best_cut, measure_ratings
-from audit.rating_plot import rating_plot
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.ratings import best_cut, measure_ratings
+from demur.audit.rating_plot import rating_plot
+from demur.uncertainty.checks import InvalidInput
 
 RATINGS = np.array([900.0, 1000.0, 1000.0, 1100.0, 1200.0, 1300.0])
 

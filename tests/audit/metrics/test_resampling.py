@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from audit.metrics import resampling
-from audit.metrics.resampling import METRICS, bootstrap, percentile_interval, resampled
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics import resampling
+from demur.audit.metrics.resampling import METRICS, bootstrap, percentile_interval, resampled
+from demur.uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(

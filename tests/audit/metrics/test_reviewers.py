@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.reviewers import reviewer_rates, rogan_gladen
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.reviewers import reviewer_rates, rogan_gladen
+from demur.uncertainty.checks import InvalidInput
 
 SHARE = st.floats(0, 1)
 

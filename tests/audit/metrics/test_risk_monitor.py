@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import risk_monitor as module
-from audit.metrics.risk_monitor import (
+from demur.audit.metrics import risk_monitor as module
+from demur.audit.metrics.risk_monitor import (
     DIRECTIONS,
     STAKES,
     STARTS,
@@ -17,7 +17,7 @@ from audit.metrics.risk_monitor import (
     risk_monitor,
     risk_monitor_from_json,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 KINDS = list(product(DIRECTIONS, STARTS))
 

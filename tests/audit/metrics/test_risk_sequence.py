@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import risk_sequence as module
-from audit.metrics.risk_monitor import risk_monitor
-from audit.metrics.risk_sequence import risk_sequence, running_risk_sequence
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics import risk_sequence as module
+from demur.audit.metrics.risk_monitor import risk_monitor
+from demur.audit.metrics.risk_sequence import risk_sequence, running_risk_sequence
+from demur.uncertainty.checks import InvalidInput
 
 STEP = 1e-9
 ROWS = st.lists(

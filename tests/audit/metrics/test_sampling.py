@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.sampling import allocate, completion_weights, label_draw_of, label_weights, missing_bounds
-from audit.metrics.weighted_rows import weighted_mean
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.sampling import allocate, completion_weights, label_draw_of, label_weights, missing_bounds
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.uncertainty.checks import InvalidInput
 
 CONFIDENCES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 0.9, 1.0])), min_size=1, max_size=30)
 

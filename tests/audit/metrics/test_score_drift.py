@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from audit.metrics.score_drift import ks, psi
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.score_drift import ks, psi
+from demur.uncertainty.checks import InvalidInput
 
 
 def test_without_a_change_psi_is_about_what_is_expected():

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.discrimination import au_prc, error_roc_auc
-from audit.metrics.optimal_coverage import rejection_report, trust_index
-from audit.metrics.ranking import Ranking
-from audit.metrics.selective import e_aurc, n_rc_auc, prr, prr_areas, prr_grid, rc_auc, rc_curve
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.discrimination import au_prc, error_roc_auc
+from demur.audit.metrics.optimal_coverage import rejection_report, trust_index
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.selective import e_aurc, n_rc_auc, prr, prr_areas, prr_grid, rc_auc, rc_curve
+from demur.uncertainty.checks import InvalidInput
 
 ranked_outcomes = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, 3.0]), st.integers(0, 1)), min_size=2, max_size=40

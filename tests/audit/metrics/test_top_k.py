@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import calibration
-from audit.metrics.top_k import TopK, ace_at_k, brier_at_k, ece_at_k, nll_at_k, precision_at_k
-from uncertainty.checks import InvalidInput
-from uncertainty.top_k import top_labels
+from demur.audit.metrics import calibration
+from demur.audit.metrics.top_k import TopK, ace_at_k, brier_at_k, ece_at_k, nll_at_k, precision_at_k
+from demur.uncertainty.checks import InvalidInput
+from demur.uncertainty.top_k import top_labels
 
 few_values = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 
@@ -59,7 +59,7 @@ def test_candidates_and_true_pairs_say_the_same_as_the_matrix(table, random):
 
 
 def test_a_large_matrix_is_read_in_parts(monkeypatch):
-    monkeypatch.setattr("uncertainty.top_k.CHUNK", 7)
+    monkeypatch.setattr("demur.uncertainty.top_k.CHUNK", 7)
     probs = np.random.default_rng(0).integers(0, 3, (20, 5)) / 2
     assert top_labels(probs, 2).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :2].tolist()
 

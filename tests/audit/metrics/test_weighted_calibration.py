@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import calibration
-from audit.metrics.ranking import Ranking
-from audit.metrics.weighted_calibration import (
+from demur.audit.metrics import calibration
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.weighted_calibration import (
     weighted_ace,
     weighted_bins,
     weighted_brier,
@@ -16,7 +16,7 @@ from audit.metrics.weighted_calibration import (
     weighted_ece,
     weighted_nll,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 confidences = st.floats(0, 1) | st.integers(0, 20).map(lambda k: k / 20)
 ROWS = st.lists(st.tuples(confidences, st.integers(0, 1), st.integers(0, 4)), min_size=1, max_size=40)

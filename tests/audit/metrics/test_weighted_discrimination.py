@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from audit.metrics import discrimination
-from audit.metrics.ranking import Ranking
-from audit.metrics.weighted_discrimination import (
+from demur.audit.metrics import discrimination
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.weighted_discrimination import (
     weighted_au_prc,
     weighted_error_au_prc,
     weighted_error_roc_auc,
     weighted_roc_auc,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.0, 0.3]) | st.floats(-2, 2), st.integers(0, 4)),

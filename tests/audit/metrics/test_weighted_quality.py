@@ -5,9 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.predictive_quality import macro_f1, macro_f1_by_bucket, macro_f1_multilabel
-from audit.metrics.weighted_quality import weighted_macro_f1, weighted_macro_f1_by_bucket, weighted_macro_f1_multilabel
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.predictive_quality import macro_f1, macro_f1_by_bucket, macro_f1_multilabel
+from demur.audit.metrics.weighted_quality import (
+    weighted_macro_f1,
+    weighted_macro_f1_by_bucket,
+    weighted_macro_f1_multilabel,
+)
+from demur.uncertainty.checks import InvalidInput
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30)
 FACTORS = st.sampled_from([1e-300, 0.3, 1.0, 7.0, 1e300])

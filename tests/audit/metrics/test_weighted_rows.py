@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.weighted_rows import weighted_mean
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.uncertainty.checks import InvalidInput
 
 ROWS = st.lists(st.tuples(st.floats(-100, 100), st.integers(0, 5)), min_size=1, max_size=20)
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import selective
-from audit.metrics.ranking import Ranking
-from audit.metrics.weighted_rows import weighted_mean
-from audit.metrics.weighted_selective import (
+from demur.audit.metrics import selective
+from demur.audit.metrics.ranking import Ranking
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.audit.metrics.weighted_selective import (
     area_shares,
     weighted_n_rc_auc,
     weighted_prr,
     weighted_rc_auc,
     weighted_selective_risk,
 )
-from uncertainty.checks import InvalidInput
+from demur.uncertainty.checks import InvalidInput
 
 LOSSES = st.integers(0, 1).map(float) | st.sampled_from([0.25, 0.5])
 SCORES = st.sampled_from([0.0, 0.2, 0.5]) | st.floats(-1, 1)

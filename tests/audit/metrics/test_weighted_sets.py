@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.prediction_sets import set_metrics
-from audit.metrics.weighted_sets import weighted_set_metrics
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics.prediction_sets import set_metrics
+from demur.audit.metrics.weighted_sets import weighted_set_metrics
+from demur.uncertainty.checks import InvalidInput
 
 ROWS = st.lists(st.tuples(st.sets(st.integers(0, 3)), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=20)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics import top_k
-from audit.metrics.weighted_top_k import weighted_at_k
-from uncertainty.checks import InvalidInput
+from demur.audit.metrics import top_k
+from demur.audit.metrics.weighted_top_k import weighted_at_k
+from demur.uncertainty.checks import InvalidInput
 
 NAMESAKES = {
     "ece": top_k.ece_at_k,

@@ -7,16 +7,16 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from audit.monitors import alarms, feeding, standing
-from audit.monitors.alarms import AlarmNotFound, OnAlarm
-from audit.monitors.arrivals import confused
-from audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
-from audit.monitors.traffic import traffic_state_from_json
-from review import queue
+from demur.audit.monitors import alarms, feeding, standing
+from demur.audit.monitors.alarms import AlarmNotFound, OnAlarm
+from demur.audit.monitors.arrivals import confused
+from demur.audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
+from demur.audit.monitors.traffic import traffic_state_from_json
+from demur.review import queue
+from demur.traffic import log
+from demur.traffic.draw import Draws
 from tests.audit.monitors.traffic_made import SPOT_CHECK, START, Service, watched
 from tests.conftest import entry, new_case, resolve
-from traffic import log
-from traffic.draw import Draws
 
 DRAWS = Draws("a key that tests know", feeding.PURPOSE)
 

@@ -9,16 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.metrics.exchangeability import conformal_p_values
-from audit.metrics.risk_monitor import risk_monitor
-from audit.metrics.risk_sequence import risk_sequence
-from audit.monitors import jumper as jumping
-from audit.monitors.jumper import N_STEPS, jumper_from_json, new_jumper, steps_of
-from audit.monitors.path import MOST, Path, path_from_json
-from audit.monitors.reference import Confused, Sample, Seen, compared, comparison_from_json, sample_from_json
-from audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
-from audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
-from audit.monitors.wording import confidence_words, held_words, percent, risk_sentence, risk_words, traffic_sentence
+from demur.audit.metrics.exchangeability import conformal_p_values
+from demur.audit.metrics.risk_monitor import risk_monitor
+from demur.audit.metrics.risk_sequence import risk_sequence
+from demur.audit.monitors import jumper as jumping
+from demur.audit.monitors.jumper import N_STEPS, jumper_from_json, new_jumper, steps_of
+from demur.audit.monitors.path import MOST, Path, path_from_json
+from demur.audit.monitors.reference import Confused, Sample, Seen, compared, comparison_from_json, sample_from_json
+from demur.audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
+from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
+from demur.audit.monitors.wording import (
+    confidence_words,
+    held_words,
+    percent,
+    risk_sentence,
+    risk_words,
+    traffic_sentence,
+)
 
 KEPT = RiskSettings(target=0.1, delta=0.05)
 
@@ -114,7 +121,7 @@ def test_p_values_of_the_jumper_are_those_of_the_definition():
 
 def test_its_first_capital_is_the_simple_jumper_of_the_definition():
     """Half of all capital enters at the first record: without what enters later it is that jumper."""
-    from audit.metrics.exchangeability import exchangeability_martingale
+    from demur.audit.metrics.exchangeability import exchangeability_martingale
 
     p = np.random.default_rng(2).random(300) ** 2
     one = new_jumper(np.array([0.5]), 0.05)._bet(p)

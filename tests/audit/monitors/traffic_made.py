@@ -6,12 +6,12 @@ from uuid import UUID
 import numpy as np
 from uuid_utils.compat import uuid7
 
-from audit.monitors.alarms import OnAlarm
-from audit.monitors.feeding import Watched
-from audit.monitors.risk import RiskSettings
-from audit.monitors.traffic import TrafficSettings
+from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.monitors.feeding import Watched
+from demur.audit.monitors.risk import RiskSettings
+from demur.audit.monitors.traffic import TrafficSettings
+from demur.traffic import log
 from tests.conftest import entry
-from traffic import log
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 SPOT_CHECK = 0.1

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
+from demur.audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
 
 LABELS = tuple(str(digit) for digit in range(10))
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -10,15 +10,15 @@ from scipy.integrate import quad
 from scipy.special import expit, ndtri
 from scipy.stats import norm
 
-from audit.ledger.ledger import Ledger
-from audit.metrics.calibration import ace, brier, c_slope, citl, ece, nll
-from audit.metrics.discrimination import error_roc_auc
-from audit.metrics.predictive_quality import macro_f1
-from audit.metrics.selective import prr, rc_auc
-from audit.report.audit import Asked, audit
-from audit.report.plan import Settings
+from demur.audit.ledger.ledger import Ledger
+from demur.audit.metrics.calibration import ace, brier, c_slope, citl, ece, nll
+from demur.audit.metrics.discrimination import error_roc_auc
+from demur.audit.metrics.predictive_quality import macro_f1
+from demur.audit.metrics.selective import prr, rc_auc
+from demur.audit.report.audit import Asked, audit
+from demur.audit.report.plan import Settings
+from demur.uncertainty.checks import Array
 from tests.audit.report.simulated import Simulated
-from uncertainty.checks import Array
 
 RUNS = 200
 N = 12_000

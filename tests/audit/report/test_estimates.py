@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit.ledger.ledger import Coded, Ledger
-from audit.metrics.resampling import bootstrap
-from audit.metrics.sampling import completion_weights, label_weights
-from audit.metrics.weighted_calibration import (
+from demur.audit.ledger.ledger import Coded, Ledger
+from demur.audit.metrics.resampling import bootstrap
+from demur.audit.metrics.sampling import completion_weights, label_weights
+from demur.audit.metrics.weighted_calibration import (
     weighted_ace,
     weighted_brier,
     weighted_c_slope,
@@ -19,16 +19,16 @@ from audit.metrics.weighted_calibration import (
     weighted_ece,
     weighted_nll,
 )
-from audit.metrics.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
-from audit.metrics.weighted_quality import weighted_macro_f1
-from audit.metrics.weighted_rows import weighted_mean
-from audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc
-from audit.report import survey as surveys
-from audit.report import tally as tallies
-from audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
-from audit.report.plan import Settings
+from demur.audit.metrics.weighted_discrimination import weighted_error_au_prc, weighted_error_roc_auc
+from demur.audit.metrics.weighted_quality import weighted_macro_f1
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc
+from demur.audit.report import survey as surveys
+from demur.audit.report import tally as tallies
+from demur.audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
+from demur.audit.report.plan import Settings
+from demur.uncertainty.checks import Array
 from tests.audit.report.simulated import simulated
-from uncertainty.checks import Array
 
 FEW = Settings(replicates=199)
 

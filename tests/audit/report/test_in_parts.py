@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.ledger.ledger import Ledger
-from audit.report import hashing
-from audit.report.audit import Asked, NothingToAudit, audit
-from audit.report.in_parts import audit_in_parts, one_by_one
-from audit.report.plan import UNITS, Settings
-from audit.report.survey import Values
+from demur.audit.ledger.ledger import Ledger
+from demur.audit.report import hashing
+from demur.audit.report.audit import Asked, NothingToAudit, audit
+from demur.audit.report.in_parts import audit_in_parts, one_by_one
+from demur.audit.report.plan import UNITS, Settings
+from demur.audit.report.survey import Values
 from tests.audit.report.simulated import simulated
 
 SETTINGS = Settings(replicates=199)

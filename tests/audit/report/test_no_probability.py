@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.report.audit import Asked, audit
-from audit.report.plan import Settings
+from demur.audit.report.audit import Asked, audit
+from demur.audit.report.plan import Settings
 from tests.audit.report.simulated import simulated
 
 

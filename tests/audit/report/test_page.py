@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.ledger.ledger import Coded, Ledger, Mentions, TopColumns
-from audit.report.audit import Asked, audit
-from audit.report.glossary import metric
-from audit.report.page import ANSWERS_WRONG, page
-from audit.report.plan import Settings
-from audit.report.quantities import promised, quantity, span, told
-from audit.report.verdict import Verdict
+from demur.audit.ledger.ledger import Coded, Ledger, Mentions, TopColumns
+from demur.audit.report.audit import Asked, audit
+from demur.audit.report.glossary import metric
+from demur.audit.report.page import ANSWERS_WRONG, page
+from demur.audit.report.plan import Settings
+from demur.audit.report.quantities import promised, quantity, span, told
+from demur.audit.report.verdict import Verdict
 from tests.audit.report.simulated import simulated
 
 EVIL = '<script>alert("x")</script>&amp;'

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from audit.metrics.resampling import Interval
-from audit.report.plan import Settings
-from audit.report.resamples import Resamples, widened
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report.plan import Settings
+from demur.audit.report.resamples import Resamples, widened
 
 
 @pytest.mark.parametrize(

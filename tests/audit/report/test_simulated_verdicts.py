@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import binom, norm
 
-from audit.ledger.ledger import NONE
+from demur.audit.ledger.ledger import NONE
 from tests.audit.report.simulated import simulated
 from tests.audit.report.simulated_audits import (
     DELTA,

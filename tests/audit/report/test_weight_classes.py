@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from audit.metrics.intervals import clopper_pearson, normal_quantile
-from audit.metrics.resampling import Interval
-from audit.report.weight_classes import clustered_end, upper_end
+from demur.audit.metrics.intervals import clopper_pearson, normal_quantile
+from demur.audit.metrics.resampling import Interval
+from demur.audit.report.weight_classes import clustered_end, upper_end
 
 LOSS = np.array([0.0, 1.0])
 

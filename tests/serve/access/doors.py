@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from serve.access import keys as kept
-from serve.access.caller import Scope
-from serve.access.keeper import Keeper
-from traffic.database import Database
+from demur.serve.access import keys as kept
+from demur.serve.access.caller import Scope
+from demur.serve.access.keeper import Keeper
+from demur.traffic.database import Database
 
 
 def make(database: Database, *scopes: Scope, name: str = "ada", **more) -> str:

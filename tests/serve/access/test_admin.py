@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from starlette.testclient import TestClient
 
-from review import cases, queue
-from serve.access.caller import Scope
-from serve.access.needs import AUDIT, REVIEW
-from serve.audits.app import audits_app
-from serve.config.access import AccessConfig
-from serve.config.review import Person
-from serve.console.app import console_app
-from serve.deployments.guarded import guarded
+from demur.review import cases, queue
+from demur.serve.access.caller import Scope
+from demur.serve.access.needs import AUDIT, REVIEW
+from demur.serve.audits.app import audits_app
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.review import Person
+from demur.serve.console.app import console_app
+from demur.serve.deployments.guarded import guarded
+from demur.traffic import log
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make
-from traffic import log
 
 pytestmark = pytest.mark.slow  # two applications are made
 

@@ -10,11 +10,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from review import cases as review_cases
-from serve.access.browser_guard import BrowserGuard
-from serve.access.needs import AUDIT, GATEWAY, REVIEW
-from serve.access.own_hosts import OwnHosts
-from serve.deployments.guarded import guarded
+from demur.review import cases as review_cases
+from demur.serve.access.browser_guard import BrowserGuard
+from demur.serve.access.needs import AUDIT, GATEWAY, REVIEW
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.deployments.guarded import guarded
 from tests.fuzz.served import config, served
 from tests.serve.access.test_gate import all_routes, filled
 

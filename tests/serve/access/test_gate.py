@@ -7,16 +7,16 @@ import pytest
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from serve.access.caller import Scope
-from serve.access.gate import Gate, path_of
-from serve.access.keys import Rates
-from serve.access.needs import AUDIT, GATEWAY, OPEN, REVIEW, Doors
-from serve.access.rates import Rate
-from serve.audits.app import audits_app
-from serve.config.access import AccessConfig
-from serve.console.app import console_app
-from serve.gateway.door import Door
-from serve.gateway.http import gateway_app
+from demur.serve.access.caller import Scope
+from demur.serve.access.gate import Gate, path_of
+from demur.serve.access.keys import Rates
+from demur.serve.access.needs import AUDIT, GATEWAY, OPEN, REVIEW, Doors
+from demur.serve.access.rates import Rate
+from demur.serve.audits.app import audits_app
+from demur.serve.config.access import AccessConfig
+from demur.serve.console.app import console_app
+from demur.serve.gateway.door import Door
+from demur.serve.gateway.http import gateway_app
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
 
 APPLICATIONS = {"gateway": (GATEWAY, ""), "review": (REVIEW, "/review"), "audit": (AUDIT, "/audit")}

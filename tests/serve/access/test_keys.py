@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg import connect
 
-from serve.access import keys as kept
-from serve.access.caller import Scope
-from serve.access.keeper import LOOK_APART_SECONDS
-from serve.access.keys import KeyNotFound, Rates
-from serve.access.rates import Rate
-from serve.access.refusals import NotAllowed, NotKnown, TooOften
-from serve.access.tokens import read_token
+from demur.serve.access import keys as kept
+from demur.serve.access.caller import Scope
+from demur.serve.access.keeper import LOOK_APART_SECONDS
+from demur.serve.access.keys import KeyNotFound, Rates
+from demur.serve.access.rates import Rate
+from demur.serve.access.refusals import NotAllowed, NotKnown, TooOften
+from demur.serve.access.tokens import read_token
+from demur.traffic.database import Database, DatabaseUnavailable
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
-from traffic.database import Database, DatabaseUnavailable
 
 
 def admit(keeper, key, needs=Scope.PREDICT):
@@ -200,7 +200,7 @@ def test_a_flood_of_strangers_asks_the_database_now_and_then(database, monkeypat
 def test_nothing_is_read_while_nothing_changes(database, monkeypatch):
     make(database, Scope.PREDICT)
     keeper, reads = keeper_of(database), []
-    monkeypatch.setattr("serve.access.ring.usable", lambda connection: reads.append(1) or kept.usable(connection))
+    monkeypatch.setattr("demur.serve.access.ring.usable", lambda connection: reads.append(1) or kept.usable(connection))
     keeper.ring.look()
     assert reads == []
     make(database, Scope.PREDICT)

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import pytest
 
-from serve.access import login_limits
-from serve.access.login_limits import AT_PROVIDER, LoginLimits
-from serve.access.rates import Rate
-from serve.access.refusals import TooOften
+from demur.serve.access import login_limits
+from demur.serve.access.login_limits import AT_PROVIDER, LoginLimits
+from demur.serve.access.rates import Rate
+from demur.serve.access.refusals import TooOften
 
 SELDOM = Rate(per_second=0.001, burst=3)
 

@@ -13,11 +13,11 @@ from joserfc.jwk import RSAKey
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from serve.access import oidc
-from serve.access.gate import Gate
-from serve.access.needs import REVIEW
-from serve.config.access import AccessConfig, NoAccessSecret, OidcConfig, check_access_secrets
-from serve.console.app import console_app
+from demur.serve.access import oidc
+from demur.serve.access.gate import Gate
+from demur.serve.access.needs import REVIEW
+from demur.serve.config.access import AccessConfig, NoAccessSecret, OidcConfig, check_access_secrets
+from demur.serve.console.app import console_app
 from tests.serve.access.doors import keeper_of
 from tests.serve.access.fake_provider import CLIENT, SECRET, FakeProvider
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from serve.access.own_hosts import OwnHosts
-from serve.access.refusals import UnknownHost
-from serve.config.access import AccessConfig
-from serve.config.file import HttpConfig
-from serve.deployments.guarded import own_hosts
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.access.refusals import UnknownHost
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.file import HttpConfig
+from demur.serve.deployments.guarded import own_hosts
 
 NAMED = OwnHosts(["demur.internal", "0.0.0.0"], url="https://demur.example.org/")
 

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from starlette.testclient import TestClient
 
-from serve.access.browser_guard import BrowserGuard
-from serve.access.caller import Scope, caller_of
-from serve.access.gate import Gate
-from serve.access.keeper import Keeper
-from serve.access.needs import GATEWAY, REVIEW
-from serve.access.own_hosts import OwnHosts
-from serve.access.proxy import TrustedProxy
-from serve.config.access import NoAccessSecret, ProxyConfig
+from demur.serve.access.browser_guard import BrowserGuard
+from demur.serve.access.caller import Scope, caller_of
+from demur.serve.access.gate import Gate
+from demur.serve.access.keeper import Keeper
+from demur.serve.access.needs import GATEWAY, REVIEW
+from demur.serve.access.own_hosts import OwnHosts
+from demur.serve.access.proxy import TrustedProxy
+from demur.serve.config.access import NoAccessSecret, ProxyConfig
 from tests.serve.access.doors import bearer, make
 
 SECRET = "0123456789abcdef0123456789abcdef"

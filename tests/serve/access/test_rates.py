@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.access.rates import Bucket, Rate
+from demur.serve.access.rates import Bucket, Rate
 
 
 def test_a_burst_passes_and_then_the_rate_holds():

@@ -11,19 +11,19 @@ import pytest
 from psycopg import connect
 from starlette.testclient import TestClient
 
-from serve.access import keeper as keeping
-from serve.access import login_limits, sessions, token_hashes
-from serve.access.caller import Scope
-from serve.access.needs import AUDIT, REVIEW
-from serve.access.rates import Rate
-from serve.access.tokens import read_token
-from serve.audits.app import audits_app
-from serve.config.access import AccessConfig, ProxyConfig
-from serve.console.app import console_app
-from serve.deployments.guarded import guarded
+from demur.serve.access import keeper as keeping
+from demur.serve.access import login_limits, sessions, token_hashes
+from demur.serve.access.caller import Scope
+from demur.serve.access.needs import AUDIT, REVIEW
+from demur.serve.access.rates import Rate
+from demur.serve.access.tokens import read_token
+from demur.serve.audits.app import audits_app
+from demur.serve.config.access import AccessConfig, ProxyConfig
+from demur.serve.console.app import console_app
+from demur.serve.deployments.guarded import guarded
+from demur.traffic.database import Database, DatabaseUnavailable
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
-from traffic.database import Database, DatabaseUnavailable
 
 pytestmark = pytest.mark.slow  # each makes the applications anew
 
@@ -253,8 +253,8 @@ def test_a_session_ends_when_nobody_does_anything(pages, database, dsn):
 def test_a_page_that_asks_by_itself_keeps_no_session_alive(pages, database, dsn):
     record = entry(model="digits")
     with database.transaction() as connection:
-        from review import queue
-        from traffic import log
+        from demur.review import queue
+        from demur.traffic import log
 
         log.append(connection, [record])
         queue.enqueue(connection, [new_case(record)])
@@ -350,9 +350,9 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 
 
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
-    from serve.access.gate import Gate
-    from serve.access.needs import GATEWAY
-    from serve.gateway.http import gateway_app
+    from demur.serve.access.gate import Gate
+    from demur.serve.access.needs import GATEWAY
+    from demur.serve.gateway.http import gateway_app
 
     browser = pages()
     browser.log_in(code_for(database, Scope.ADMIN))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.access.tokens import CODE, KEY, SESSION, new_token, read_token
+from demur.serve.access.tokens import CODE, KEY, SESSION, new_token, read_token
 
 
 @pytest.mark.parametrize("kind", [KEY, CODE, SESSION])

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from math import nan
 
-from audit import reports
-from audit.reports import Extent, Figure, Labelled, NewReport, Summary
+from demur.audit import reports
+from demur.audit.reports import Extent, Figure, Labelled, NewReport, Summary
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)

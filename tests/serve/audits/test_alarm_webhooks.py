@@ -8,11 +8,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 from starlette.testclient import TestClient
 
-from audit.monitors import alarms
-from audit.monitors.alarms import AlarmKind, OnAlarm
-from serve.config.webhooks import WebhookConfig
-from serve.console.app import console_app
-from serve.webhooks import webhook_senders
+from demur.audit.monitors import alarms
+from demur.audit.monitors.alarms import AlarmKind, OnAlarm
+from demur.serve.config.webhooks import WebhookConfig
+from demur.serve.console.app import console_app
+from demur.serve.webhooks import webhook_senders
 from tests.serve.test_webhooks import SECRET, Receiver, with_webhooks
 
 

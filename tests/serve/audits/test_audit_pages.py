@@ -10,16 +10,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from audit import reports, runs
-from audit.reports import Labelled
-from audit.runs import MOST_ATTEMPTS
-from serve.audits import alarms
-from serve.audits.alarms import Alarm
-from serve.audits.app import audits_app
-from serve.console.app import console_app
+from demur.audit import reports, runs
+from demur.audit.reports import Labelled
+from demur.audit.runs import MOST_ATTEMPTS
+from demur.serve.audits import alarms
+from demur.serve.audits.alarms import Alarm
+from demur.serve.audits.app import audits_app
+from demur.serve.console.app import console_app
+from demur.traffic.database import Database
 from tests.serve.audits.stored import DAY, MONDAY, PAGE, a_fortnight, keep, new_report, summary
 from tests.serve.audits.traffic import config_of
-from traffic.database import Database
 
 PEOPLE = {"people": {"lea": {"leads": True, "adjudicates": True}, "ben": {}}}
 

@@ -7,12 +7,12 @@ import pytest
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from audit import control_states
-from audit.control_states import Point
-from policies.control import Course
-from serve.audits.app import audits_app
-from serve.config.control import first_course, settings_of
-from serve.config.file import Config
+from demur.audit import control_states
+from demur.audit.control_states import Point
+from demur.policies.control import Course
+from demur.serve.audits.app import audits_app
+from demur.serve.config.control import first_course, settings_of
+from demur.serve.config.file import Config
 from tests.serve.scripted import settings
 
 SETS = {

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from audit.monitors.alarms import AlarmKind, AlarmNotFound, in_force
-from audit.monitors.feeding import undo
-from serve.audits.reports.found_broken import tell_if_broken
+from demur.audit.monitors.alarms import AlarmKind, AlarmNotFound, in_force
+from demur.audit.monitors.feeding import undo
+from demur.serve.audits.reports.found_broken import tell_if_broken
 from tests.serve.audits.stored import DAY, MONDAY, keep, new_report, summary
 
 DOCUMENT = json.dumps(

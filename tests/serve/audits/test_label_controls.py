@@ -6,19 +6,19 @@ from types import SimpleNamespace
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import control_events, control_states
-from policies.adaptive import ipw_adaptive_alphas
-from policies.control import Course
-from policies.tracked_limit import TrackedLimit
-from review import queue
-from review.item import Kind
-from serve.audits.control import label_controls
-from serve.audits.control.label_controls import SETTLED, LabelControls
-from serve.config.control import settings_of
-from serve.gateway.controls import Controls
+from demur.audit import control_events, control_states
+from demur.policies.adaptive import ipw_adaptive_alphas
+from demur.policies.control import Course
+from demur.policies.tracked_limit import TrackedLimit
+from demur.review import queue
+from demur.review.item import Kind
+from demur.serve.audits.control import label_controls
+from demur.serve.audits.control.label_controls import SETTLED, LabelControls
+from demur.serve.config.control import settings_of
+from demur.serve.gateway.controls import Controls
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.serve.scripted import configured
-from traffic import log
 
 CLASSIFIER = {
     "host": {"kind": "classifier", "checkpoint": "none"},

@@ -11,12 +11,12 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from audit import reports, runs
-from audit.monitors.alarms import in_force
-from audit.runs import RunStatus
-from serve.audits.jobs import jobs
-from serve.audits.reports.maker import AuditMaker
-from serve.config.monitor import MonitorConfig
+from demur.audit import reports, runs
+from demur.audit.monitors.alarms import in_force
+from demur.audit.runs import RunStatus
+from demur.serve.audits.jobs import jobs
+from demur.serve.audits.reports.maker import AuditMaker
+from demur.serve.config.monitor import MonitorConfig
 from tests.serve.audits.traffic import config_of, write_traffic
 
 START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
@@ -141,7 +141,7 @@ def test_the_worker_ends_with_whoever_started_it(tmp_path):
     script.write_text(
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import threading, time\\n"
-        "from serve.audits import worker\\n"
+        "from demur.serve.audits.reports import worker\\n"
         "threading.Thread(target=worker._end_with_the_input).start()\\n"
         "print(1, flush=True); time.sleep(60)'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         "child.stdout.readline(); print(child.pid, flush=True); time.sleep(60)\n"

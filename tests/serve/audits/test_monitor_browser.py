@@ -7,11 +7,11 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 from playwright.sync_api import expect, sync_playwright
 
-from audit.monitors import feeding
-from calibration_store.store import ArtifactStore
-from serve.audits.app import audits_app
-from serve.audits.monitors.watch import MonitorWatch
-from serve.config.monitor import MonitorConfig
+from demur.audit.monitors import feeding
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.audits.app import audits_app
+from demur.serve.audits.monitors.watch import MonitorWatch
+from demur.serve.config.monitor import MonitorConfig
 from tests.audit.monitors.traffic_made import SPOT_CHECK, Service
 from tests.serve.chat.test_chat import listening
 

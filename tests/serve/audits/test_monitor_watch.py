@@ -8,16 +8,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from audit.monitors import alarms, standing
-from audit.monitors.alarms import OnAlarm
-from calibration_store.store import ArtifactStore
-from serve.audits.app import audits_app
-from serve.audits.monitors.gauges import OF_ARTIFACTS, OF_SCORES
-from serve.audits.monitors.watch import MonitorWatch, promised_risk
-from serve.config.monitor import MonitorConfig
-from serve.config.review import Person
+from demur.audit.monitors import alarms, standing
+from demur.audit.monitors.alarms import OnAlarm
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.audits.app import audits_app
+from demur.serve.audits.monitors.gauges import OF_ARTIFACTS, OF_SCORES
+from demur.serve.audits.monitors.watch import MonitorWatch, promised_risk
+from demur.serve.config.monitor import MonitorConfig
+from demur.serve.config.review import Person
+from demur.traffic.database import DatabaseUnavailable
 from tests.audit.monitors.traffic_made import SPOT_CHECK, START, Service
-from traffic.database import DatabaseUnavailable
 
 QUICK = {"reference": 200, "window": 200}
 

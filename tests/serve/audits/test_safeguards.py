@@ -7,19 +7,19 @@ from datetime import timedelta
 import openai
 import pytest
 
-from audit.monitors import alarms
-from audit.monitors.alarms import AlarmKind, OnAlarm, floor_for
-from review import queue
-from serve.config.file import ModelConfig
-from serve.config.review import ReviewConfig
-from serve.gateway.http import gateway_app
-from serve.gateway.safeguards import Safeguards
+from demur.audit.monitors import alarms
+from demur.audit.monitors.alarms import AlarmKind, OnAlarm, floor_for
+from demur.review import queue
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.review import ReviewConfig
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.safeguards import Safeguards
+from demur.traffic.arrivals import arrived
+from demur.traffic.database import DatabaseUnavailable
+from demur.traffic.record import HELD_BY_ALARM
 from tests.conftest import digit_rows
 from tests.serve.chat.test_chat import MODEL, ScriptedHost, ask, configured, listening
 from tests.serve.conftest import make_handler
-from traffic.arrivals import arrived
-from traffic.database import DatabaseUnavailable
-from traffic.record import HELD_BY_ALARM
 
 
 def alarm(database, action=OnAlarm.HOLD_ALL, floor=None, model="digits", round=1):

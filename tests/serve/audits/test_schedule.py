@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from serve.audits.reports.schedule import SETTLING, last_boundary, next_boundary, plan_due
-from serve.config.audits import AuditConfig
+from demur.serve.audits.reports.schedule import SETTLING, last_boundary, next_boundary, plan_due
+from demur.serve.config.audits import AuditConfig
 from tests.serve.audits.traffic import config_of
 
 HOUR = timedelta(hours=1)

@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from serve.config.file import Config
+from demur.serve.config.file import Config
+from demur.traffic import log
+from demur.traffic.database import Database
 from tests.conftest import entry
-from traffic import log
-from traffic.database import Database
 
 CLASSIFIER = {
     "host": {"kind": "classifier", "checkpoint": "not/loaded/here"},

@@ -9,8 +9,8 @@ import pytest
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import ValidationError
 
-from serve.config.file import ModelConfig
-from serve.gateway.http import gateway_app
+from demur.serve.config.file import ModelConfig
+from demur.serve.gateway.http import gateway_app
 from tests.serve.chat.test_chat import MODEL, ScriptedHost, configured
 from tests.serve.conftest import make_handler
 from tests.serve.endpoint import delta, reply, running

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibration_store.store import ArtifactNotFound
-from review import cases
-from serve import wire
-from serve.chat import request as chat
-from serve.chat.errors import problem_of
-from serve.config.file import Config
-from serve.gateway.http import gateway_app
-from serve.gateway.road import HostState
-from serve.hosts.decided import Decided, Share
-from serve.inputs import InputSpec, InvalidRequest
-from serve.language.engine import EngineFailed, Piece
+from demur.calibration_store.store import ArtifactNotFound
+from demur.review import cases
+from demur.serve import wire
+from demur.serve.chat import request as chat
+from demur.serve.chat.errors import problem_of
+from demur.serve.config.file import Config
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.road import HostState
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.inputs import InputSpec, InvalidRequest
+from demur.serve.language.engine import EngineFailed, Piece
+from demur.traffic import log
+from demur.traffic.database import DatabaseUnavailable
+from demur.uncertainty.generation import Generation
 from tests.serve.conftest import make_handler
 from tests.serve.listening import listening
-from traffic import log
-from traffic.database import DatabaseUnavailable
-from uncertainty.generation import Generation
 
 COST = {"prompt_tokens": 12, "completion_tokens": 30, "calls": 2, "seconds": 0.25}
 MODEL = {

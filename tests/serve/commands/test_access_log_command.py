@@ -9,9 +9,9 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from review import access
-from serve.commands.access_log import access_log
-from serve.config.file import BadConfig
+from demur.review import access
+from demur.serve.commands.access_log import access_log
+from demur.serve.config.file import BadConfig
 from tests.conftest import ROOT
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)  # chance would spell a name now and then

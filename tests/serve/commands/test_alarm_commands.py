@@ -4,10 +4,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from audit.monitors import alarms
-from audit.monitors.alarms import AlarmKind, AlarmNotFound, OnAlarm
-from serve.cli import app
-from serve.commands.terminal import out
+from demur.audit.monitors import alarms
+from demur.audit.monitors.alarms import AlarmKind, AlarmNotFound, OnAlarm
+from demur.serve.cli import app
+from demur.serve.commands.terminal import out
 from tests.conftest import ROOT
 
 

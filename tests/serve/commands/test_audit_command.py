@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from audit import reports
-from audit.report.audit import Audit
-from audit.report.plan import Settings
-from serve.audits.reports import making
-from serve.cli import main
-from serve.commands.terminal import out
+from demur.audit import reports
+from demur.audit.report.audit import Audit
+from demur.audit.report.plan import Settings
+from demur.serve.audits.reports import making
+from demur.serve.cli import main
+from demur.serve.commands.terminal import out
+from demur.traffic import log
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic
-from traffic import log
 
 START = datetime.now(UTC) - timedelta(hours=5)
 

@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audit import reports
-from audit.report.audit import Audit
-from audit.report.plan import Settings
-from calibration_store.artifact import ModelIdentity, pack
-from calibration_store.store import ArtifactStore
-from policies.selector import Selector
-from policies.threshold import Threshold
-from serve.audits.reports import making
-from serve.cli import main
-from serve.gateway.journal import Writing, commit, open_database
-from serve.postgres import EmbeddedPostgres
+from demur.audit import reports
+from demur.audit.report.audit import Audit
+from demur.audit.report.plan import Settings
+from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.selector import Selector
+from demur.policies.threshold import Threshold
+from demur.serve.audits.reports import making
+from demur.serve.cli import main
+from demur.serve.gateway.journal import Writing, commit, open_database
+from demur.serve.postgres import EmbeddedPostgres
+from demur.uncertainty.platt import PlattMap
+from demur.uncertainty.scores import SCORES
 from tests.conftest import entry, new_case, resolve
 from tests.serve.audits.stored import a_fortnight
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic
-from uncertainty.platt import PlattMap
-from uncertainty.scores import SCORES
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def demur(monkeypatch, capsys):
 
 def elsewhere(*words):
     """What a command says that runs as a process of its own."""
-    done = subprocess.run([sys.executable, "-m", "serve.cli", *words], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-m", "demur", *words], capture_output=True, text=True)
     return done.stdout + done.stderr
 
 

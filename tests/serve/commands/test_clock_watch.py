@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.commands.clock_watch import ClockWatch
+from demur.serve.commands.clock_watch import ClockWatch
 
 
 @pytest.mark.parametrize(

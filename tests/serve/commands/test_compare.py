@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from calibration_store.artifact import ArtifactRefused
-from serve.commands.compare import MOST_FLIPS, NothingToCompare, compare_on_file, compare_on_traffic
-from serve.commands.compare_tables import remarks, tables
-from serve.commands.fit import fit_model
-from serve.commands.replay import left_out, replay_traffic
-from serve.config.file import Config
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.serve.commands.compare import MOST_FLIPS, NothingToCompare, compare_on_file, compare_on_traffic
+from demur.serve.commands.compare_tables import remarks, tables
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.replay import left_out, replay_traffic
+from demur.serve.config.file import Config
+from demur.traffic import log
+from demur.traffic.table_file import BadDataFile
 from tests.conftest import entry
 from tests.serve.conftest import WORDS
-from traffic import log
-from traffic.table_file import BadDataFile
 
 LABELS = ["bad", "fair", "good"]
 

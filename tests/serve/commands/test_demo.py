@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from serve.commands.demo import CORRUPTIONS, Sample, samples, table
-from serve.config.task import TaskConfig
-from traffic.table_file import BadDataFile
+from demur.serve.commands.demo import CORRUPTIONS, Sample, samples, table
+from demur.serve.config.task import TaskConfig
+from demur.traffic.table_file import BadDataFile
 
 DIGITS = TaskConfig.model_validate({"kind": "multiclass", "labels": list("0123456789")})
 

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from serve.commands import http_answer
-from serve.commands.check import check_file
-from serve.config.file import BadConfig
+from demur.serve.commands import http_answer
+from demur.serve.commands.check import check_file
+from demur.serve.config.file import BadConfig
 from tests.serve.endpoint import choice, choices, refusal, reply, running, token
 from tests.serve.language.test_refused_parameters import reasoning
 from tests.serve.scripted import settings
@@ -115,7 +115,7 @@ def test_each_further_endpoint_is_tried_by_its_own_name_and_address(check, endpo
 
 
 def test_one_that_hangs_is_given_up(check, endpoint, monkeypatch):
-    monkeypatch.setattr("serve.commands.endpoint_trial.SECONDS", 0.3)
+    monkeypatch.setattr("demur.serve.commands.endpoint_trial.SECONDS", 0.3)
     endpoint.delay = 30
     _, wrong = check()
     assert "gave no whole reply within 0.3 s" in wrong

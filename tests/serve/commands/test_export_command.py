@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import yaml
 
-from audit.report.plan import Settings
-from serve.audits.reports import making
-from serve.cli import main
-from serve.commands.terminal import out
+from demur.audit.report.plan import Settings
+from demur.serve.audits.reports import making
+from demur.serve.cli import main
+from demur.serve.commands.terminal import out
 from tests.audit.report.test_in_parts import apart
 from tests.serve.audits.traffic import CLASSIFIER, write_traffic
 

@@ -7,11 +7,11 @@ import yaml
 from typer.testing import CliRunner
 from uuid_utils.compat import uuid7
 
-from serve.cli import app
-from serve.commands.terminal import out
-from serve.gateway import journal
+from demur.serve.cli import app
+from demur.serve.commands.terminal import out
+from demur.serve.gateway import journal
+from demur.traffic.record import FailedRequest
 from tests.conftest import ROOT
-from traffic.record import FailedRequest
 
 
 @pytest.fixture

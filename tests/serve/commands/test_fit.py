@@ -4,13 +4,13 @@ from hashlib import sha256
 
 import pytest
 
-from calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
-from calibration_store.store import ArtifactStore
-from serve.commands.fit import fit_model
-from serve.config.file import Config
-from serve.hosts.host import ModelHost
+from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.fit import fit_model
+from demur.serve.config.file import Config
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.table_file import BadDataFile
 from tests.serve.conftest import WORDS
-from traffic.table_file import BadDataFile
 
 
 def clock():

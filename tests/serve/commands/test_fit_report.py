@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from calibration_store.fitting import Fit
-from policies.promise import Promise
-from serve.commands.fit_report import sentences, tables
+from demur.calibration_store.fitting import Fit
+from demur.policies.promise import Promise
+from demur.serve.commands.fit_report import sentences, tables
 
 LINE = {"value": 0.1, "n": 80}
 REPORT = {"ece": LINE, "ece_before": LINE, "prr.entropy": LINE, "prr.confidence": {"value": None, "n": 80}}

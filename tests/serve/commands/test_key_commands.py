@@ -6,11 +6,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from serve.access import keys as kept
-from serve.access import sessions
-from serve.access.tokens import read_token
-from serve.commands.key_commands import keys, rate_of
-from serve.config.file import BadConfig
+from demur.serve.access import keys as kept
+from demur.serve.access import sessions
+from demur.serve.access.tokens import read_token
+from demur.serve.commands.key_commands import keys, rate_of
+from demur.serve.config.file import BadConfig
 from tests.conftest import ROOT
 
 IN_AN_HOUR = datetime.now(UTC) + timedelta(hours=1)

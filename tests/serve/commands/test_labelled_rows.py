@@ -3,14 +3,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
-from serve.config.task import TaskConfig
-from serve.inputs import InvalidRequest
-from serve.language.matching import is_right
-from traffic.dataset import LabelledFile
-from traffic.table_file import BadDataFile
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import Output
+from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.config.task import TaskConfig
+from demur.serve.inputs import InvalidRequest
+from demur.serve.language.matching import is_right
+from demur.traffic.dataset import LabelledFile
+from demur.traffic.table_file import BadDataFile
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import Output
 
 CHOICE = TaskConfig.model_validate({"kind": "choice", "labels": ["A", "B", "C"]})
 TEXT = TaskConfig.model_validate({"kind": "generate", "match": "number"})

@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from review import queue
-from review.drawn import DrawnShare, drawn_shares, reviewed_among
-from serve.commands.labelled_traffic import (
+from demur.review import queue
+from demur.review.drawn import DrawnShare, drawn_shares, reviewed_among
+from demur.serve.commands.labelled_traffic import (
     NothingToFitOn,
     OnlyHeldLabelled,
     OutcomesOverdue,
     StrangeOutcomes,
     read_labelled_traffic,
 )
+from demur.traffic import log
+from demur.traffic.outcomes import LATEST
 from tests.conftest import entry, new_case
-from traffic import log
-from traffic.outcomes import LATEST
 
 BEGUN = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from serve.commands.missing_parts import missing_parts
+from demur.serve.commands.missing_parts import missing_parts
+from demur.uncertainty.generation import Replies
+from demur.uncertainty.output import Output
 from tests.serve.scripted import configured, generation
-from uncertainty.generation import Replies
-from uncertainty.output import Output
 
 BARE = {"logprobs": None, "top_logprobs": None}
 

@@ -35,7 +35,7 @@ def project(database, digits, tmp_path):
         before = os.umask(0o022)  # what most people have
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "serve", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
+                [sys.executable, "-P", "-m", "demur", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
             )
         finally:
             os.umask(before)

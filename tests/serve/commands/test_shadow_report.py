@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from audit.shadowing import NothingShadowed
-from review import queue
-from serve.commands.flip import MOST_FLIPS
-from serve.commands.shadow_report import remarks, report_shadow, tables
-from serve.commands.terminal import out
+from demur.audit.shadowing import NothingShadowed
+from demur.review import queue
+from demur.serve.commands.flip import MOST_FLIPS
+from demur.serve.commands.shadow_report import remarks, report_shadow, tables
+from demur.serve.commands.terminal import out
+from demur.traffic import log
+from demur.traffic.outcomes import LATEST
+from demur.traffic.record import ShadowDecision
 from tests.conftest import entry, new_case, resolve
-from traffic import log
-from traffic.outcomes import LATEST
-from traffic.record import ShadowDecision
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SPAN = {"right": "exact", "precedence": LATEST, "since": None, "until": None}

@@ -8,11 +8,11 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from serve import cli
-from serve.commands.terminal import Terminal
-from serve.config.file import BadConfig
-from serve.printable import one_line, printable
-from serve.telemetry.logs import TextLines
+from demur.serve import cli
+from demur.serve.commands.terminal import Terminal
+from demur.serve.config.file import BadConfig
+from demur.serve.printable import one_line, printable
+from demur.serve.telemetry.logs import TextLines
 
 HOSTILE = {
     "a colour": ("a\x1b[31mb", "a\\x1b[31mb"),

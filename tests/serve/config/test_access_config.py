@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from serve.config.access import (
+from demur.serve.config.access import (
     AccessConfig,
     OidcConfig,
     ProxyConfig,
@@ -42,7 +42,7 @@ def test_on_a_cluster_others_always_reach_it():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Using extra keyword arguments")  # Ray's, on import
 def test_every_builder_refuses(quickstart, monkeypatch):
-    from serve import app
+    from demur.serve import app
 
     alone = app.AppArgs.model_validate(quickstart.model_dump())
     reached = app.AppArgs.model_validate(quickstart.model_dump() | {"http": {"host": "0.0.0.0"}})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig, load_config
 from tests.serve.config.broken_files import BROKEN, NAMES, SOUND
 
 LIBRARY_WORDS = re.compile(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from serve.config.checkpoint_facts import BadCheckpoint, check_same
-from serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.checkpoint_facts import BadCheckpoint, check_same
+from demur.serve.config.file import BadConfig, Config, load_config
 from tests.serve.config.broken_files import NAMES
 
 MODEL = {

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import yaml
 
-from policies.adaptive_sets import AdaptiveSets
-from policies.class_conditional_sets import ClassConditionalSets
-from policies.conformal import SplitSets
-from policies.regularised_sets import RegularisedSets
-from serve.config.file import BadConfig, load_config
+from demur.policies.adaptive_sets import AdaptiveSets
+from demur.policies.class_conditional_sets import ClassConditionalSets
+from demur.policies.conformal import SplitSets
+from demur.policies.regularised_sets import RegularisedSets
+from demur.serve.config.file import BadConfig, load_config
 from tests.conftest import ROOT
 
 

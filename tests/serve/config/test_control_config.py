@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
-from serve.config.complaint import complaint
-from serve.config.control import first_course, settings_of
-from serve.config.file import ModelConfig
+from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.serve.config.complaint import complaint
+from demur.serve.config.control import first_course, settings_of
+from demur.serve.config.file import ModelConfig
 from tests.serve.scripted import configured
 
 SETS = {

@@ -5,8 +5,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.config.document import MOST_VALUES, read_document
-from serve.config.yaml_trouble import NotYaml
+from demur.serve.config.document import MOST_VALUES, read_document
+from demur.serve.config.yaml_trouble import NotYaml
 from tests.conftest import ROOT
 
 

@@ -5,7 +5,7 @@ import typing
 
 from pydantic import BaseModel
 
-from serve.config.file import Config
+from demur.serve.config.file import Config
 from tests.conftest import ROOT
 
 

@@ -5,8 +5,8 @@ import copy
 import pytest
 import yaml
 
-from serve.config.file import Config
-from serve.config.fitted_settings import differences, fitted_settings, in_words
+from demur.serve.config.file import Config
+from demur.serve.config.fitted_settings import differences, fitted_settings, in_words
 from tests.conftest import ROOT
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from serve.config.file import BadConfig, load_config, with_absolute_paths
+from demur.serve.config.file import BadConfig, load_config, with_absolute_paths
 from tests.conftest import ROOT
 from tests.serve.scripted import settings
 

@@ -4,21 +4,21 @@ import yaml
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from policies.conformal import SplitSets
-from policies.sampled_sets import SampleFrequencySets
-from policies.selector_recipe import Parts
-from serve.cli import app
-from serve.commands.score_cost import costs
-from serve.config.complaint import complaint
-from serve.config.file import ModelConfig
-from serve.hosts.decided import as_columns
+from demur.policies.conformal import SplitSets
+from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.selector_recipe import Parts
+from demur.serve.cli import app
+from demur.serve.commands.score_cost import costs
+from demur.serve.config.complaint import complaint
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.decided import as_columns
+from demur.uncertainty.combination import Combined
+from demur.uncertainty.sampled_scores import OverSamples
+from demur.uncertainty.score_cascade import Cascade
+from demur.uncertainty.scores import REPLY_SCORES
+from demur.uncertainty.token_scores import TokenEntropy
+from demur.uncertainty.trace_scores import Trace
 from tests.uncertainty.written import asked
-from uncertainty.combination import Combined
-from uncertainty.sampled_scores import OverSamples
-from uncertainty.score_cascade import Cascade
-from uncertainty.scores import REPLY_SCORES
-from uncertainty.token_scores import TokenEntropy
-from uncertainty.trace_scores import Trace
 
 TASKS = {
     "binary": {"kind": "binary", "labels": ["no", "yes"]},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.config.file import BadConfig
+from demur.serve.config.file import BadConfig
 from tests.serve.config.test_config import digits, load, quickstart
 
 

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from serve.config.file import BadConfig, load_config
-from serve.config.hosts import target_of_host
+from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.hosts import target_of_host
 from tests.conftest import ROOT
 
 

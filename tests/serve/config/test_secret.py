@@ -5,11 +5,11 @@ import yaml
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from serve.config.file import BadConfig, Config, load_config
-from serve.gateway.http import gateway_app
+from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.gateway.http import gateway_app
+from demur.traffic.database import BadAddress, Database, DatabaseUnavailable
 from tests.serve.audits.traffic import CLASSIFIER
 from tests.serve.conftest import make_handler
-from traffic.database import BadAddress, Database, DatabaseUnavailable
 
 PASSWORD = "marked-3f9c"
 ADDRESS = f"postgresql://demur:{PASSWORD}@127.0.0.1:1/demur"

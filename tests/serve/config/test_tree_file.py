@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from serve.config.tree_file import BadTreeFile, as_parents, read_parents
+from demur.serve.config.tree_file import BadTreeFile, as_parents, read_parents
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 from starlette.testclient import TestClient
 
-from review import access
-from serve.access.caller import Scope
-from serve.access.gate import Gate
-from serve.access.needs import REVIEW
-from serve.console import access_log
-from serve.console.app import console_app
+from demur.review import access
+from demur.serve.access.caller import Scope
+from demur.serve.access.gate import Gate
+from demur.serve.access.needs import REVIEW
+from demur.serve.console import access_log
+from demur.serve.console.app import console_app
 from tests.serve.access.doors import bearer, keeper_of, make
 
 CASES = [uuid4() for _ in range(3)]

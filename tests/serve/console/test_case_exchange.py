@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from review import cases, queue
-from review.item import Kind, Status
-from serve.cli import app as cli
-from serve.config.file import Config
-from serve.config.task import TaskConfig
-from serve.console.app import console_app
-from serve.console.case_import import import_verdicts
-from serve.console.desk import Desk
-from serve.console.label_studio import BadExport, label_config, rows_of_export
-from serve.inputs import PNG_PREFIX
+from demur.review import cases, queue
+from demur.review.item import Kind, Status
+from demur.serve.cli import app as cli
+from demur.serve.config.file import Config
+from demur.serve.config.task import TaskConfig
+from demur.serve.console.app import console_app
+from demur.serve.console.case_import import import_verdicts
+from demur.serve.console.desk import Desk
+from demur.serve.console.label_studio import BadExport, label_config, rows_of_export
+from demur.serve.inputs import PNG_PREFIX
+from demur.traffic import log
+from demur.traffic.dataset import read_labelled_file, rows_of
 from tests.conftest import entry, new_case, resolve
-from traffic import log
-from traffic.dataset import read_labelled_file, rows_of
 
 TREE = {"A01": [], "A0101": ["A01"], "A010101": ["A0101"], "B02": []}
 

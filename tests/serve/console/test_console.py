@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 from starlette.testclient import TestClient
 
-from review import cases as review_cases
-from review import queue
-from review.item import Kind
-from serve.config.file import Config
-from serve.console.app import console_app
+from demur.review import cases as review_cases
+from demur.review import queue
+from demur.review.item import Kind
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
-from traffic import log
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from serve.console.app import console_app
-from serve.console.gauges import GAUGES, WEBHOOKS
+from demur.serve.console.app import console_app
+from demur.serve.console.gauges import GAUGES, WEBHOOKS
 from tests.review.history import History
 
 

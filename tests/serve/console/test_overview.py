@@ -8,14 +8,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from audit.opinions import LabelDisagreement, OverturnRate
-from review.item import Scope
-from review.statistics import BacklogCurve, Flow, Waits
-from serve.config.review import Person
-from serve.console.app import console_app
-from serve.console.overview import narrowed, overview_of, work_left
-from serve.console.overview_plots import plots_of
-from serve.pages.quantities import duration, hours, percent
+from demur.audit.opinions import LabelDisagreement, OverturnRate
+from demur.review.item import Scope
+from demur.review.statistics import BacklogCurve, Flow, Waits
+from demur.serve.config.review import Person
+from demur.serve.console.app import console_app
+from demur.serve.console.overview import narrowed, overview_of, work_left
+from demur.serve.console.overview_plots import plots_of
+from demur.serve.pages.quantities import duration, hours, percent
 from tests.review.history import History
 
 BEGUN = {"at": datetime.now(UTC)}

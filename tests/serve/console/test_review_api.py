@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from review import queue, settling
-from review.item import Kind
-from serve.config.file import Config
-from serve.console.app import console_app
-from serve.console.desk import Desk
+from demur.review import queue, settling
+from demur.review.item import Kind
+from demur.serve.config.file import Config
+from demur.serve.console.app import console_app
+from demur.serve.console.desk import Desk
+from demur.traffic import log
 from tests.conftest import entry, new_case
-from traffic import log
 
 ROOT = "/review"
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from serve.console.showing import picture_url
-from serve.console.small_picture import LARGE_SIDE, SMALL, THUMBNAIL_SIDE, small_picture
-from serve.inputs import PNG_PREFIX
+from demur.serve.console.showing import picture_url
+from demur.serve.console.small_picture import LARGE_SIDE, SMALL, THUMBNAIL_SIDE, small_picture
+from demur.serve.inputs import PNG_PREFIX
 
 
 def url(image):

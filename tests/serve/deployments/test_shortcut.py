@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from serve.deployments import shortcut
-from serve.deployments.shortcut import PATHS, Shortcut, open_shortcut
+from demur.serve.deployments import shortcut
+from demur.serve.deployments.shortcut import PATHS, Shortcut, open_shortcut
 
 PATIENCE = 30.0
 

@@ -7,15 +7,15 @@ import pytest
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from calibration_store.store import ArtifactStore
-from serve.config.task import TaskConfig
-from serve.gateway.door import Door
-from serve.gateway.http import gateway_app
-from serve.gateway.left_out import LeftOut
-from serve.hosts.host import ModelHost
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.task import TaskConfig
+from demur.serve.gateway.door import Door
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.left_out import LeftOut
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
-from traffic.database import DatabaseUnavailable
 
 TABLE = (ROOT / "docs/errors.md").read_text().split("## Reviews")[0]
 ROWS = {

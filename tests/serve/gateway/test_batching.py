@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.gateway import batching
-from serve.gateway.batching import LONGEST_RETRY_SECONDS, GreedyBatcher, Overloaded, Pace, Together
+from demur.serve.gateway import batching
+from demur.serve.gateway.batching import LONGEST_RETRY_SECONDS, GreedyBatcher, Overloaded, Pace, Together
 
 
 class Sender:

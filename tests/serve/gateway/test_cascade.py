@@ -12,21 +12,21 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from audit.monitors import alarms
-from audit.monitors.alarms import AlarmKind, OnAlarm
-from calibration_store.artifact import ArtifactRefused
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from policies.decision import Action
-from serve.commands.compare import compare_on_file
-from serve.commands.fit import fit_model
-from serve.commands.replay import replay_traffic
-from serve.config.file import Config
-from serve.gateway.http import gateway_app
-from serve.gateway.left_out import LeftOut
-from serve.gateway.road import Asked, Road, Step
-from serve.hosts.host import ModelHost
-from serve.hosts.models import Classifier
+from demur.audit.monitors import alarms
+from demur.audit.monitors.alarms import AlarmKind, OnAlarm
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.policies.decision import Action
+from demur.serve.commands.compare import compare_on_file
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.replay import replay_traffic
+from demur.serve.config.file import Config
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.left_out import LeftOut
+from demur.serve.gateway.road import Asked, Road, Step
+from demur.serve.hosts.host import ModelHost
+from demur.serve.hosts.models import Classifier
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 
 LIMIT = 0.6
@@ -208,7 +208,7 @@ def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("error", [ArtifactNotFound("why"), ArtifactRefused("why"), ArtifactsUnreachable("why")])
 def test_an_artifact_that_cannot_be_had_is_told_and_not_taken_for_a_failure_on_some_input(error):
-    from serve.deployments.hosts import Host, NoArtifact
+    from demur.serve.deployments.hosts import Host, NoArtifact
 
     def decide_next(inputs, groups, step):
         raise error

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from uuid_utils.compat import uuid7
 
-from review import cases, queue
-from serve.gateway.handler import Handler
+from demur.review import cases, queue
+from demur.serve.gateway.handler import Handler
+from demur.traffic import log
 from tests.serve.conftest import DRAW_KEY
-from traffic import log
 
 JUMPS = [0, -3600, 7200, -86400 * 400, 86400 * 400, 1, 0, -1]
 

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from serve.gateway import journal
-from serve.gateway.committer import Committer
-from serve.gateway.journal import Writing
+from demur.serve.gateway import journal
+from demur.serve.gateway.committer import Committer
+from demur.serve.gateway.journal import Writing
+from demur.traffic import log
+from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import entry, new_case
-from traffic import log
-from traffic.database import DatabaseUnavailable
 
 LOCKED = "lock table records in access exclusive mode"
 

@@ -9,20 +9,20 @@ from functools import partial
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import control_states
-from policies.control import Course
-from policies.decision import Action
-from policies.review_price import price_run
-from policies.review_rate import rate_run
-from serve.config.control import settings_of
-from serve.config.file import Config, ModelConfig
-from serve.gateway.controls import Controls
-from serve.gateway.final_action import Verdict, final_action
-from serve.gateway.safeguards import Safeguards
+from demur.audit import control_states
+from demur.policies.control import Course
+from demur.policies.decision import Action
+from demur.policies.review_price import price_run
+from demur.policies.review_rate import rate_run
+from demur.serve.config.control import settings_of
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.gateway.controls import Controls
+from demur.serve.gateway.final_action import Verdict, final_action
+from demur.serve.gateway.safeguards import Safeguards
+from demur.traffic.database import Database, DatabaseUnavailable
 from tests.conftest import digit_rows
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import configured
-from traffic.database import Database, DatabaseUnavailable
 
 PRICE = {"kind": "review_price", "capacity": 0.1, "step": 0.05}
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,22 +9,22 @@ import httpx
 import numpy as np
 import pytest
 
-from audit.ledger.from_database import read_ledger
-from calibration_store.store import ArtifactStore
-from review import cases
-from serve import wire
-from serve.commands.fit import fit_model, fit_on_traffic
-from serve.config.file import Config
-from serve.gateway.http import gateway_app
-from serve.language import host as language_host
-from serve.language import offline
-from serve.language.engine import Asking, EngineFailed, Piece
-from serve.language.host import LanguageHost
-from serve.language.overheard import OverheardEngine, listening
+from demur.audit.ledger.from_database import read_ledger
+from demur.calibration_store.store import ArtifactStore
+from demur.review import cases
+from demur.serve import wire
+from demur.serve.commands.fit import fit_model, fit_on_traffic
+from demur.serve.config.file import Config
+from demur.serve.gateway.http import gateway_app
+from demur.serve.language import host as language_host
+from demur.serve.language import offline
+from demur.serve.language.engine import Asking, EngineFailed, Piece
+from demur.serve.language.host import LanguageHost
+from demur.serve.language.overheard import OverheardEngine, listening
+from demur.traffic import log
+from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import ScriptedEngine, generation
-from traffic import log
-from traffic.outcomes import LATEST
 
 LIMIT = 0.2
 

@@ -6,10 +6,10 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from serve.gateway.deadline import PATTERN, DeadlinePassed, seconds_of, within
-from serve.gateway.http import gateway_app
-from serve.gateway.road import HostState
-from serve.inputs import InvalidRequest
+from demur.serve.gateway.deadline import PATTERN, DeadlinePassed, seconds_of, within
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.road import HostState
+from demur.serve.inputs import InvalidRequest
 from tests.serve.conftest import make_handler
 
 

@@ -6,9 +6,9 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from serve.gateway.door import CallerLeft, Door, whole_body
-from serve.gateway.http import gateway_app
-from serve.inputs import TooLarge
+from demur.serve.gateway.door import CallerLeft, Door, whole_body
+from demur.serve.gateway.http import gateway_app
+from demur.serve.inputs import TooLarge
 
 SAME = ("content-type", "retry-after", "idempotent-replay")
 

@@ -1,12 +1,12 @@
 import asyncio
 import json
 
-from serve.access.caller import CALLER, Caller, Via
-from serve.access.caller import Scope as Right
-from serve.config.file import LimitsConfig
-from serve.gateway.entrance import Entrance
-from serve.gateway.intake import Intake
-from serve.gateway.room import Room
+from demur.serve.access.caller import CALLER, Caller, Via
+from demur.serve.access.caller import Scope as Right
+from demur.serve.config.file import LimitsConfig
+from demur.serve.gateway.entrance import Entrance
+from demur.serve.gateway.intake import Intake
+from demur.serve.gateway.room import Room
 
 
 def entrance_of(app, **room):

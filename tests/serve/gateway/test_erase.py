@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from review import cases, outbox, queue
-from serve.config.file import Config
-from serve.webhooks import body_of, webhook_senders
+from demur.review import cases, outbox, queue
+from demur.serve.config.file import Config
+from demur.serve.webhooks import body_of, webhook_senders
+from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.fuzz.served import config, mounted, served
-from traffic import log
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from calibration_store.store import ArtifactStore
-from serve.commands.fit import fit_model
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.fit import fit_model
 from tests.serve.endpoint import choice, choices, running, token
 from tests.serve.gateway.test_on_failure import ask, clock, configured, model, served
 

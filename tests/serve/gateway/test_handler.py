@@ -10,21 +10,21 @@ from uuid import UUID
 
 import pytest
 
-from calibration_store.store import ArtifactNotFound, ArtifactStore
-from review import cases
-from serve import wire
-from serve.config.file import OutcomesConfig
-from serve.gateway import journal
-from serve.gateway.handler import UnknownModel
-from serve.gateway.road import ModelNotReady
-from serve.hosts.host import ModelHost
-from serve.inputs import InvalidRequest
+from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.review import cases
+from demur.serve import wire
+from demur.serve.config.file import OutcomesConfig
+from demur.serve.gateway import journal
+from demur.serve.gateway.handler import UnknownModel
+from demur.serve.gateway.road import ModelNotReady
+from demur.serve.hosts.host import ModelHost
+from demur.serve.inputs import InvalidRequest
+from demur.traffic import log
+from demur.traffic.database import DatabaseUnavailable
+from demur.traffic.draw import Draws, limit
+from demur.traffic.log import KeyReused
 from tests.conftest import entry, resolve
 from tests.serve.conftest import DRAW_KEY, LocalHost, make_handler
-from traffic import log
-from traffic.database import DatabaseUnavailable
-from traffic.draw import Draws, limit
-from traffic.log import KeyReused
 
 
 def body(value, **more):

@@ -6,13 +6,13 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from calibration_store.store import ArtifactStore
-from serve.config.file import Config
-from serve.gateway.http import gateway_app
-from serve.gateway.left_out import LeftOut
-from serve.hosts.host import ModelHost
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.config.file import Config
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.left_out import LeftOut
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.database import DatabaseUnavailable
 from tests.serve.conftest import LocalHost, make_handler
-from traffic.database import DatabaseUnavailable
 
 WHY = "it wants 1 GPUs (host.gpus), and this machine has 0"
 

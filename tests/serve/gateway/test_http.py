@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from review.queue import NotYours
-from serve.errors import STATUS
-from serve.gateway.handler import Handler
-from serve.pages.visitor import NoReviewer
+from demur.review.queue import NotYours
+from demur.serve.errors import STATUS
+from demur.serve.gateway.handler import Handler
+from demur.serve.pages.visitor import NoReviewer
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.access.caller import Caller, Scope, Via
-from serve.gateway.idempotency import key_use
-from serve.inference_protocol.inference import infer
-from serve.inference_protocol.served import ServedModels
-from serve.inference_protocol.tensors import Tensor
-from serve.inputs import InvalidRequest
-from traffic.log import KeyReused
+from demur.serve.access.caller import Caller, Scope, Via
+from demur.serve.gateway.idempotency import key_use
+from demur.serve.inference_protocol.inference import infer
+from demur.serve.inference_protocol.served import ServedModels
+from demur.serve.inference_protocol.tensors import Tensor
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.log import KeyReused
 
 
 def caller(name, via=Via.KEY, key_id="a"):

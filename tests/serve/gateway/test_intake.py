@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from serve.config.file import LimitsConfig
-from serve.gateway import intake as module
-from serve.gateway.batching import Overloaded
-from serve.gateway.intake import UNFINISHED, Arrival, BodyTooSlow, CallerLeft, Intake
-from serve.inputs import TooLarge
+from demur.serve.config.file import LimitsConfig
+from demur.serve.gateway import intake as module
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.intake import UNFINISHED, Arrival, BodyTooSlow, CallerLeft, Intake
+from demur.serve.inputs import TooLarge
 
 POST = {"method": "POST", "headers": []}
 LARGE = 10 * UNFINISHED

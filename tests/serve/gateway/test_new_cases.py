@@ -6,12 +6,12 @@ from math import nan
 import pytest
 from uuid_utils.compat import uuid7
 
-from serve.config.review import Band, ReviewConfig, ReviewRule
-from serve.gateway.new_cases import NewCases
-from serve.wire import ReviewWishes
+from demur.serve.config.review import Band, ReviewConfig, ReviewRule
+from demur.serve.gateway.new_cases import NewCases
+from demur.serve.wire import ReviewWishes
+from demur.traffic.draw import Draws, limit
 from tests.conftest import entry
 from tests.serve.scripted import configured
-from traffic.draw import Draws, limit
 
 KEY = "a key that tests know"
 MODEL = configured("binary")

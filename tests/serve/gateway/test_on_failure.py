@@ -15,26 +15,26 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from tritonclient.grpc import service_pb2
 
-from audit.ledger.from_database import read_ledger
-from calibration_store.store import ArtifactStore
-from serve.access.caller import Caller, Via
-from serve.commands import rerun
-from serve.commands.fit import fit_model
-from serve.commands.rerun import NobodyReplied
-from serve.config.file import Config, LimitsConfig
-from serve.gateway.http import gateway_app
-from serve.gateway.upstream import UpstreamUnavailable
-from serve.inference_protocol.grpc_server import listening
-from serve.inference_protocol.messages import SERVICE
-from serve.language.host import LanguageHost
-from serve.telemetry.reception import Reception
+from demur.audit.ledger.from_database import read_ledger
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.access.caller import Caller, Via
+from demur.serve.commands import rerun
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.rerun import NobodyReplied
+from demur.serve.config.file import Config, LimitsConfig
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.upstream import UpstreamUnavailable
+from demur.serve.inference_protocol.grpc_server import listening
+from demur.serve.inference_protocol.messages import SERVICE
+from demur.serve.language.host import LanguageHost
+from demur.serve.telemetry.reception import Reception
+from demur.traffic import failed_requests, log
+from demur.traffic.database import DatabaseUnavailable
+from demur.traffic.outcomes import LATEST
+from demur.uncertainty.checks import UnknownScore
 from tests.serve.conftest import make_handler
 from tests.serve.endpoint import choice, choices, delta, refusal, running, token
 from tests.serve.gateway.test_cost_on_record import LocalLanguageHost
-from traffic import failed_requests, log
-from traffic.database import DatabaseUnavailable
-from traffic.outcomes import LATEST
-from uncertainty.checks import UnknownScore
 
 LIMIT = 0.2
 

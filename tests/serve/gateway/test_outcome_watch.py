@@ -13,14 +13,14 @@ import pytest
 import uvicorn
 from uuid_utils.compat import uuid7
 
-from review import queue, settling
-from serve.gateway.batching import Overloaded
-from serve.gateway.http import gateway_app
-from serve.gateway.outcome_watch import MOST_WAITING, OutcomeWatch
+from demur.review import queue, settling
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.outcome_watch import MOST_WAITING, OutcomeWatch
+from demur.traffic import log
+from demur.traffic.log import RecordNotFound
 from tests.conftest import entry, new_case, resolve
 from tests.serve.conftest import make_handler
-from traffic import log
-from traffic.log import RecordNotFound
 
 NEVER = 3600.0
 """Seconds: a test that waits for so long has failed."""

@@ -7,10 +7,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from serve.gateway import pictures
-from serve.gateway.batching import Overloaded
-from serve.gateway.pictures import MOST_KEPT, MOST_WAITING, PictureReader
-from serve.inputs import InputLimits, InputSpec, TooLarge
+from demur.serve.gateway import pictures
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.pictures import MOST_KEPT, MOST_WAITING, PictureReader
+from demur.serve.inputs import InputLimits, InputSpec, TooLarge
 from tests.serve.reading.png_files import png, url
 
 SPEC = InputSpec(kind="image", channels=1, height=8, width=8)

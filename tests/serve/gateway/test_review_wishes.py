@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from review import cases
-from serve.config.review import ReviewConfig
-from serve.gateway.http import gateway_app
-from serve.inputs import InvalidRequest
+from demur.review import cases
+from demur.serve.config.review import ReviewConfig
+from demur.serve.gateway.http import gateway_app
+from demur.serve.inputs import InvalidRequest
+from demur.traffic.log import KeyReused
 from tests.serve.chat.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai
 from tests.serve.conftest import make_handler
-from traffic.log import KeyReused
 
 WISHES = {"priority": 7, "due_seconds": 90}
 

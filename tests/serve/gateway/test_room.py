@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.gateway.batching import Overloaded
-from serve.gateway.room import Room
+from demur.serve.gateway.batching import Overloaded
+from demur.serve.gateway.room import Room
 
 
 def test_nobody_takes_all_of_what_others_leave():

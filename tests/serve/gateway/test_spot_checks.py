@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
-from audit.metrics.sampling import allocate
-from serve.config.review import ReviewConfig
-from serve.config.spot_checks import SpotCheckConfig
-from serve.gateway import spot_checks
-from serve.gateway.new_cases import NewCases
-from serve.gateway.spot_checks import SpotChecks, scale_of, spread
+from demur.audit.metrics.sampling import allocate
+from demur.serve.config.review import ReviewConfig
+from demur.serve.config.spot_checks import SpotCheckConfig
+from demur.serve.gateway import spot_checks
+from demur.serve.gateway.new_cases import NewCases
+from demur.serve.gateway.spot_checks import SpotChecks, scale_of, spread
+from demur.traffic import log
+from demur.traffic.draw import Draws, limit
 from tests.conftest import entry
 from tests.serve.conftest import DRAW_KEY, make_handler
 from tests.serve.scripted import configured
-from traffic import log
-from traffic.draw import Draws, limit
 
 BY_DOUBT = {"rate": 0.05, "floor": 0.01, "groups": {"east": 0.2}, "allocate": "uncertainty"}
 

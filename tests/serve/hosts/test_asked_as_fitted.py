@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
-from serve.hosts.asked_as_fitted import (
+from demur.calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
+from demur.serve.hosts.asked_as_fitted import (
     AskedDifferently,
     as_fitted,
     check_asked_as_fitted,
     check_same_way,
     left_out_in,
 )
-from uncertainty.generation import Generation, Replies, as_column
-from uncertainty.output import Output
+from demur.uncertainty.generation import Generation, Replies, as_column
+from demur.uncertainty.output import Output
 
 COLD, WARM = "temperature=0", "temperature=1"
 

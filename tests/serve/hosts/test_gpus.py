@@ -2,8 +2,8 @@
 
 import pytest
 
-from serve.config.file import ModelConfig
-from serve.hosts.gpus import gpu_shortages, gpus_of_replica
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.gpus import gpu_shortages, gpus_of_replica
 
 
 def configured(quickstart, **hosts):

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibration_store.artifact import pack
-from calibration_store.folder import ArtifactsUnreachable
-from calibration_store.store import ArtifactNotFound
-from policies.selector import Selector
-from serve.hosts.host import ModelHost
-from serve.hosts.panel import Batch
+from demur.calibration_store.artifact import pack
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.store import ArtifactNotFound
+from demur.policies.selector import Selector
+from demur.serve.hosts.host import ModelHost
+from demur.serve.hosts.panel import Batch
+from demur.traffic.draw import limit
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
-from traffic.draw import limit
 
 HALF = limit(0.5)
 

@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
-from serve.gateway.road import Step
-from serve.hosts.later_steps import KEPT, LaterSteps
+from demur.serve.gateway.road import Step
+from demur.serve.hosts.later_steps import KEPT, LaterSteps
 
 
 class Counting:

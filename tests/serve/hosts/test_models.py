@@ -6,12 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.config.hosts import ClassifierHost
-from serve.config.task import TaskConfig
-from serve.hosts.checkpoint import fingerprint
-from serve.hosts.models import Classifier
-from serve.inputs import InputSpec
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.task import TaskConfig
+from demur.serve.hosts.checkpoint import fingerprint
+from demur.serve.hosts.models import Classifier
+from demur.serve.inputs import InputSpec
 from tests.conftest import ROOT, digit_rows
 
 DIGITS = str(ROOT / "deploy/models/digits")

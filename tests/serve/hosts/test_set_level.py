@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from uuid_utils.compat import uuid7
 
-from audit import control_states
-from calibration_store.artifact import pack
-from calibration_store.store import ArtifactStore
-from policies.control import Course
-from policies.set_size import SetSize
-from serve.config.control import settings_of
-from serve.config.file import ModelConfig
-from serve.hosts.host import ModelHost
+from demur.audit import control_states
+from demur.calibration_store.artifact import pack
+from demur.calibration_store.store import ArtifactStore
+from demur.policies.control import Course
+from demur.policies.set_size import SetSize
+from demur.serve.config.control import settings_of
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.host import ModelHost
+from demur.traffic.database import Database
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
-from traffic.database import Database
 
 CONTROL = {"kind": "adaptive_sets", "alpha": 0.1}
 

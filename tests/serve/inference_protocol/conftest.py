@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import pytest
 from starlette.testclient import TestClient
 
-from serve.config.file import Config
-from serve.gateway.handler import Handler
-from serve.gateway.http import gateway_app
-from serve.gateway.road import HostState
-from serve.hosts.decided import Decided, Share
-from serve.inputs import InputSpec
+from demur.serve.config.file import Config
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.http import gateway_app
+from demur.serve.gateway.road import HostState
+from demur.serve.hosts.decided import Decided, Share
+from demur.serve.inputs import InputSpec
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import settings as written
 

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from serve.access.caller import Buckets, Caller, Scope, Via
-from serve.access.rates import Bucket, Rate
-from serve.access.refusals import NotKnown
-from serve.config.file import LimitsConfig
-from serve.gateway.room import Room
-from serve.inference_protocol.grpc_server import MOST_ELEMENTS, listening
-from serve.inference_protocol.messages import FIELDS, SERVICE, messages
-from serve.inference_protocol.structure import MOST_FIELDS, check_fields
-from serve.inputs import TooLarge
-from serve.telemetry import metrics
+from demur.serve.access.caller import Buckets, Caller, Scope, Via
+from demur.serve.access.rates import Bucket, Rate
+from demur.serve.access.refusals import NotKnown
+from demur.serve.config.file import LimitsConfig
+from demur.serve.gateway.room import Room
+from demur.serve.inference_protocol.grpc_server import MOST_ELEMENTS, listening
+from demur.serve.inference_protocol.messages import FIELDS, SERVICE, messages
+from demur.serve.inference_protocol.structure import MOST_FIELDS, check_fields
+from demur.serve.inputs import TooLarge
+from demur.serve.telemetry import metrics
 
 LONGEST = 100_000
 

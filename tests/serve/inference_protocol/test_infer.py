@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from serve.access.caller import Scope
-from serve.access.gate import Gate
-from serve.access.needs import GATEWAY
-from serve.gateway.http import gateway_app
-from serve.inference_protocol.body import JSON_LENGTH_HEADER
-from serve.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
-from serve.inputs import InvalidRequest, TooLarge
+from demur.serve.access.caller import Scope
+from demur.serve.access.gate import Gate
+from demur.serve.access.needs import GATEWAY
+from demur.serve.gateway.http import gateway_app
+from demur.serve.inference_protocol.body import JSON_LENGTH_HEADER
+from demur.serve.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
+from demur.serve.inputs import InvalidRequest, TooLarge
+from demur.traffic import log
 from tests.serve.access.doors import bearer, keeper_of, make
-from traffic import log
 
 
 def rows(data, shape=None, datatype="BYTES", **more):

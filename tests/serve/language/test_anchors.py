@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from audit.metrics.calibration import ece
-from audit.metrics.discrimination import roc_auc
-from calibration_store.store import ArtifactStore
-from serve.commands.fit import fit_model
-from serve.commands.score_cost import costs
-from serve.config.file import Config, with_absolute_paths
-from serve.config.hosts import TournamentConfig
-from serve.hosts.identity import identity_if_here, identity_of, weights_fingerprint
-from serve.language.anchors import Anchors, BadRatings, read_ratings
-from serve.language.model import LanguageModel
-from serve.language.pair import PairJudge, judge_fingerprint
-from serve.language.tournament import Tournament
-from serve.rank.ranking import rank_file
-from serve.rank.rounds import Budget, Plan
+from demur.audit.metrics.calibration import ece
+from demur.audit.metrics.discrimination import roc_auc
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.score_cost import costs
+from demur.serve.config.file import Config, with_absolute_paths
+from demur.serve.config.hosts import TournamentConfig
+from demur.serve.hosts.identity import identity_if_here, identity_of, weights_fingerprint
+from demur.serve.language.anchors import Anchors, BadRatings, read_ratings
+from demur.serve.language.model import LanguageModel
+from demur.serve.language.pair import PairJudge, judge_fingerprint
+from demur.serve.language.tournament import Tournament
+from demur.serve.rank.ranking import rank_file
+from demur.serve.rank.rounds import Budget, Plan
+from demur.uncertainty.generation import Generation, Usage
+from demur.uncertainty.isotonic import fit_isotonic
+from demur.uncertainty.scores import SCORES
+from demur.uncertainty.tournament import update_ratings
 from tests.serve.comparing import ComparingEngine, configured, drawn, judge_of, labelled, quiet, serve_with, write_rows
-from uncertainty.generation import Generation, Usage
-from uncertainty.isotonic import fit_isotonic
-from uncertainty.scores import SCORES
-from uncertainty.tournament import update_ratings
 
 
 def ratings_file(path, ratings, *, judge="judge", cut=None):

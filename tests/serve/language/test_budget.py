@@ -6,19 +6,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.all_of import AllOf, InDistribution, SmallSet
-from policies.sampled_sets import SampleFrequencySets
-from policies.selector_recipe import Parts, SelectorRecipe
-from policies.set_size import SetSize
-from policies.threshold import GivenLimit, RejectionRate, TargetRisk
-from serve.config.hosts import SamplesConfig
-from serve.language.budget import MOST_COMPLETIONS, completions, more, n_completions
+from demur.policies.all_of import AllOf, InDistribution, SmallSet
+from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.set_size import SetSize
+from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
+from demur.serve.config.hosts import SamplesConfig
+from demur.serve.language.budget import MOST_COMPLETIONS, completions, more, n_completions
+from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.generation import as_column
+from demur.uncertainty.readings import with_sample_probabilities
+from demur.uncertainty.score_cascade import Cascade
+from demur.uncertainty.scores import SCORES
 from tests.uncertainty.written import asked, of_replies
-from uncertainty.calibrators import CALIBRATORS
-from uncertainty.generation import as_column
-from uncertainty.readings import with_sample_probabilities
-from uncertainty.score_cascade import Cascade
-from uncertainty.scores import SCORES
 
 MOST = 5
 WIDTH = 3

@@ -8,12 +8,12 @@ import tracemalloc
 import pytest
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from serve.config.hosts import OpenAIHost
-from serve.language.endpoint_client import TooLong
-from serve.language.engine import Asking, CannotGive, EngineFailed
-from serve.language.engines import started
-from serve.language.openai_endpoint import most_bytes
-from serve.language.outages import LONGEST_RETRY_AFTER, EndpointAway, outage_of_status, retry_after
+from demur.serve.config.hosts import OpenAIHost
+from demur.serve.language.endpoint_client import TooLong
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed
+from demur.serve.language.engines import started
+from demur.serve.language.openai_endpoint import most_bytes
+from demur.serve.language.outages import LONGEST_RETRY_AFTER, EndpointAway, outage_of_status, retry_after
 from tests.serve.endpoint import delta, refusal, reply, running
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

@@ -6,14 +6,14 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from serve.config.hosts import FewShotConfig
-from serve.inputs import Question
-from serve.language.few_shot import CharacterNgrams, Encoder, FewShot, embedding_fingerprint, few_shot_from
-from serve.language.forms import UnfitExample, form_of
-from serve.language.prompts import Prompts
+from demur.serve.config.hosts import FewShotConfig
+from demur.serve.inputs import Question
+from demur.serve.language.few_shot import CharacterNgrams, Encoder, FewShot, embedding_fingerprint, few_shot_from
+from demur.serve.language.forms import UnfitExample, form_of
+from demur.serve.language.prompts import Prompts
+from demur.traffic.file_form import FileForm
+from demur.traffic.table_file import BadDataFile
 from tests.serve.scripted import configured
-from traffic.file_form import FileForm
-from traffic.table_file import BadDataFile
 
 ROWS = [
     ("the pump leaks at the seal", "leak"),

@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
+from demur.policies.label_sets import seen_by
+from demur.policies.sampled_sets import FrequencySets
+from demur.serve.inputs import Conversation, Question
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed
+from demur.serve.language.few_shot import LIMITS
+from demur.serve.language.forms import UnfitExample
+from demur.serve.language.model import LanguageModel
+from demur.serve.language.prompts import BadPrompt
+from demur.serve.language.transformers_engine import TransformersEngine
+from demur.serve.reading.inputs import read_input
 from deploy.models.sums.exercises import CODES, exercises
-from policies.label_sets import seen_by
-from policies.sampled_sets import FrequencySets
-from serve.inputs import Conversation, Question
-from serve.language.engine import Asking, CannotGive, EngineFailed
-from serve.language.few_shot import LIMITS
-from serve.language.forms import UnfitExample
-from serve.language.model import LanguageModel
-from serve.language.prompts import BadPrompt
-from serve.language.transformers_engine import TransformersEngine
-from serve.reading.inputs import read_input
 from tests.conftest import ROOT
 from tests.serve.scripted import ALL, ScriptedEngine, configured, generation
 

@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from policies.selector_recipe import Parts
-from serve.config.file import ModelConfig
-from serve.inputs import Conversation, Question
-from serve.language.budget import more
-from serve.language.model import LanguageModel
+from demur.policies.selector_recipe import Parts
+from demur.serve.config.file import ModelConfig
+from demur.serve.inputs import Conversation, Question
+from demur.serve.language.budget import more
+from demur.serve.language.model import LanguageModel
+from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.scores import REPLY_SCORES
 from tests.serve.scripted import ScriptedEngine, generation
-from uncertainty.output import LabelledOutput
-from uncertainty.scores import REPLY_SCORES
 
 TASKS = {
     "binary": {"kind": "binary", "labels": ["no", "yes"]},

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from serve.config.hosts import OpenAIHost
-from serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
-from serve.language.engines import started
-from serve.language.outages import EndpointAway
+from demur.serve.config.hosts import OpenAIHost
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed, LabelsUntold
+from demur.serve.language.engines import started
+from demur.serve.language.outages import EndpointAway
 from tests.serve.endpoint import choice, choices, delta, refusal, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from serve.language.pair import PairJudge, judge_fingerprint, read_side
-from serve.language.prompts import BadPrompt
+from demur.serve.language.pair import PairJudge, judge_fingerprint, read_side
+from demur.serve.language.prompts import BadPrompt
 from tests.serve.comparing import ComparingEngine, configured, judge_of
 
 

@@ -3,7 +3,7 @@
 import pytest
 from fastapi.responses import JSONResponse
 
-from serve.language.probe import probe, remarks
+from demur.serve.language.probe import probe, remarks
 from tests.serve.endpoint import choice, choices, refusal, reply, running, token
 from tests.serve.language.test_refused_parameters import reasoning
 from tests.serve.scripted import configured

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from serve.inputs import Question
-from serve.language.forms import UnfitExample, form_of
-from serve.language.prompts import BadPrompt, Prompt, Prompts, prompt_fingerprint
+from demur.serve.inputs import Question
+from demur.serve.language.forms import UnfitExample, form_of
+from demur.serve.language.prompts import BadPrompt, Prompt, Prompts, prompt_fingerprint
 from tests.conftest import ROOT
 from tests.serve.scripted import HOST, configured
 

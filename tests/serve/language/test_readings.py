@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.language.label_lists import json_read, lines_read, token_spans
-from serve.language.matching import is_right, last_number, reading_of
-from serve.language.readings import Names, letter_in
+from demur.serve.language.label_lists import json_read, lines_read, token_spans
+from demur.serve.language.matching import is_right, last_number, reading_of
+from demur.serve.language.readings import Names, letter_in
 from tests.serve.scripted import generation
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from serve.language.reasoning import Parts, answer_start, cut_off, split
-from serve.language.reply import TokenTexts, put_together
+from demur.serve.language.reasoning import Parts, answer_start, cut_off, split
+from demur.serve.language.reply import TokenTexts, put_together
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import logging
 import pytest
 from fastapi.responses import JSONResponse
 
-from serve.config.hosts import OpenAIHost
-from serve.language.endpoint_client import _refusal
-from serve.language.engine import Asking, EngineFailed
-from serve.language.engines import started
-from serve.language.outages import EndpointAway
-from serve.language.refused_parameters import MOST_CHANGES, Refusal, change_for
+from demur.serve.config.hosts import OpenAIHost
+from demur.serve.language.endpoint_client import _refusal
+from demur.serve.language.engine import Asking, EngineFailed
+from demur.serve.language.engines import started
+from demur.serve.language.outages import EndpointAway
+from demur.serve.language.refused_parameters import MOST_CHANGES, Refusal, change_for
 from tests.serve.endpoint import choice, choices, delta, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from serve.commands.compare import compare_on_file, compare_on_traffic
-from serve.commands.compare_tables import remarks
-from serve.commands.fit import fit_model
-from serve.commands.replay import left_out, replay_traffic
-from serve.config.file import Config
+from demur.serve.commands.compare import compare_on_file, compare_on_traffic
+from demur.serve.commands.compare_tables import remarks
+from demur.serve.commands.fit import fit_model
+from demur.serve.commands.replay import left_out, replay_traffic
+from demur.serve.config.file import Config
+from demur.traffic import log
 from tests.conftest import entry
 from tests.serve.comparing import quiet, serve_with
 from tests.serve.scripted import ScriptedEngine, generation, settings
-from traffic import log
 
 SPAN = {"since": None, "until": None, "progress": quiet}
 

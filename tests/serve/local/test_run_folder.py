@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from serve.local.run_folder import LONGEST_PATH, UnsafeFolder, check_parent, is_run_folder, make_run_folder
+from demur.serve.local.run_folder import LONGEST_PATH, UnsafeFolder, check_parent, is_run_folder, make_run_folder
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
 

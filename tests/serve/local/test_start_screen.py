@@ -2,7 +2,7 @@
 
 import json
 
-from serve.local.start_screen import LONGEST_EXAMPLE, example_of, show_start
+from demur.serve.local.start_screen import LONGEST_EXAMPLE, example_of, show_start
 
 
 def without_data(model):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from serve.config.file import ModelConfig
-from serve.local import unusable_models as looked_at
-from serve.local.unusable_models import unusable_models
+from demur.serve.config.file import ModelConfig
+from demur.serve.local import unusable_models as looked_at
+from demur.serve.local.unusable_models import unusable_models
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from serve.audits.app import audits_app
+from demur.serve.audits.app import audits_app
 from tests.fuzz.served import MODELS, config, mounted, served
 
 pytestmark = pytest.mark.slow  # three applications are made

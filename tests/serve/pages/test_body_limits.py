@@ -3,9 +3,9 @@
 import pytest
 from starlette.testclient import TestClient
 
-from serve.audits.app import audits_app
-from serve.console.app import console_app
-from serve.pages.body_limits import FORM_BYTES
+from demur.serve.audits.app import audits_app
+from demur.serve.console.app import console_app
+from demur.serve.pages.body_limits import FORM_BYTES
 from tests.serve.audits.traffic import config_of
 
 

@@ -6,10 +6,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from serve.audits.app import audits_app
-from serve.console.app import console_app
-from serve.gateway.http import gateway_app
-from serve.pages.browser_headers import ALWAYS, NOTHING_AT_ALL, BrowserHeaders
+from demur.serve.audits.app import audits_app
+from demur.serve.console.app import console_app
+from demur.serve.gateway.http import gateway_app
+from demur.serve.pages.browser_headers import ALWAYS, NOTHING_AT_ALL, BrowserHeaders
 from tests.serve.audits.traffic import config_of
 from tests.serve.conftest import make_handler
 

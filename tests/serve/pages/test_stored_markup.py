@@ -9,12 +9,12 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from audit.visible import visible
-from review.cases import opinions_of
-from serve.audits.app import audits_app
-from serve.console.app import console_app
+from demur.audit.visible import visible
+from demur.review.cases import opinions_of
+from demur.serve.audits.app import audits_app
+from demur.serve.console.app import console_app
+from demur.traffic.hidden_characters import spelled_out
 from tests.serve.stored_markup import HIDDEN, RAW, SHOWN, config, evil, places, store
-from traffic.hidden_characters import spelled_out
 
 SENT_BACK = re.compile(r'(?s) (value|data-model|data-draft|src)="[^"]*"|<textarea.*?</textarea>')
 """What a page holds for the browser alone, and gets back as it was."""

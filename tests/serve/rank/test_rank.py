@@ -9,21 +9,21 @@ import pytest
 import yaml
 from scipy.stats import spearmanr
 
-from audit.metrics.calibration import ece
-from audit.metrics.ratings import measure_ratings
+from demur.audit.metrics.calibration import ece
+from demur.audit.metrics.ratings import measure_ratings
+from demur.serve import cli
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.inputs import InputLimits
+from demur.serve.language.anchors import read_ratings
+from demur.serve.language.engine import EngineFailed
+from demur.serve.rank.instances import read_instances
+from demur.serve.rank.journal import Journal, JournalRefused
+from demur.serve.rank.ranking import ModelJudge, NoVerdicts, as_judge, folder_of, rank_file
+from demur.serve.rank.rounds import Budget, Plan, agreement, check_feasible, play
+from demur.traffic.table_file import BadDataFile
 from deploy.models.sums.parts import items
-from serve import cli
-from serve.config.file import BadConfig, Config
-from serve.inputs import InputLimits
-from serve.language.anchors import read_ratings
-from serve.language.engine import EngineFailed
-from serve.rank.instances import read_instances
-from serve.rank.journal import Journal, JournalRefused
-from serve.rank.ranking import ModelJudge, NoVerdicts, as_judge, folder_of, rank_file
-from serve.rank.rounds import Budget, Plan, agreement, check_feasible, play
 from tests.conftest import ROOT
 from tests.serve.comparing import ComparingEngine, configured, drawn, judge_of, labelled, quiet, serve_with, write_rows
-from traffic.table_file import BadDataFile
 
 SCHEDULES = ("random", "graph", "swiss")
 LIMITS = InputLimits(text_characters=1000, image_pixels=1)

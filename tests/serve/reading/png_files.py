@@ -4,7 +4,7 @@ import base64
 import struct
 import zlib
 
-from serve.inputs import PNG_PREFIX
+from demur.serve.inputs import PNG_PREFIX
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}

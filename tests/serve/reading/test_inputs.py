@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
-from serve.reading.inputs import read_input, read_inputs
+from demur.serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.reading.inputs import read_input, read_inputs
 
 LIMITS = InputLimits(text_characters=1000, image_pixels=10_000)
 GREY = InputSpec(kind="image", channels=1, height=2, width=3)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.inputs import InputSpec, InvalidRequest
-from serve.reading.numbers import NotNumbers, Ragged, array_of, read_numbers
+from demur.serve.inputs import InputSpec, InvalidRequest
+from demur.serve.reading.numbers import NotNumbers, Ragged, array_of, read_numbers
 
 GREY = InputSpec(kind="image", channels=1, height=8, width=8)
 

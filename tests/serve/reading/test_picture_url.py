@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from serve.inputs import PNG_PREFIX
-from serve.reading.picture_url import picture_url
+from demur.serve.inputs import PNG_PREFIX
+from demur.serve.reading.picture_url import picture_url
 from tests.serve.reading.png_files import png, url
 
 

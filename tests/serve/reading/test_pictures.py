@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
-from serve.reading.inputs import read_input, read_inputs
-from serve.reading.pictures import Picture, measured
+from demur.serve.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.reading.inputs import read_input, read_inputs
+from demur.serve.reading.pictures import Picture, measured
 from tests.serve.reading.png_files import FLOOD, HIDDEN, SIGNATURE, chunk, header, png, url
 
 GREY = InputSpec(kind="image", channels=1, height=8, width=8)

@@ -2,8 +2,8 @@
 
 import re
 
-from serve.config.telemetry import TelemetryConfig
-from serve.telemetry.metrics import METRICS
+from demur.serve.config.telemetry import TelemetryConfig
+from demur.serve.telemetry.metrics import METRICS
 from tests.conftest import ROOT
 
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from serve.telemetry.logs import JsonLines, JsonStream, about
-from serve.telemetry.telemetry import Telemetry
-from serve.telemetry.visit import VISIT, Visit
+from demur.serve.telemetry.logs import JsonLines, JsonStream, about
+from demur.serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry.visit import VISIT, Visit
 
 
 def test_an_exception_stays_in_its_line():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from serve.telemetry import metrics, ray_metrics
-from serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry import metrics, ray_metrics
+from demur.serve.telemetry.telemetry import Telemetry
 
 
 class Heard:

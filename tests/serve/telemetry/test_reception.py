@@ -9,10 +9,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from serve.telemetry import metrics
-from serve.telemetry.logs import JsonLines, TextLines
-from serve.telemetry.reception import Reception
-from serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry import metrics
+from demur.serve.telemetry.logs import JsonLines, TextLines
+from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.telemetry import Telemetry
 
 log = logging.getLogger("demur.test")
 

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from starlette.testclient import TestClient
 
-from serve.gateway.http import gateway_app
-from serve.telemetry import metrics
-from serve.telemetry.reception import Reception
-from serve.telemetry.telemetry import Buckets, Telemetry
+from demur.serve.gateway.http import gateway_app
+from demur.serve.telemetry import metrics
+from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.telemetry import Buckets, Telemetry
+from demur.traffic.database import Database
 from tests.serve.conftest import make_handler
-from traffic.database import Database
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from serve.config.telemetry import TelemetryConfig, TracesConfig
-from serve.gateway.handler import Handler
-from serve.gateway.http import gateway_app
-from serve.telemetry.reception import Reception
-from serve.telemetry.stages import TRACEPARENT
-from serve.telemetry.telemetry import Telemetry
-from serve.telemetry.traces import Traces
+from demur.serve.config.telemetry import TelemetryConfig, TracesConfig
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.http import gateway_app
+from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.stages import TRACEPARENT
+from demur.serve.telemetry.telemetry import Telemetry
+from demur.serve.telemetry.traces import Traces
 from tests.conftest import ROOT
 from tests.serve.conftest import DRAW_KEY, LocalHost
 from tests.serve.telemetry.collector import Collector
