@@ -33,8 +33,8 @@ from demur.audit.ledger.from_database import read_ledger
 from demur.audit.ledger.from_parquet import parts_of
 from demur.audit.report.audit import Asked, Audit, audit
 from demur.audit.report.in_parts import audit_in_parts, one_by_one
-from demur.serve.gateway.journal import open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Database
 
 LABELS = np.array([f"label {n}" for n in range(10)])

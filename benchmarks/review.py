@@ -25,8 +25,8 @@ from rich.table import Table
 from demur.review import cases, queue, settling
 from demur.review.cases import Filter
 from demur.review.item import EVERYTHING, Scope, Status, Verdict
-from demur.serve.gateway.journal import open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Database
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served, truth
 
@@ -41,8 +41,8 @@ out = Console()
 
 def serve(dsn: str, lease_seconds: float, undo_seconds: float, tell: Any) -> None:
     """A console, until this process is ended."""
-    from demur.serve.console.app import console_app
-    from demur.serve.console.desk import Desk
+    from demur.serve.web.review.app import console_app
+    from demur.serve.web.review.desk import Desk
 
     database = open_database(dsn)
     config = configured(lease_seconds=lease_seconds, undo_seconds=undo_seconds)

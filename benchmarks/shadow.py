@@ -24,9 +24,10 @@ from rich.table import Table
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
-from demur.serve.config.file import Config, load_config
+from demur.serve.config.file import Config
+from demur.serve.configuration import load_config
+from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.host import ModelHost
-from demur.serve.inputs import ModelInput
 from demur.traffic.dataset import read_labelled_file
 
 ROOT = Path(__file__).parent.parent

@@ -15,16 +15,17 @@ from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.access import check_guarded
 from demur.serve.config.complaint import complaint
-from demur.serve.config.file import BadConfig, Config, load_config, with_absolute_paths
+from demur.serve.config.file import BadConfig, Config, with_absolute_paths
 from demur.serve.config.hosts import ClassifierHost, target_of_host
 from demur.serve.config.known_keys import known_keys
 from demur.serve.config.scaling import Scaled
+from demur.serve.configuration import load_config
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.deployments.gateway import Gateway
 from demur.serve.deployments.hosts import Host, LanguageModelHost, host_deployment
 from demur.serve.deployments.pages import Audits, Console
 from demur.serve.deployments.whole import WholeService
 from demur.serve.hosts.gpus import gpus_of_replica
-from demur.serve.postgres import EmbeddedPostgres
 
 PAGES_AT_A_TIME = 1000
 """Bound on requests in one replica of the pages."""

@@ -20,6 +20,7 @@ from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
 from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from demur.serve.commands.key_commands import keys
+from demur.serve.commands.rank.command import rank
 from demur.serve.commands.review_commands import review
 from demur.serve.commands.terminal import (
     ConfigOption,
@@ -33,10 +34,10 @@ from demur.serve.commands.terminal import (
     write_json,
 )
 from demur.serve.config.access import check_access_secrets
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
 from demur.serve.config.webhooks import check_secrets
-from demur.serve.printable import printable
-from demur.serve.rank.command import rank
+from demur.serve.configuration import load_config
+from demur.serve.contract.printable import printable
 
 app = typer.Typer(
     no_args_is_help=True,

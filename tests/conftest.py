@@ -22,8 +22,8 @@ from uuid_utils.compat import uuid7
 
 from demur.review import queue, settling
 from demur.review.item import NewCase, Verdict
-from demur.serve.gateway.journal import open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Connection, Database
 from demur.traffic.record import Answer, Entry, Record
 

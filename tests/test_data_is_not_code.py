@@ -18,12 +18,12 @@ FORBIDDEN = {
 }  # fmt: skip
 
 IMPORTS_BY_NAME = {
-    "serve/user_code.py": "the function that the configuration names; no request says anything about it",
+    "serve/contract/user_code.py": "the function that the configuration names; no request says anything about it",
 }
 """Where a module is imported by a name that is no constant, and who chooses it."""
 
 TEMPLATES = {
-    "serve/language/prompts.py": "the operator's prompt files, in a sandbox; what comes out is for a model and no page",
+    "serve/hosts/language/prompts.py": "the operator's prompt files, in a sandbox; a model reads what comes out",
 }
 """Where a template is made of a text that is no constant, or does not escape."""
 

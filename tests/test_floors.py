@@ -53,3 +53,66 @@ def test_no_room_is_missing_from_the_picture() -> None:
     assert rooms == set(BELOW)
     links = {path.name: path.readlink() for path in (ROOT / "demur").iterdir() if path.is_symlink()}
     assert links == {room: Path("..", room) for room in BELOW}
+
+
+FLOORS = (
+    {"cli"},
+    {"commands"},
+    {"local"},
+    {"app"},
+    {"configuration"},
+    {"deployments"},
+    {"jobs", "web"},
+    {"gateway", "hosts"},
+    {"database"},
+    {"access"},
+    {"telemetry"},
+    {"contract"},
+    {"config"},
+)
+"""The rooms of `serve`, from the top down. A room imports from the floors below its own, and from itself."""
+
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def rooms_of_serve_in(path: Path) -> set[str]:
+    """The rooms of `serve` that a file imports from, also where it does so in a function or for types alone."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[2] for name in names if name.startswith("demur.serve.")}
+    return rooms
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "serve").parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("room", FLOOR)
+def test_no_import_in_serve_runs_up_or_sideways(room: str) -> None:
+    files = [path for path in (ROOT / "serve").rglob("*.py") if room_of(path) == room]
+    assert files, f"there is no room serve/{room}"
+    for path in files:
+        for other in rooms_of_serve_in(path) - {room}:
+            assert FLOOR[other] > FLOOR[room], f"{path.relative_to(ROOT)} reaches up or sideways to serve/{other}"
+
+
+def test_every_room_of_serve_has_a_floor() -> None:
+    rooms = {room_of(path) for path in (ROOT / "serve").rglob("*.py")} - {"__init__"}
+    assert rooms == set(FLOOR)
+    assert sum(map(len, FLOORS)) == len(FLOOR)
+
+
+def test_only_deployments_and_what_starts_them_know_ray() -> None:
+    allowed = {"deployments", "app", "local", "commands"}
+    knowing = {
+        room_of(path)
+        for path in (ROOT / "serve").rglob("*.py")
+        if "ray" in imports(path) and room_of(path) not in allowed
+    }
+    assert knowing == set()

@@ -12,7 +12,7 @@ from benchmarks.language.comparison import SEED, fixed_scores, quality_of
 from demur.audit.metrics.discrimination import error_roc_auc
 from demur.policies.decision import Action
 from demur.policies.selector_recipe import Parts
-from demur.serve.language.matching import is_right
+from demur.serve.hosts.language.matching import is_right
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.generation import Replies, as_column
 from demur.uncertainty.sampled_scores import same_text

@@ -17,11 +17,11 @@ from benchmarks.language.tasks import CHECKPOINT, SEED, Task, label_of
 from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.task import TaskConfig
-from demur.serve.inputs import InputLimits, ModelInput
-from demur.serve.language.model import More
-from demur.serve.language.offline import OfflineLanguageModel
-from demur.serve.language.row import one_hot
-from demur.serve.reading.inputs import read_input
+from demur.serve.contract.inputs import InputLimits, ModelInput
+from demur.serve.contract.reading.inputs import read_input
+from demur.serve.hosts.language.model import More
+from demur.serve.hosts.language.offline import OfflineLanguageModel
+from demur.serve.hosts.language.row import one_hot
 from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.generation import Replies, as_column

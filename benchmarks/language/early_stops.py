@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.language.collected import Advance, Collected, Cost, in_chunks, inputs_of
 from demur.policies.decision import Action
 from demur.policies.selector_recipe import Parts
-from demur.serve.language.budget import more
-from demur.serve.language.offline import OfflineLanguageModel
+from demur.serve.hosts.language.budget import more
+from demur.serve.hosts.language.offline import OfflineLanguageModel
 from demur.uncertainty.output import Need
 from demur.uncertainty.readings import with_sample_probabilities
 from deploy.models.sums.exercises import LEVELS, Exercise, exercises

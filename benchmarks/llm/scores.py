@@ -31,12 +31,12 @@ from demur.policies.decision import Action
 from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import VllmHost
-from demur.serve.gateway.batching import Together
-from demur.serve.inputs import Conversation, ModelInput
-from demur.serve.language.budget import More, more
-from demur.serve.language.engine import Asking, Message
-from demur.serve.language.model import ALTERNATIVES, LanguageModel
-from demur.serve.language.vllm_engine import VllmEngine
+from demur.serve.contract.batching import Together
+from demur.serve.contract.engine import Asking, Message
+from demur.serve.contract.inputs import Conversation, ModelInput
+from demur.serve.hosts.language.budget import More, more
+from demur.serve.hosts.language.model import ALTERNATIVES, LanguageModel
+from demur.serve.hosts.language.vllm_engine import VllmEngine
 from demur.uncertainty.generation import Usage
 from demur.uncertainty.output import Output
 

@@ -8,10 +8,10 @@ from demur.policies.selector import Selector
 from demur.policies.selector_recipe import Parts
 from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
-from demur.serve.inputs import InputLimits, ModelInput
-from demur.serve.language.engine import Engine
-from demur.serve.language.model import LanguageModel
-from demur.serve.reading.inputs import read_input
+from demur.serve.contract.engine import Engine
+from demur.serve.contract.inputs import InputLimits, ModelInput
+from demur.serve.contract.reading.inputs import read_input
+from demur.serve.hosts.language.model import LanguageModel
 from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.output import LabelledOutput
 from deploy.models.sums.parts import parts

@@ -12,10 +12,10 @@ from ray.serve.handle import DeploymentHandle
 from starlette.applications import Starlette
 
 from demur.serve.config.file import ModelConfig
+from demur.serve.contract.batching import GreedyBatcher
+from demur.serve.contract.inputs import InputLimits, InputSpec, ModelInput
+from demur.serve.contract.reading.inputs import read_input
 from demur.serve.deployments.shortcut import open_shortcut
-from demur.serve.gateway.batching import GreedyBatcher
-from demur.serve.inputs import InputLimits, InputSpec, ModelInput
-from demur.serve.reading.inputs import read_input
 
 LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
 

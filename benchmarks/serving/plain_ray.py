@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 
 QUIET = {"enable_access_log": False, "log_level": "WARNING"}
 

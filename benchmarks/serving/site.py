@@ -20,7 +20,8 @@ from benchmarks.serving.client import Load, Seen, ask, json_bodies, settle
 from benchmarks.serving.models import LABELS, ROOT, encoder, labelled, texts
 from benchmarks.serving.plain_ray import QUIET, READY
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.config.file import Config, load_config
+from demur.serve.config.file import Config
+from demur.serve.configuration import load_config
 from demur.serve.telemetry.metrics import COMMIT_SECONDS
 
 WAYS = ("usual", "tuned", "demur", "bare")
@@ -109,8 +110,8 @@ class Site:
         }  # fmt: skip
 
     def start(self, ways: list[str]) -> None:
+        from demur.serve.database.postgres import EmbeddedPostgres
         from demur.serve.local.private_run import private_run
-        from demur.serve.postgres import EmbeddedPostgres
 
         config = load_config(self.config_file)
         if "usual" in ways:

@@ -9,16 +9,10 @@ from typing import Any
 
 from demur.serve.access.rates import Bucket
 from demur.serve.access.refusals import NotAllowed, TooOften
+from demur.serve.config.access import Scope
 
 CALLER = "demur.caller"
 """Where an ASGI scope holds the caller. It is there, as None for a stranger at an open door, wherever access is on."""
-
-
-class Scope(StrEnum):
-    PREDICT = "predict"  # ask for predictions, see what became of them, tell outcomes
-    REVIEW = "review"  # see cases and answer them
-    AUDIT = "audit"  # see reports, monitors and metrics; ask for an audit
-    ADMIN = "admin"  # all of this, and alone: undo alarms, take in verdicts of others, erase
 
 
 class Via(StrEnum):

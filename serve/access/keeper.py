@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from time import monotonic
 
-from demur.serve.access.caller import Caller, Scope
+from demur.serve.access.caller import Caller
 from demur.serve.access.proxy import TrustedProxy
 from demur.serve.access.refusals import NotAllowed, NotKnown
 from demur.serve.access.ring import KeyRing
 from demur.serve.access.sessions import is_still_in_force
 from demur.serve.access.tokens import KEY, SESSION, Token, read_token
+from demur.serve.config.access import Scope
 from demur.traffic.database import Database, DatabaseUnavailable
 
 MOST_STRANGERS = 256

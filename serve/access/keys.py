@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from demur.serve.access.caller import Scope
 from demur.serve.access.rates import Rate
 from demur.serve.access.tokens import KEY, Token, new_token
+from demur.serve.config.access import Scope
 from demur.traffic.database import Connection
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from demur.serve.access.caller import Scope
+from demur.serve.config.access import Scope
 
 OPEN = None
 """Anybody may."""

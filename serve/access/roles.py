@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from demur.serve.access.caller import Scope
+from demur.serve.access.names import as_name
 from demur.serve.access.sessions import LoginRefused, Person
-from demur.serve.pages.visitor import as_name
+from demur.serve.config.access import Scope
 
 
 def person_of(

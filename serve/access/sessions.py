@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from demur.serve.access.caller import Scope
 from demur.serve.access.tokens import CODE, SESSION, Token, new_token
+from demur.serve.config.access import Scope
 from demur.traffic.database import Connection
 
 BeganBy = Literal["key", "code", "oidc"]

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from demur.serve.commands.terminal import ConfigOption, config_path, opened_database, out
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 
 alarms = typer.Typer(no_args_is_help=True, help="What monitors have found: list alarms, and undo one.")
 

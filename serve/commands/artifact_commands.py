@@ -24,7 +24,8 @@ from demur.serve.commands.terminal import (
     put_in_force,
     write_json,
 )
-from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
 
 ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the configuration.")]
 WhyOption = Annotated[str, typer.Option(help="Reason, kept in the history.")]

@@ -18,12 +18,13 @@ from uuid_utils.compat import uuid7
 from demur.serve.commands.audit_output import progress_of, write_report
 from demur.serve.commands.terminal import ConfigOption, Terminal, config_path, moment, now, opened_database, out
 from demur.serve.config.audits import Hours
-from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
 from demur.serve.local.private_run import private_run
 from demur.serve.local.ray_job import isolated_job
 
 if TYPE_CHECKING:
-    from demur.serve.audits.reports.making import Wish
+    from demur.serve.jobs.reports.making import Wish
     from demur.traffic.database import Database
 
 EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
@@ -147,7 +148,7 @@ def audit(
 def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) -> int:
     """Until Ctrl-C; what cannot be done now may be possible the next time."""
     from demur.audit.report.audit import NothingToAudit
-    from demur.serve.audits.reports.making import StillWriting
+    from demur.serve.jobs.reports.making import StillWriting
     from demur.traffic.database import DatabaseUnavailable
 
     try:
@@ -176,14 +177,17 @@ def _once(
     """Make one audit, and return the exit status."""
     from demur.audit import reports
     from demur.audit.report.audit import NothingToAudit
-    from demur.serve.audits.reports.making import keep_rows, make, make_from_export, settled
+    from demur.serve.deployments.audit_on_ray import RayCluster
+    from demur.serve.jobs.reports.making import keep_rows, make, make_from_export, settled
 
     try:
         with progress_of(say, asked.model) as progress:
             wish = _wished(asked)
             if database is None:
                 assert asked.parquet is not None
-                made = make_from_export(settings, asked.parquet, wish, progress, ray=asked.ray)
+                made = make_from_export(
+                    settings, asked.parquet, wish, progress, cluster=RayCluster() if asked.ray else None
+                )
             else:
                 progress("waiting for what is being written", 0, 0)
                 settled(database, wish.as_of)
@@ -216,7 +220,7 @@ def _pause(every: str | None) -> timedelta | None:
 def _wished(asked: Asked) -> "Wish":
     """What is asked for, as of now."""
     from demur.audit.ledger.from_parquet import exported_end
-    from demur.serve.audits.reports.making import Wish
+    from demur.serve.jobs.reports.making import Wish
 
     if asked.max_risk is not None and not 0 < asked.max_risk < 1:
         raise BadConfig(

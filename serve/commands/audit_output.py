@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from demur.serve.audits.reports.making import Made
-    from demur.serve.audits.reports.making import Progress as Step
+    from demur.serve.jobs.reports.making import Made
+    from demur.serve.jobs.reports.making import Progress as Step
 
 HEADLINES_SHOWN = 3
 
@@ -60,7 +60,7 @@ def progress_of(say: Console, model: str) -> "Iterator[Step]":
 
 
 def table_of(made: "Made") -> Table:
-    from demur.serve.pages.quantities import figure_in_words, interval_in_words
+    from demur.serve.web.shared.quantities import figure_in_words, interval_in_words
 
     summary = made.summary
     extent = f"{_moment(made.extent.since)} to {_moment(made.extent.until)} UTC"

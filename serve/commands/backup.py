@@ -23,9 +23,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from demur.calibration_store.folder import Folder
 from demur.serve.commands.terminal import ConfigOption, config_path, out
-from demur.serve.config.file import Config, load_config
-from demur.serve.gateway.journal import MIGRATIONS, open_database
-from demur.serve.postgres import EmbeddedPostgres, postgres_program
+from demur.serve.config.file import Config
+from demur.serve.configuration import load_config
+from demur.serve.database.opening import MIGRATIONS, open_database
+from demur.serve.database.postgres import EmbeddedPostgres, postgres_program
 from demur.traffic.database import Database, described
 
 DUMP = "database.dump"

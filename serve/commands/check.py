@@ -13,9 +13,10 @@ from demur.serve.commands.score_cost import costs
 from demur.serve.commands.terminal import out
 from demur.serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
 from demur.serve.config.access import reach_in_words
-from demur.serve.config.file import BadConfig, Config, ModelConfig, read_config
+from demur.serve.config.file import BadConfig, Config, ModelConfig
 from demur.serve.config.mistake import in_order
 from demur.serve.config.task import TaskConfig
+from demur.serve.configuration import read_config
 from demur.traffic.outcomes import rule_in_words
 
 

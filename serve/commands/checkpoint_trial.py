@@ -14,7 +14,7 @@ from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import ClassifierHost, OpenAIHost
 from demur.serve.hosts.checkpoint import check_ratings, check_suits, not_handed_out
-from demur.serve.language.anchors import BadRatings
+from demur.serve.hosts.language.anchors import BadRatings
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.table_file import BadDataFile
 
@@ -64,9 +64,9 @@ def try_examples(name: str, model: ModelConfig) -> Iterator[Finding]:
     few_shot = model.prompt.few_shot
     if few_shot is None or not isinstance(few_shot.examples, Path):
         return
-    from demur.serve.language.few_shot import examples_of
-    from demur.serve.language.forms import UnfitExample, form_of
-    from demur.serve.language.prompts import Prompts
+    from demur.serve.hosts.language.few_shot import examples_of
+    from demur.serve.hosts.language.forms import UnfitExample, form_of
+    from demur.serve.hosts.language.prompts import Prompts
 
     try:
         form = few_shot.form(model.calibration.form)

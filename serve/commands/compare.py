@@ -13,7 +13,7 @@ from demur.serve.commands.flip import MOST_FLIPS, Flip
 from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.serve.config.file import Config
-from demur.serve.hosts.decided import as_columns
+from demur.serve.contract.decided import as_columns
 from demur.traffic.database import Database
 from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
 from demur.traffic.file_form import FileForm

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.ndimage import rotate
 
 from demur.serve.config.task import TaskConfig
-from demur.serve.language.matching import is_right
+from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.file_form import FileForm
 from demur.traffic.record import Answer

@@ -10,7 +10,7 @@ from demur.serve.config.access import is_loopback
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
 from demur.serve.config.nearest import one_of
-from demur.serve.language.probe import Probe, probe, remarks
+from demur.serve.hosts.language.probe import Probe, probe, remarks
 
 REDIRECTED = 300
 REFUSED = (401, 403)

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from demur.serve.commands.terminal import ConfigOption, config_path, moment, opened_database, out, progress_bar
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 
 
 def export(

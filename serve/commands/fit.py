@@ -25,8 +25,8 @@ from demur.serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, op
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.asked_as_fitted import left_out_in
-from demur.serve.inputs import InvalidRequest
 from demur.traffic.database import Database
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.file_form import FileForm

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
-from demur.serve.access.caller import Scope
+from demur.serve.access.names import LONGEST_NAME, as_name
 from demur.serve.access.rates import Rate
 from demur.serve.commands.terminal import ConfigOption, config_path, now, opened_database, out
-from demur.serve.config.file import BadConfig, Config, load_config
-from demur.serve.pages.visitor import LONGEST_NAME, as_name
+from demur.serve.config.access import Scope
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
 
 if TYPE_CHECKING:
     from demur.serve.access.keys import Rates

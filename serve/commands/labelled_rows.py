@@ -6,9 +6,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from demur.serve.config.task import LETTERS, TaskConfig
-from demur.serve.inputs import InvalidRequest
-from demur.serve.language.forms import option_of
-from demur.serve.language.matching import is_right
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.hosts.language.forms import option_of
+from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import LabelledFile
 from demur.traffic.record import Answer
 from demur.traffic.table_file import BadDataFile

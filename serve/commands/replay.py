@@ -12,7 +12,7 @@ from demur.audit.replay import NothingToReplay, Replay, replay
 from demur.serve.commands.labelled_rows import said_again
 from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.serve.config.file import Config
-from demur.serve.hosts.decided import as_columns
+from demur.serve.contract.decided import as_columns
 from demur.traffic.database import Database
 from demur.traffic.dataset import Logged, count_logged, logged_pages
 from demur.traffic.record import Answer

@@ -15,15 +15,15 @@ from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import ClassifierHost
+from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
+from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.checkpoint import check_model
 from demur.serve.hosts.identity import identity_of
+from demur.serve.hosts.language.few_shot import Reviewed
+from demur.serve.hosts.language.offline import OfflineLanguageModel
+from demur.serve.hosts.language.reviewed import reviewed_of
 from demur.serve.hosts.models import Classifier
-from demur.serve.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
-from demur.serve.language.few_shot import Reviewed
-from demur.serve.language.offline import OfflineLanguageModel
-from demur.serve.language.reviewed import reviewed_of
-from demur.serve.reading.inputs import read_input
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.output import Need, Output

@@ -11,11 +11,12 @@ from rich.table import Table
 from demur.review.item import Scope, Status
 from demur.serve.commands.artifact_commands import ModelArgument
 from demur.serve.commands.terminal import ConfigOption, config_path, now, opened_database, out, progress_bar
-from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
 from demur.traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:
-    from demur.serve.console.desk import Desk
+    from demur.serve.web.review.desk import Desk
 
 review = typer.Typer(no_args_is_help=True, help="What waits for people; export to other tools, and import from them.")
 
@@ -24,7 +25,7 @@ review = typer.Typer(no_args_is_help=True, help="What waits for people; export t
 def show_status(config: ConfigOption = None) -> None:
     """How many cases of each model are open, in which state, and for how long the oldest has been waiting."""
     from demur.review import cases
-    from demur.serve.console.words import age
+    from demur.serve.web.review.words import age
 
     settings = load_config(config_path(config))
     counts = {name: name for name in ("open", "waiting", "claimed", "answered", "adjudication", "overdue")}
@@ -66,7 +67,7 @@ def export_cases(
     """Write the cases of a model to a file, oldest first."""
     from demur.review import access, cases, exchange
     from demur.review.cases import Filter
-    from demur.serve.console.case_files import FORMATS, write_cases
+    from demur.serve.web.review.case_files import FORMATS, write_cases
 
     settings = load_config(config_path(config))
     task = settings.model(model).task
@@ -100,7 +101,7 @@ def show_label_config(
     config: ConfigOption = None,
 ) -> None:
     """Print Label Studio's labelling configuration for the cases of a model: Settings, Labeling Interface, Code."""
-    from demur.serve.console.case_files import config_for
+    from demur.serve.web.review.case_files import config_for
 
     settings = load_config(config_path(config))
     task = settings.model(model).task
@@ -123,8 +124,8 @@ def import_file(
     """Take in what people chose in Label Studio: each annotation becomes an opinion of that person, and counts as one.
 
     The same file can be brought again; what was taken stays as it is. Ends with status 1 if anything was refused."""
-    from demur.serve.console.case_import import counted, import_verdicts, people_of
-    from demur.serve.console.label_studio import BadExport, rows_of_export
+    from demur.serve.web.review.case_import import counted, import_verdicts, people_of
+    from demur.serve.web.review.label_studio import BadExport, rows_of_export
 
     settings = load_config(config_path(config))
     try:
@@ -155,6 +156,6 @@ def import_file(
 
 
 def _desk(settings: Config, opened: ExitStack) -> "Desk":
-    from demur.serve.console.desk import Desk
+    from demur.serve.web.review.desk import Desk
 
     return Desk(settings, opened_database(settings, opened))

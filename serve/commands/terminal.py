@@ -18,7 +18,7 @@ from rich.text import Text
 from demur.calibration_store.history import Change
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import BadConfig, Config
-from demur.serve.printable import printable
+from demur.serve.contract.printable import printable
 
 if TYPE_CHECKING:
     from demur.traffic.database import Database
@@ -107,8 +107,8 @@ def ended_roles(change: Change) -> list[str]:
 
 def opened_database(settings: Config, until_closed: ExitStack) -> "Database":
     """The configured database, for as long as the stack is open."""
-    from demur.serve.gateway.journal import open_database
-    from demur.serve.postgres import EmbeddedPostgres
+    from demur.serve.database.opening import open_database
+    from demur.serve.database.postgres import EmbeddedPostgres
 
     dsn = settings.database
     if dsn == "embedded":

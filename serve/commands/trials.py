@@ -120,7 +120,7 @@ def _packages(config: Config) -> Iterator[Finding]:
 
 
 def _redaction(config: Config) -> Iterator[Finding]:
-    from demur.serve.redaction import BadRedaction, Redaction
+    from demur.serve.gateway.redaction import BadRedaction, Redaction
 
     try:
         _ = config.redact and Redaction(config.redact)

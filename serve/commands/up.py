@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from demur.serve.access.caller import Scope
 from demur.serve.access.keys import make_key, revoke_key
 from demur.serve.commands.clock_watch import ClockWatch
-from demur.serve.config.access import check_guarded, reach_in_words
+from demur.serve.config.access import Scope, check_guarded, reach_in_words
 from demur.serve.config.file import Config
-from demur.serve.gateway.journal import open_database
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.local.first_fit import first_fit
 from demur.serve.local.memory_watch import MemoryWatch
 from demur.serve.local.older_artifacts import check_artifacts
@@ -29,7 +29,6 @@ from demur.serve.local.service import CannotStart, LocalService, Say, check_any_
 from demur.serve.local.start_screen import show_start
 from demur.serve.local.unusable_models import unusable_models
 from demur.serve.local.worker import Worker
-from demur.serve.postgres import EmbeddedPostgres
 from demur.serve.telemetry.logs import JsonStream
 from demur.traffic.database import Database, DatabaseUnavailable
 

@@ -1,16 +1,23 @@
 """Who gets in: `access` in the configuration. Keys and sessions themselves are in the database."""
 
 import os
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from demur.serve.access.caller import Scope
 from demur.serve.config.settings import Section
 
 FEWEST_CHARACTERS = 32
+
+
+class Scope(StrEnum):
+    PREDICT = "predict"  # ask for predictions, see what became of them, tell outcomes
+    REVIEW = "review"  # see cases and answer them
+    AUDIT = "audit"  # see reports, monitors and metrics; ask for an audit
+    ADMIN = "admin"  # all of this, and alone: undo alarms, take in verdicts of others, erase
 
 
 class Unguarded(ValueError):

@@ -1,13 +1,12 @@
 """The configuration: one YAML file, read once, as one frozen tree. Unknown keys are refused."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
@@ -15,12 +14,10 @@ from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.access import AccessConfig
 from demur.serve.config.audits import AuditConfig
 from demur.serve.config.checkpoint_labels import with_labels
-from demur.serve.config.complaint import mistakes_of
 from demur.serve.config.control import ControlConfig, check_control
-from demur.serve.config.document import Document, read_document
 from demur.serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
-from demur.serve.config.known_keys import ANY, KnownKeys, Steps
-from demur.serve.config.mistake import Mistake, in_order, told
+from demur.serve.config.known_keys import ANY, Steps
+from demur.serve.config.mistake import Mistake, told
 from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
 from demur.serve.config.nearest import did_you_mean
 from demur.serve.config.pydantic_words import written_as
@@ -32,12 +29,9 @@ from demur.serve.config.secret import told_elsewhere
 from demur.serve.config.settings import Gathered, Section, settings_of
 from demur.serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from demur.serve.config.task import TaskConfig
+from demur.serve.config.task_settings import check_task_settings
 from demur.serve.config.telemetry import TelemetryConfig
 from demur.serve.config.webhooks import check_webhooks
-from demur.serve.config.yaml_trouble import NotYaml
-from demur.serve.language.forms import check_prompts
-from demur.serve.language.prompts import BadPrompt
-from demur.serve.language.task_settings import check_task_settings
 from demur.traffic.file_form import FileForm
 from demur.traffic.outcomes import LATEST, Precedence
 
@@ -515,77 +509,11 @@ class Config(Section):
         return self.models[name].outcomes.precedence if name in self.models else LATEST
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfigFile:
-    """A configuration, and the file that it was read from."""
-
-    config: Config
-    document: Document
-
-
-def load_config(path: Path) -> Config:
-    """Read and check a file. Relative paths in it are relative to the working directory."""
-    return read_config(path).config
-
-
-def read_config(path: Path) -> ConfigFile:
-    """The same, with the place of everything in it. Raises `BadConfig` with all that is wrong."""
-    if not path.exists():
-        raise BadConfig(f"there is no configuration file {path}")
-    try:
-        document = read_document(path)
-    except NotYaml as error:
-        raise BadConfig(str(error)) from None
-    if not isinstance(document.content, dict):
-        raise BadConfig(f"{path} is no configuration: it has no keys with values, such as `models:`")
-    mistakes = list(document.mistakes)
-    try:
-        config = Config.model_validate(document.content)
-    except ValidationError as error:
-        keys = KnownKeys(Config, SETTINGS_OF_PARTS)
-        mistakes += mistakes_of(error, document, keys, again=Config.model_validate)
-    else:
-        config = with_absolute_paths(config, Path.cwd())
-        mistakes += [one for name, model in config.models.items() for one in _prompt_mistakes(document, name, model)]
-    if mistakes:
-        raise BadConfig.of(path, in_order(mistakes))
-    check_kept(config, Path.cwd(), named="artifacts" in document.content)
-    return ConfigFile(config=config, document=document)
-
-
 SETTINGS_OF_PARTS: Mapping[Steps, set[str]] = {
     ("models", ANY, "policy"): settings_of(POLICIES),
     ("models", ANY, "prediction_set"): settings_of({**SETS, **MULTILABEL_SETS}),
 }
 """Keys that no section knows, because they go to what a `kind` names."""
-
-
-def check_kept(config: Config, base: Path, *, named: bool) -> None:
-    """Raise `BadConfig` where artifacts lie in the folder in which they were kept before `data` moved them as well:
-    nobody shall lose them without a word."""
-    if named or config.data == (base / DATA).resolve():
-        return
-    before = [name for name in config.models if (base / DATA / "artifacts" / name).is_dir()]
-    if before and not Path(config.artifacts).exists():
-        raise BadConfig(
-            f"artifacts: they now lie in {config.artifacts} unless they are named, and those of {', '.join(before)} are"
-            f" in {DATA / 'artifacts'}, where they were kept before; move them (mv {DATA / 'artifacts'}"
-            f" {config.artifacts}), or write `artifacts: {DATA / 'artifacts'}`"
-        )
-
-
-def _prompt_mistakes(document: Document, name: str, model: ModelConfig) -> Iterator[Mistake]:
-    """What is wrong with what a prompt is made of: it must be there, and can be asked."""
-    if isinstance(model.host, ClassifierHost):
-        return
-    place = ("models", name, "prompt")
-    try:
-        check_prompts(model)
-    except BadPrompt as error:
-        yield document.mistake(place, str(error))
-    few_shot = model.prompt.few_shot
-    if few_shot and isinstance(few_shot.examples, Path) and not few_shot.examples.is_file():
-        yield document.mistake((*place, "few_shot", "examples"), f"there is no file {few_shot.examples}")
 
 
 def with_absolute_paths(config: Config, base: Path) -> Config:

@@ -220,7 +220,7 @@ class PromptConfig(Section):
     """How a language model is asked, and how its reply becomes probabilities."""
 
     template: Path | None = None
-    """A Jinja file; by default the task's own in serve/language/templates."""
+    """A Jinja file; by default the task's own in serve/hosts/language/templates."""
 
     mapping_template: Path | None = None
     """`choice`: asks which option a reply means, where no letter is found in it."""

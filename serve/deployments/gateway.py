@@ -13,24 +13,24 @@ from uuid_utils.compat import uuid7
 
 from demur.serve.access import needs
 from demur.serve.config.file import Config
+from demur.serve.contract.hosts import HostClient
+from demur.serve.database.opening import open_database
 from demur.serve.deployments.every import every
 from demur.serve.deployments.guarded import guarded, keeper_of, received
 from demur.serve.deployments.host_client import RayHostClient
 from demur.serve.deployments.host_trouble import HostTrouble
 from demur.serve.deployments.hosts import host_deployment
+from demur.serve.deployments.ray_metrics import RayMetrics
 from demur.serve.deployments.shortcut import open_shortcut
 from demur.serve.deployments.traced import traces_of
-from demur.serve.garbage import look_rarely
-from demur.serve.gateway.entrance import Entrance
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import Intake
-from demur.serve.gateway.journal import open_database
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.gateway.road import HostClient
 from demur.serve.gateway.room import Room
+from demur.serve.hosts.garbage import look_rarely
 from demur.serve.telemetry.logs import log_to_stderr
-from demur.serve.telemetry.ray_metrics import RayMetrics
 from demur.serve.telemetry.telemetry import Telemetry
+from demur.serve.web.native.admission import Entrance
 from demur.traffic.log import draw_key
 
 ALARM_SECONDS = 1.0
@@ -125,8 +125,8 @@ class Gateway:
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        from demur.serve.gateway.door import Door
-        from demur.serve.gateway.http import gateway_app
+        from demur.serve.web.native.fast_path import Door
+        from demur.serve.web.native.routes import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY
@@ -142,7 +142,7 @@ class Gateway:
         http = self._config.http
         if http.grpc_port is None:
             return None
-        from demur.serve.inference_protocol.grpc_server import listening  # brings gRPC
+        from demur.serve.web.inference_protocol.grpc_server import listening  # brings gRPC
 
         return listening(
             self._handler,

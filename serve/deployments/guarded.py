@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from starlette.types import ASGIApp
 
 from demur.serve.access import needs
-from demur.serve.access.browser_guard import BrowserGuard
-from demur.serve.access.gate import Gate
 from demur.serve.access.keeper import Keeper
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.proxy import TrustedProxy
@@ -15,6 +13,8 @@ from demur.serve.config.file import Config
 from demur.serve.deployments.every import every
 from demur.serve.telemetry.reception import Reception
 from demur.serve.telemetry.telemetry import Telemetry
+from demur.serve.web.login.browser_guard import BrowserGuard
+from demur.serve.web.login.gate import Gate
 from demur.traffic.database import Database
 
 KEYS_SECONDS = 1.0

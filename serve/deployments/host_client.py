@@ -12,12 +12,12 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from demur.calibration_store.store import ArtifactNotFound
+from demur.serve.contract.batching import Overloaded
+from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.contract.hosts import HostState, ModelNotReady, Step
+from demur.serve.contract.inputs import ModelInput
 from demur.serve.deployments.hosts import Failed, NoArtifact
-from demur.serve.gateway.batching import Overloaded
-from demur.serve.gateway.road import HostState, ModelNotReady, Step
-from demur.serve.hosts.decided import Decided, Share
-from demur.serve.inputs import ModelInput
-from demur.serve.language.engine import Asking, EngineFailed, Message, Piece
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.uncertainty.generation import Generation
 

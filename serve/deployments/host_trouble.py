@@ -9,7 +9,7 @@ from ray import serve as ray_serve
 from ray.serve.schema import DeploymentStatus, DeploymentStatusOverview, ReplicaState
 
 from demur.serve.config.hosts import HostConfig
-from demur.serve.gateway.road import ModelFailed, ModelNotReady
+from demur.serve.contract.hosts import ModelFailed, ModelNotReady
 
 LOOK_SECONDS = 2.0
 """What Serve said is believed for so long."""

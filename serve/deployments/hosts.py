@@ -12,14 +12,14 @@ from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.serve.config.file import Config
+from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.contract.hosts import HostState, Step
+from demur.serve.contract.inputs import ModelInput
 from demur.serve.deployments.every import every
 from demur.serve.deployments.traced import traces_of
-from demur.serve.garbage import look_rarely, without_collection
-from demur.serve.gateway.road import HostState, Step
-from demur.serve.hosts.decided import Decided, Share
+from demur.serve.hosts.garbage import look_rarely, without_collection
 from demur.serve.hosts.set_level import SetLevel
-from demur.serve.inputs import ModelInput
-from demur.serve.language.engine import Asking, EngineFailed, Message, Piece
 from demur.serve.telemetry.logs import log_to_stderr
 from demur.traffic.database import Database
 from demur.uncertainty.generation import Generation
@@ -110,8 +110,8 @@ class LanguageModelHost:
     """One replica of one language model. Its engine takes many batches at a time, in the replica's own loop."""
 
     async def __init__(self, name: str, config: Config, *, fitted: bool = False) -> None:  # type: ignore[misc]  # Serve awaits it
-        from demur.serve.language.host import LanguageHost
-        from demur.serve.language.reviewed import reviewed_of
+        from demur.serve.hosts.language.host import LanguageHost
+        from demur.serve.hosts.language.reviewed import reviewed_of
 
         log_to_stderr(config.telemetry.logs)
         look_rarely()

@@ -12,15 +12,15 @@ from demur.audit.retention import forget_records
 from demur.calibration_store.store import ArtifactStore
 from demur.review import outbox, queue
 from demur.serve.access import needs
-from demur.serve.canary_watch import CanaryWatch
 from demur.serve.config.file import Config
-from demur.serve.console.desk import Desk
+from demur.serve.database.opening import open_database
 from demur.serve.deployments.every import every
 from demur.serve.deployments.guarded import guarded, keeper_of, received
-from demur.serve.gateway.journal import open_database
+from demur.serve.jobs.canary_watch import CanaryWatch
+from demur.serve.jobs.webhooks import webhook_senders
 from demur.serve.telemetry.logs import log_to_stderr
 from demur.serve.telemetry.telemetry import Telemetry
-from demur.serve.webhooks import webhook_senders
+from demur.serve.web.review.desk import Desk
 from demur.traffic.database import Database
 
 log = logging.getLogger("demur.deployments")
@@ -77,7 +77,7 @@ def started_console(config: Config, dsn: str) -> Build:
     keeper = keeper_of(config, database)
 
     def build() -> ASGIApp:
-        from demur.serve.console.app import console_app
+        from demur.serve.web.review.app import console_app
 
         behind = guarded(console_app(config, database), config, keeper, needs.REVIEW, has_pages=True)
         return received(behind, config, Telemetry())
@@ -87,7 +87,7 @@ def started_console(config: Config, dsn: str) -> Build:
 
 def started_audits(config: Config, dsn: str) -> Build:
     """Start what makes audits by itself; return what builds the auditors' pages."""
-    from demur.serve.audits.jobs import jobs  # brings what audits need, which gateway and hosts do without
+    from demur.serve.jobs.audits import jobs  # brings what audits need, which gateway and hosts do without
 
     database = open_database(dsn)
     for job in jobs(config, database):
@@ -95,7 +95,7 @@ def started_audits(config: Config, dsn: str) -> Build:
     keeper = keeper_of(config, database)
 
     def build() -> ASGIApp:
-        from demur.serve.audits.app import audits_app
+        from demur.serve.web.audit.app import audits_app
 
         behind = guarded(audits_app(config, database), config, keeper, needs.AUDIT, has_pages=True)
         return received(behind, config, Telemetry())

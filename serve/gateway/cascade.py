@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from demur.policies.decision import Action
-from demur.serve.gateway.road import Asked, ModelNotReady, Road, Row, Step
-from demur.serve.inputs import InvalidRequest, ModelInput
+from demur.serve.contract.hosts import ModelNotReady, Step
+from demur.serve.contract.inputs import InvalidRequest, ModelInput
+from demur.serve.gateway.road import Asked, Road, Row
 
 logger = logging.getLogger("demur.gateway")
 

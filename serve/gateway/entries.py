@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from demur.policies.decision import Action
-from demur.serve import wire
 from demur.serve.config.file import ModelConfig
+from demur.serve.contract import wire
 from demur.serve.gateway.controls import ModelControl
 from demur.serve.gateway.final_action import Verdict, final_action
 from demur.serve.gateway.road import Row

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -13,35 +13,31 @@ from uuid import UUID
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.policies.decision import Action
-from demur.serve import wire
 from demur.serve.access.caller import Caller
 from demur.serve.access.refusals import NotAllowed
-from demur.serve.body import read_apart
-from demur.serve.chat import request as chat
-from demur.serve.chat.conversation import BeingSaid, PassedThrough, Said
-from demur.serve.chat.proxy import Proxy
-from demur.serve.chat.reply import Held
 from demur.serve.config.file import Config
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.contract import wire
+from demur.serve.contract.batching import GreedyBatcher, Overloaded
+from demur.serve.contract.body import read_apart
+from demur.serve.contract.commit import Committed, Pieces, Writing
+from demur.serve.contract.hosts import HostClient, ModelNotReady, UnknownModel
+from demur.serve.contract.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
+from demur.serve.contract.reading.inputs import read_input
 from demur.serve.gateway import journal
-from demur.serve.gateway.batching import GreedyBatcher, Overloaded
 from demur.serve.gateway.cascade import asks_on, follow
 from demur.serve.gateway.committer import Committer
 from demur.serve.gateway.controls import Controls
 from demur.serve.gateway.entries import entry_of
 from demur.serve.gateway.inquiries import Inquiries
-from demur.serve.gateway.journal import Committed, Writing
 from demur.serve.gateway.new_cases import NewCases
 from demur.serve.gateway.pictures import PictureReader, Read
 from demur.serve.gateway.queue_room import Places, QueueRoom
-from demur.serve.gateway.reading import read_batch, read_conversation, read_prediction
-from demur.serve.gateway.road import Asked, HostClient, ModelNotReady, Road, Row, UnknownModel
+from demur.serve.gateway.reading import read_batch, read_prediction
+from demur.serve.gateway.redaction import Redaction, RedactionFailed
+from demur.serve.gateway.road import Asked, Road, Row
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.serve.gateway.upstream import UpstreamProblem, problem_of
-from demur.serve.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
-from demur.serve.reading.inputs import read_input
-from demur.serve.redaction import Redaction, RedactionFailed
 from demur.serve.telemetry.stages import stage
 from demur.serve.telemetry.telemetry import Queue, Telemetry
 from demur.serve.telemetry.visit import VISIT, Visit
@@ -111,7 +107,7 @@ class Handler:
         self._safeguards = Safeguards()
         self._room = QueueRoom(config.review.most_waiting)
         self._new_cases = NewCases(draw_key, config.review)
-        self._proxy = Proxy()
+        self._closing: list[Callable[[], Awaitable[None]]] = []
         self.inquiries = Inquiries(config, self._roads, database, self._room)
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._redaction = Redaction(config.redact) if config.redact else None
@@ -134,39 +130,49 @@ class Handler:
         if caller is not None:
             caller.check_model(request.model)
             caller.take_predictions({request.model: 1})
-        if use and (stored := await self._replays(use)):
-            return stored[0]
+        if use and (stored := await self.replay(use)):
+            return stored
+        return await self.predict_one(request, use, caller)
+
+    async def predict_one(self, request: wire.PredictRequest, use: KeyUse | None, caller: Caller | None) -> Committed:
+        """Serve one request that is read and allowed already. What is returned is on disk."""
         result = (await self._serve([request], [use], caller))[0]
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def converse(
-        self, body: bytes, key: str | None, caller: Caller | None = None
-    ) -> Said | BeingSaid | PassedThrough:
-        """Serve one chat completion. What is `Said` is on disk."""
-        content = await read_apart(len(body), lambda: chat.read_json(body))
-        if caller is not None:
-            caller.check_model(content["model"])
-            caller.take_predictions({content["model"]: 1})
-        road = self._road(content["model"])
-        config, host = road.config, road.config.host
-        chat.check_writes(road.name, config)
-        assert not isinstance(host, ClassifierHost)  # one cannot write
-        if config.chat.proxy:
-            return await self._proxy.pass_on(road.name, config, road.host, content)
-        held = Held.of(config)
-        asked, request, use = await read_apart(
-            len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
-        )
-        if use and (stored := await self._replays(use)):
-            return Said(request=asked, held=held, committed=_still_kept(stored[0]))
-        if asked.stream and config.chat.stream == "tentative" and not self._safeguards.holds_all(road.name):
-            return await self._converse_tentatively(asked, held, request, road, use)
-        committed = (await self._serve([request], [use], caller))[0]
-        if isinstance(committed, Exception):
-            raise committed
-        return Said(request=asked, held=held, committed=_still_kept(committed))
+    async def replay(self, use: KeyUse) -> Committed | None:
+        """Return what was answered under this Idempotency-Key before; None where nothing was."""
+        return (await self._replays(use)).get(0)
+
+    def may_stream(self, model: str) -> bool:
+        """Whether a reply may be shown before it is decided about; not while an alarm holds everything."""
+        return not self._safeguards.holds_all(model)
+
+    async def stream(self, request: wire.PredictRequest, use: KeyUse | None) -> tuple[UUID, datetime, Pieces]:
+        """Return the id of the record, its time, and the reply as it is written, once the model is being asked. Until
+        then it raises as `predict` does."""
+        record_id, at = self._new_id(), self._clock()
+        road = self.road(request.model)
+        value = read_input(request.input, await road.spec(), self._limits)
+        draw = self._canary_draw(record_id, use)
+        order = Order(record_id, request, use, VISIT.get())
+        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=order.visit))
+        first = await anext(items)
+
+        async def pieces() -> AsyncGenerator[str | Committed, None]:
+            async with aclosing(items):
+                item = first
+                while isinstance(item, str):
+                    if item:
+                        yield item
+                    item = await anext(items)
+                committed = (await self._write([(order, _last_word(item))]))[0]
+                if isinstance(committed, Exception):
+                    raise committed
+                yield committed
+
+        return record_id, at, pieces()
 
     def count_cases(self) -> None:
         """Learn how many cases are open, where that is limited; called at the start, and again and again."""
@@ -198,12 +204,17 @@ class Handler:
         else:
             self.telemetry.database_up = True
 
+    def when_closed(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Call this as well when the handler closes."""
+        self._closing.append(close)
+
     async def close(self) -> None:
         """Let go of what requests have left open."""
         await asyncio.to_thread(self._controls.close, self._database)
         self.inquiries.close()
         self.pictures.close()
-        await self._proxy.close()
+        for close in self._closing:
+            await close()
         if self.telemetry.traces:
             await asyncio.to_thread(self.telemetry.traces.close)
 
@@ -216,13 +227,6 @@ class Handler:
     def roads(self) -> Mapping[str, Road]:
         """The models that are served, by name."""
         return self._roads
-
-    def talking_models(self, caller: Caller | None = None) -> list[str]:
-        """Names of the models that `converse` takes."""
-        talking = [name for name, road in self._roads.items() if road.config.task.writes]
-        return (
-            talking if caller is None or caller.models is None else [name for name in talking if name in caller.models]
-        )
 
     async def predict_batch(
         self, body: bytes, key: str | None, caller: Caller | None = None
@@ -325,7 +329,7 @@ class Handler:
         by_model: dict[str, list[int]] = {}
         for model, members in asking.items():
             try:
-                spec = await self._road(model).spec()
+                spec = await self.road(model).spec()
                 taken = await read(model, [requests[at].input for at in members], spec)
             except (UnknownModel, ModelNotReady, Overloaded) as error:
                 for at in members:
@@ -434,31 +438,6 @@ class Handler:
         written = iter(await self._write(list(map(judged, members, rows))))
         return [next(written) if isinstance(one, Row) else one for one in settled]
 
-    async def _converse_tentatively(
-        self, asked: chat.ChatRequest, held: Held, request: wire.PredictRequest, road: Road, use: KeyUse | None
-    ) -> BeingSaid:
-        """Return once the model is being asked; until then it raises as `_serve` does."""
-        record_id, at = self._new_id(), self._clock()
-        value = read_input(request.input, await road.spec(), self._limits)
-        draw = self._canary_draw(record_id, use)
-        order = Order(record_id, request, use, VISIT.get())
-        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=order.visit))
-        first = await anext(items)
-
-        async def pieces() -> AsyncGenerator[str | Committed, None]:
-            async with aclosing(items):
-                item = first
-                while isinstance(item, str):
-                    if item:
-                        yield item
-                    item = await anext(items)
-                committed = (await self._write([(order, _last_word(item))]))[0]
-                if isinstance(committed, Exception):
-                    raise committed
-                yield committed
-
-        return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces())
-
     async def _read_again(self, read: Read, asked: Asked, road: Road) -> ModelInput:
         """An input as another model takes it."""
         order: Order = asked.what
@@ -480,7 +459,8 @@ class Handler:
         self.telemetry.committed(writings, results, time.perf_counter() - began)
         return results
 
-    def _road(self, model: str) -> Road:
+    def road(self, model: str) -> Road:
+        """Return the way to a model. Raises `UnknownModel`."""
         if model not in self._roads:
             raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._roads)}")
         return self._roads[model]
@@ -582,11 +562,3 @@ def _last_word(row: Row) -> Row:
     if row.share and row.share.decided.actions[row.index] == Action.ESCALATE:
         return replace(row, why_none="another model was to be asked, and a tentative stream has no time for that")
     return row
-
-
-def _still_kept(committed: Committed) -> Committed:
-    """Raise `InvalidRequest` where a reply is asked for again whose text had its time."""
-    record = committed.record
-    if record.action == Action.ANSWER and record.reply is None:
-        raise InvalidRequest("Idempotency-Key: the reply that was given under it is no longer kept; use a new key")
-    return committed

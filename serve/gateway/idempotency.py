@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from demur.serve import wire
 from demur.serve.access.caller import Caller, owner_of
-from demur.serve.inputs import InvalidRequest
+from demur.serve.contract import wire
+from demur.serve.contract.inputs import InvalidRequest
 from demur.traffic.record import KeyUse
 
 SECOND = b"\x02"

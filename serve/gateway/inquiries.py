@@ -8,13 +8,14 @@ from uuid import UUID
 from demur.review import cases, erasing
 from demur.review.ended import ended_among
 from demur.review.load import NOTHING_EXPECTED, expect, open_cases
-from demur.serve import wire
 from demur.serve.access.caller import Caller, owner_of
-from demur.serve.body import read_apart
 from demur.serve.config.file import Config
+from demur.serve.contract import wire
+from demur.serve.contract.body import read_apart
+from demur.serve.contract.hosts import ModelFailed, UnknownModel
 from demur.serve.gateway.outcome_watch import OutcomeWatch
 from demur.serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
-from demur.serve.gateway.road import ModelFailed, Road, UnknownModel
+from demur.serve.gateway.road import Road
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.record import Outcome

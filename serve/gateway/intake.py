@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from starlette.types import Message, Receive, Scope
 
-from demur.serve.body import SMALL
 from demur.serve.config.file import LimitsConfig
-from demur.serve.gateway.batching import Overloaded
+from demur.serve.contract.batching import Overloaded
+from demur.serve.contract.body import SMALL
+from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.room import Room
-from demur.serve.inputs import TooLarge
 
 PATIENCE_SECONDS = 10.0
 """A body that has been coming for longer comes at the least pace, and gives way where there is no room for another."""

@@ -2,59 +2,20 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import orjson
 import psycopg
 
-from demur.audit.schema import AUDIT_MIGRATIONS
 from demur.review import queue
-from demur.review.item import NewCase
-from demur.serve.access.schema import ACCESS_MIGRATIONS
+from demur.serve.contract.commit import Committed, Unwritable, Writing
 from demur.traffic import failed_requests, log
-from demur.traffic.database import TRAFFIC_MIGRATIONS, Connection, ConnectionLost, Database, migrate, one_line
-from demur.traffic.record import Entry, FailedRequest, KeyUse, Record
-
-MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS, *ACCESS_MIGRATIONS]
+from demur.traffic.database import Connection, ConnectionLost, Database, one_line
+from demur.traffic.record import Entry, FailedRequest, KeyUse
 
 logger = logging.getLogger("demur.journal")
 
 REFUSALS = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError, UnicodeEncodeError)
 """What is wrong with a record, and not with the database."""
-
-
-class Unwritable(ValueError):
-    """This one record cannot be written as JSON, or PostgreSQL refused it. It was not acknowledged; the message says
-    why."""
-
-
-@dataclass(slots=True)
-class Writing:
-    """What is written for one prediction, in both rooms of the memory."""
-
-    entry: Entry
-    case: NewCase | None = None
-    """None where nobody is asked about it."""
-
-
-@dataclass(kw_only=True, slots=True)
-class Committed:
-    """What is on disk for an entry."""
-
-    record: Record
-    replayed: bool
-    """True if this key had been used for this input before: `record` is the one from then, and nothing was written."""
-
-
-def open_database(dsn: str) -> Database:
-    """Connect, and bring the schema of both rooms of the memory up to date."""
-    database = Database(dsn)
-    try:
-        migrate(database, MIGRATIONS)
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def commit(database: Database, writings: Sequence[Writing]) -> list[Committed | Exception]:

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from demur.serve.gateway.road import ModelFailed
+from demur.serve.contract.hosts import ModelFailed
 
 
 class LeftOut:

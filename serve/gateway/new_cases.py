@@ -7,7 +7,7 @@ from demur.policies.decision import Action
 from demur.review.item import Kind, NewCase
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig, ReviewRule
-from demur.serve.wire import ReviewWishes
+from demur.serve.contract.wire import ReviewWishes
 from demur.traffic.draw import Draws, limit
 from demur.traffic.record import Record
 

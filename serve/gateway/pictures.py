@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from demur.serve.gateway.batching import Overloaded, Pace
-from demur.serve.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
-from demur.serve.reading.inputs import decode_all, measure_all, read_inputs
-from demur.serve.reading.pictures import Picture, is_picture
+from demur.serve.contract.batching import Overloaded, Pace
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.reading.inputs import decode_all, measure_all, read_inputs
+from demur.serve.contract.reading.pictures import Picture, is_picture
 from demur.serve.telemetry.telemetry import Queue
 
 T = TypeVar("T")

@@ -1,14 +1,12 @@
 """From a body to what is asked in it: all that takes time with a large one. Each function may be called in a thread,
 and raises `MalformedBody`, `TooLarge` or `InvalidRequest`."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from demur.serve import wire
 from demur.serve.access.caller import Caller
-from demur.serve.chat import request as chat
+from demur.serve.contract import wire
+from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.gateway.idempotency import key_use
-from demur.serve.inputs import InvalidRequest, TooLarge
 from demur.traffic.record import KeyUse
 
 
@@ -30,18 +28,6 @@ def read_batch(
         raise TooLarge(f"items: the batch has {len(items):,}; at most {most:,} are taken")
     use = key_use(key, caller, lambda: ["batch", items])
     return [_item_or_error(item) for item in items], use
-
-
-def read_conversation(
-    content: Mapping[str, Any], key: str | None, caller: Caller | None, *, most_tokens: int
-) -> tuple[chat.ChatRequest, wire.PredictRequest, KeyUse | None]:
-    """What a chat completion asks, the same as /v1/predict would have it, and the use of its Idempotency-Key."""
-    asked = chat.read_request(content)
-    asked.check_limits(most_tokens)
-    request = wire.PredictRequest(
-        model=asked.model, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
-    )
-    return asked, request, key_use(key, caller, lambda: ["chat", request.as_asked()])
 
 
 def _item_or_error(item: Any) -> wire.PredictRequest | InvalidRequest:

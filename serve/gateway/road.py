@@ -6,98 +6,24 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import ClassifierHost
-from demur.serve.gateway.batching import GreedyBatcher, Overloaded
-from demur.serve.hosts.decided import Decided, Share
-from demur.serve.inputs import InputSpec, ModelInput
-from demur.serve.language.engine import Asking, Message, Piece
+from demur.serve.contract.batching import GreedyBatcher, Overloaded
+from demur.serve.contract.decided import Share
+from demur.serve.contract.hosts import HostClient, ModelNotReady, Step
+from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.telemetry.logs import about
 from demur.serve.telemetry.telemetry import Queue, Telemetry
 from demur.serve.telemetry.visit import Visit
-from demur.uncertainty.generation import Generation, Outage
+from demur.uncertainty.generation import Outage
 
 logger = logging.getLogger("demur.gateway")
 
 
 HELD = ", and what is unknown is held"
-
-
-class UnknownModel(LookupError):
-    """No model of this name is served."""
-
-
-class ModelNotReady(RuntimeError):
-    """The model is still starting. Try again a little later."""
-
-
-class ModelFailed(ModelNotReady):
-    """The model cannot be served unless somebody changes something. The message says what."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostState:
-    """What a host says about itself."""
-
-    spec: InputSpec
-    artifact: str | None
-    """The one in force; None while there is none."""
-
-    shadow: str | None = None
-    canary: str | None = None
-    share: float = 0.0
-    """Share of the traffic about which the canary decides."""
-
-    differs: tuple[str, ...] = ()
-    """What is configured otherwise than the artifact in force was fitted, in words."""
-
-    refused: bool = False
-    """Whether an artifact was put in force that cannot be used, for a reason that stays."""
-
-    trouble: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Where in a cascade a model is asked: by the artifact of the model that was asked first."""
-
-    model: str
-    artifact: str
-
-
-class HostClient(Protocol):
-    """The way to a model host."""
-
-    async def state(self) -> HostState: ...
-
-    async def decide(
-        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
-    ) -> list[Share]:
-        """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's.
-
-        Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed.
-        """
-        ...
-
-    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
-        """Decide what an earlier model of a cascade escalated. Raises as `decide` does."""
-        ...
-
-    def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
-        """Language models: yield the reply to one input as it is written, the first piece empty, and last what was
-        decided about it. Closing the generator stops the model. Raises as `decide` does."""
-        ...
-
-    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
-        """Language models: what the engine says, passed through. Raises `EngineFailed` or `Overloaded`."""
-        ...
-
-    def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
-        """The same, one reply as it is written."""
-        ...
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from demur.serve.gateway.batching import Overloaded
+from demur.serve.contract.batching import Overloaded
 
 LOOK_SECONDS = 0.02
 

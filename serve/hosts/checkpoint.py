@@ -20,7 +20,7 @@ from demur.serve.config.checkpoint_labels import is_path, no_folder
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import ClassifierHost, OpenAIHost
 from demur.serve.config.task import TaskConfig
-from demur.serve.language.anchors import Anchors
+from demur.serve.hosts.language.anchors import Anchors
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
 

@@ -8,13 +8,13 @@ from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import ClassifierHost
-from demur.serve.gateway.road import HostState, Step
-from demur.serve.hosts.decided import Decided, Share
+from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.hosts import HostState, Step
+from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.hosts.lineup import Lineup
 from demur.serve.hosts.models import Classifier
 from demur.serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
 from demur.serve.hosts.set_level import SetLevel
-from demur.serve.inputs import InputSpec, ModelInput
 from demur.serve.telemetry.stages import stage
 from demur.uncertainty.output import Output
 

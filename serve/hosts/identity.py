@@ -8,9 +8,9 @@ from demur.calibration_store.artifact import ModelIdentity
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import ClassifierHost, OpenAIHost
 from demur.serve.hosts.checkpoint import fingerprint, local_folder
-from demur.serve.language.anchors import ratings_fingerprint
-from demur.serve.language.pair import judge_fingerprint
-from demur.serve.language.prompts import prompt_fingerprint
+from demur.serve.hosts.language.anchors import ratings_fingerprint
+from demur.serve.hosts.language.pair import judge_fingerprint
+from demur.serve.hosts.language.prompts import prompt_fingerprint
 
 
 def identity_of(model: ModelConfig) -> ModelIdentity:

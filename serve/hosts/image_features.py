@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.inputs import InputSpec, Pixels
+from demur.serve.contract.inputs import InputSpec, Pixels
 
 Floats = NDArray[np.float32]
 

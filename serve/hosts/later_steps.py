@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from demur.calibration_store.artifact import Artifact, ArtifactRefused, ModelIdentity
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.gateway.road import Step
+from demur.serve.contract.hosts import Step
 
 KEPT = 4
 """How many artifacts of each first model are kept in memory: the one in force, a canary, and those that a swap leaves

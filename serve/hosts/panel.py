@@ -14,14 +14,14 @@ from demur.policies.selector import Selector
 from demur.serve.config.control import AdaptiveSetsConfig
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.fitted_settings import differences, in_words
-from demur.serve.gateway.road import HostState, Step
+from demur.serve.contract.decided import Decided, Shadowed, Share, as_columns, as_shadow
+from demur.serve.contract.hosts import HostState, Step
+from demur.serve.contract.inputs import InputSpec
 from demur.serve.hosts.asked_as_fitted import as_fitted
-from demur.serve.hosts.decided import Decided, Shadowed, Share, as_columns, as_shadow
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.later_steps import LaterSteps
 from demur.serve.hosts.lineup import Lineup, Watch
 from demur.serve.hosts.set_level import SetLevel
-from demur.serve.inputs import InputSpec
 from demur.uncertainty.checks import Mask
 from demur.uncertainty.output import Output
 

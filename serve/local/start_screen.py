@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.serve.config.file import Config, ModelConfig
+from demur.serve.contract.reading.picture_url import picture_url
 from demur.serve.local.service import Say
-from demur.serve.reading.picture_url import picture_url
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.table_file import BadDataFile
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import orjson
 
 from demur.serve.config.telemetry import LogKind
-from demur.serve.printable import one_line, printable
+from demur.serve.contract.printable import one_line, printable
 from demur.serve.telemetry.visit import VISIT
 
 PREFIX = re.compile(r"(\x1b\[[0-9;]*m)*+\((?=[^()]*pid=\d)[^()]*+\)(\x1b\[[0-9;]*m)*+ ")

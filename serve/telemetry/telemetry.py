@@ -9,8 +9,8 @@ from demur.serve.telemetry import metrics
 from demur.serve.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from demur.serve.gateway.journal import Committed, Writing
-    from demur.serve.hosts.decided import Share
+    from demur.serve.contract.commit import Committed, Writing
+    from demur.serve.contract.decided import Share
     from demur.serve.telemetry.traces import Traces
 
 Labels = tuple[str, ...]

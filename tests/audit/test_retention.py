@@ -11,6 +11,7 @@ from demur.audit import retention, runs
 from demur.audit.retention import forget_records, forgotten_before
 from demur.review import queue
 from demur.review.item import Kind
+from demur.serve.contract.commit import Committed, Writing
 from demur.serve.gateway import journal
 from demur.traffic import failed_requests, log
 from demur.traffic.database import Database
@@ -28,8 +29,8 @@ TABLES = (
 def write(database: Database, at: datetime, *, asked: Kind | None = None, **changes: Any) -> Record:
     made = entry(created_at=at, **changes)
     case = new_case(made, kind=asked) if asked else None
-    [done] = journal.commit(database, [journal.Writing(made, case)])
-    assert isinstance(done, journal.Committed)
+    [done] = journal.commit(database, [Writing(made, case)])
+    assert isinstance(done, Committed)
     return done.record
 
 
@@ -47,7 +48,7 @@ def test_a_record_goes_with_all_that_hangs_on_it(database: Database, monkeypatch
         key = KeyUse(key=f"key {n}", position=0, fingerprint=b"x")
         made = entry(created_at=OLD + timedelta(minutes=n), key=key, model="toy" if n else "retired")
         object.__setattr__(made, "shadow", shadow)
-        journal.commit(database, [journal.Writing(made, new_case(made))])
+        journal.commit(database, [Writing(made, new_case(made))])
         with database.transaction() as connection:
             resolve(connection, made.record.id, "ada", "7")
     young = write(database, CUT)

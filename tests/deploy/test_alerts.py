@@ -8,9 +8,9 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 
-from demur.serve.audits.app import COLLECTORS
-from demur.serve.console.gauges import QueueCollector
 from demur.serve.telemetry.metrics import METRICS
+from demur.serve.web.audit.app import COLLECTORS
+from demur.serve.web.review.gauges import QueueCollector
 from tests.conftest import ROOT
 
 RULES = ROOT / "deploy/prometheus/demur-alerts.yml"
@@ -47,6 +47,6 @@ def test_promtool_takes_them_and_they_fire_when_they_should(tmp_path):
 
 @pytest.fixture
 def quickstart_config():
-    from demur.serve.config.file import load_config
+    from demur.serve.configuration import load_config
 
     return load_config(ROOT / "deploy/quickstart.yaml")

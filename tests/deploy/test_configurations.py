@@ -10,7 +10,7 @@ import warnings
 import pytest
 import yaml
 
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 from demur.serve.local.environment import CLIENT_SECONDS, ENVIRONMENT
 from tests.conftest import ROOT
 

@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 from tests.deploy.test_configurations import as_here
 

@@ -22,10 +22,10 @@ import httpx
 import psutil
 import yaml
 
-from demur.serve.access.caller import Scope
 from demur.serve.access.keys import make_key
-from demur.serve.gateway.journal import open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.config.access import Scope
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from tests.conftest import ROOT, digit_rows
 
 HERE = "127.0.0.1"

@@ -9,7 +9,7 @@ from ray import serve as ray_serve
 from ray.serve import RunTarget
 
 from demur.serve.app import APPLICATIONS, AppArgs
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 
 logging.getLogger("ray.serve").setLevel(logging.WARNING)
 config = load_config(Path(sys.argv[1])).model_copy(update={"database": sys.argv[2]})

@@ -9,11 +9,11 @@ import httpx
 import psycopg
 import pytest
 
-from demur.serve.access.caller import Scope
 from demur.serve.access.keys import make_key
 from demur.serve.access.sessions import make_code
-from demur.serve.gateway.journal import open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.config.access import Scope
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
 from tests.faults.clock import COMPILER, Clock
 from tests.faults.conftest import LARGE, Site, Trial, kill
 

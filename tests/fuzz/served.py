@@ -7,24 +7,24 @@ from uuid import UUID
 from starlette.applications import Starlette
 
 from demur.review import queue
-from demur.serve.access.browser_guard import BrowserGuard
 from demur.serve.access.own_hosts import OwnHosts
-from demur.serve.audits.app import audits_app
 from demur.serve.config.file import Config
-from demur.serve.console.app import console_app
-from demur.serve.gateway.door import Door
-from demur.serve.gateway.entrance import Entrance
-from demur.serve.gateway.http import gateway_app
+from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.hosts import HostState
+from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.intake import Intake
-from demur.serve.gateway.road import HostState
 from demur.serve.gateway.room import Room
-from demur.serve.hosts.decided import Decided, Share
-from demur.serve.inputs import InputSpec
+from demur.serve.web.audit.app import audits_app
+from demur.serve.web.login.browser_guard import BrowserGuard
+from demur.serve.web.native.admission import Entrance
+from demur.serve.web.native.fast_path import Door
+from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from demur.traffic.database import Database
 from tests.conftest import entry, new_case
-from tests.serve.audits.stored import keep, new_report
 from tests.serve.conftest import make_handler
+from tests.serve.web.audit.stored import keep, new_report
 
 SCORED = {
     "host": {"kind": "classifier", "checkpoint": "not/loaded/here"},

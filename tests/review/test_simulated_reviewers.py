@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from demur.review import cases, queue
-from demur.serve.console.app import console_app
-from demur.serve.console.desk import Desk
+from demur.serve.web.review.app import console_app
+from demur.serve.web.review.desk import Desk
 from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served

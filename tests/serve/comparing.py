@@ -10,10 +10,10 @@ from zlib import crc32
 
 import numpy as np
 
+from demur.serve.commands.rank.ranking import as_judge
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.language import offline
-from demur.serve.language.engine import Asking, EngineFailed, Gives, Message
-from demur.serve.rank.ranking import as_judge
+from demur.serve.contract.engine import Asking, EngineFailed, Gives, Message
+from demur.serve.hosts.language import offline
 from demur.uncertainty.generation import Generation
 
 SHOWN = re.compile(r"\[A\]\s*(.*?)\s*\[B\]\s*(.*?)\s*$", re.DOTALL)

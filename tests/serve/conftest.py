@@ -32,11 +32,12 @@ from demur.calibration_store.store import ArtifactStore
 from demur.policies.threshold import Threshold
 from demur.serve.cli import main
 from demur.serve.commands.fit import fit_model
-from demur.serve.config.file import Config, load_config
+from demur.serve.config.file import Config
+from demur.serve.configuration import load_config
+from demur.serve.contract.hosts import HostState
 from demur.serve.gateway.handler import Handler
-from demur.serve.gateway.http import gateway_app
-from demur.serve.gateway.road import HostState
 from demur.serve.hosts.host import ModelHost
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import Database
 from tests.conftest import ROOT, digit_rows
 

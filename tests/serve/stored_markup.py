@@ -20,7 +20,7 @@ from demur.serve.config.file import Config
 from demur.traffic import log
 from demur.traffic.database import Database
 from tests.conftest import entry, new_case
-from tests.serve.audits.stored import MONDAY, keep, new_report, summary
+from tests.serve.web.audit.stored import MONDAY, keep, new_report, summary
 
 DRIFT = ("psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "unknown_now")
 

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import yaml
 
-from demur.serve.config.file import load_config
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow

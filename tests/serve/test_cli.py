@@ -18,9 +18,9 @@ from demur.calibration_store.store import ArtifactStore
 from demur.policies.selector import Selector
 from demur.policies.threshold import Threshold
 from demur.review import queue
-from demur.serve.audits.reports import making
 from demur.serve.commands.terminal import moment, out
 from demur.serve.config.file import BadConfig
+from demur.serve.jobs.reports import making
 from demur.traffic import log
 from demur.traffic.record import ShadowDecision
 from demur.uncertainty.platt import PlattMap

@@ -17,9 +17,9 @@ from demur.serve.commands.compare import compare_on_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.labelled_rows import truth_of
 from demur.serve.config.file import Config
-from demur.serve.console.app import console_app
-from demur.serve.gateway.http import gateway_app
 from demur.serve.hosts.host import ModelHost
+from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.review.app import console_app
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer

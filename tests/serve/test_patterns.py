@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from demur.serve.access.refusals import NotKnown, UnknownHost
-from demur.serve.inputs import InvalidRequest
+from demur.serve.contract.inputs import InvalidRequest
 from demur.uncertainty.checks import InvalidInput
 from tests.conftest import ROOT
 from tests.serve.text_readers import EVERYWHERE, READERS
@@ -30,8 +30,8 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/access/needs.py": (2, ("a path",)),
     "serve/access/own_hosts.py": (1, ("Host", "Origin")),
     "serve/access/tokens.py": (1, ("a key", "Authorization")),
-    "serve/audits/reports/with_bar.py": (2, ("a report",)),
-    "serve/chat/errors.py": (1, ("an error that repeats what was sent",)),
+    "serve/web/audit/reports/with_bar.py": (2, ("a report",)),
+    "serve/web/openai/errors.py": (1, ("an error that repeats what was sent",)),
     "serve/commands/http_answer.py": (1, OURS),
     "serve/config/checkpoint_facts.py": (1, FILE),
     "serve/config/complaint.py": (1, FILE),
@@ -40,18 +40,18 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/config/redact.py": (1, FILE),
     "serve/config/yaml_trouble.py": (1, FILE),
     "serve/deployments/host_trouble.py": (2, OURS),
-    "serve/gateway/deadline.py": (1, ("X-Request-Timeout",)),
-    "serve/language/label_lists.py": (4, ("labels on lines", "labels as JSON")),
-    "serve/language/matching.py": (2, ("a number in a reply", "a reply that is compared")),
-    "serve/language/pair.py": (1, ("a side",)),
-    "serve/language/prompt_tokens.py": (2, ("a prompt with what steers a model",)),
-    "serve/language/readings.py": (4, ("a reply with a letter", "a reply with a name")),
-    "serve/language/refused_parameters.py": (7, ("what an endpoint refuses",)),
+    "serve/web/native/deadline.py": (1, ("X-Request-Timeout",)),
+    "serve/hosts/language/label_lists.py": (4, ("labels on lines", "labels as JSON")),
+    "serve/hosts/language/matching.py": (2, ("a number in a reply", "a reply that is compared")),
+    "serve/hosts/language/pair.py": (1, ("a side",)),
+    "serve/hosts/language/prompt_tokens.py": (2, ("a prompt with what steers a model",)),
+    "serve/hosts/language/readings.py": (4, ("a reply with a letter", "a reply with a name")),
+    "serve/hosts/language/refused_parameters.py": (7, ("what an endpoint refuses",)),
     "serve/local/proxy.py": (2, OURS),
-    "serve/redaction.py": (1, ("an input that is redacted",)),
+    "serve/gateway/redaction.py": (1, ("an input that is redacted",)),
     "serve/telemetry/logs.py": (1, ("a log line", "a log that comes bit by bit")),
     "serve/telemetry/reception.py": (1, ("X-Request-Id",)),
-    "serve/wire.py": (1, ("an Idempotency-Key",)),
+    "serve/contract/wire.py": (1, ("an Idempotency-Key",)),
     "traffic/hidden_characters.py": (2, ("characters that hide", "text for a terminal")),
     "traffic/spreadsheet.py": (2, ("a cell of a spreadsheet",)),
     "audit/drawing.py": (6, OURS),

@@ -5,7 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from demur.serve.gateway.journal import MIGRATIONS, Writing, commit
+from demur.serve.contract.commit import Writing
+from demur.serve.database.opening import MIGRATIONS
+from demur.serve.gateway.journal import commit
 from demur.traffic import log
 from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, Migration, UnknownSchema, migrate
 from tests.conftest import entry, new_case

@@ -14,40 +14,40 @@ from transformers import AutoTokenizer
 from demur.audit.report.glossary import _VARIANT
 from demur.policies.hierarchy import IMDRF_CODE
 from demur.serve.access.keeper import _token
+from demur.serve.access.names import as_name
 from demur.serve.access.needs import REVIEW, Doors
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.refusals import NotKnown
 from demur.serve.access.tokens import read_token
-from demur.serve.audits.reports.with_bar import with_bar
-from demur.serve.body import check_structure
-from demur.serve.chat.errors import problem_of
 from demur.serve.config.file import DSN
 from demur.serve.config.redact import RedactConfig
-from demur.serve.console.case_import import people_of
-from demur.serve.console.label_studio import annotations_of, rows_of_export
-from demur.serve.console.showing import glance
-from demur.serve.gateway.deadline import seconds_of
-from demur.serve.inference_protocol.structure import check_fields
-from demur.serve.inference_protocol.tensors import tensor_from_bytes
-from demur.serve.inputs import InvalidRequest
-from demur.serve.language.endpoint_client import read_refusal
-from demur.serve.language.endpoint_reply import Chunks, Token, _texts, laid_over
-from demur.serve.language.label_lists import json_read, lines_read, token_spans
-from demur.serve.language.matching import is_right, last_number, same_text
-from demur.serve.language.pair import read_side
-from demur.serve.language.prompt_tokens import ChatTemplate
-from demur.serve.language.readings import Names, letter_in
-from demur.serve.language.reasoning import Parts, split
-from demur.serve.language.refused_parameters import change_for
-from demur.serve.language.reply import TokenTexts, put_together
-from demur.serve.pages.cookies import PlainCookies, cookie
-from demur.serve.pages.visitor import as_name
-from demur.serve.printable import printable
-from demur.serve.reading.numbers import array_of
-from demur.serve.redaction import Redaction
+from demur.serve.contract.body import check_structure
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.contract.printable import printable
+from demur.serve.contract.reading.numbers import array_of
+from demur.serve.contract.wire import OutcomeRequest, PredictRequest, checked_key, parse
+from demur.serve.gateway.redaction import Redaction
+from demur.serve.hosts.language.endpoint_client import read_refusal
+from demur.serve.hosts.language.endpoint_reply import Chunks, Token, _texts, laid_over
+from demur.serve.hosts.language.label_lists import json_read, lines_read, token_spans
+from demur.serve.hosts.language.matching import is_right, last_number, same_text
+from demur.serve.hosts.language.pair import read_side
+from demur.serve.hosts.language.prompt_tokens import ChatTemplate
+from demur.serve.hosts.language.readings import Names, letter_in
+from demur.serve.hosts.language.reasoning import Parts, split
+from demur.serve.hosts.language.refused_parameters import change_for
+from demur.serve.hosts.language.reply import TokenTexts, put_together
 from demur.serve.telemetry.logs import JsonStream
 from demur.serve.telemetry.reception import SANE
-from demur.serve.wire import OutcomeRequest, PredictRequest, checked_key, parse
+from demur.serve.web.audit.reports.with_bar import with_bar
+from demur.serve.web.inference_protocol.structure import check_fields
+from demur.serve.web.inference_protocol.tensors import tensor_from_bytes
+from demur.serve.web.native.deadline import seconds_of
+from demur.serve.web.openai.errors import problem_of
+from demur.serve.web.review.case_import import people_of
+from demur.serve.web.review.label_studio import annotations_of, rows_of_export
+from demur.serve.web.review.showing import glance
+from demur.serve.web.shared.cookies import PlainCookies, cookie
 from demur.traffic.hidden_characters import spelled_out
 from demur.traffic.outcomes import reads_as_review
 from demur.traffic.spreadsheet import as_cell, from_cell

@@ -13,9 +13,9 @@ folder, _ = opened.enter_context(private_run())  # before Ray is imported
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
 
+from demur.serve.contract.decided import Share  # noqa: E402
 from demur.serve.deployments.host_client import RayHostClient  # noqa: E402
 from demur.serve.deployments.hosts import LanguageModelHost  # noqa: E402
-from demur.serve.hosts.decided import Share  # noqa: E402
 
 PATIENCE = 5000
 """Looks, each a little after the other."""

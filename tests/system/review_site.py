@@ -11,9 +11,9 @@ from fastapi import FastAPI
 
 from demur.review import cases, queue
 from demur.serve.config.file import Config
-from demur.serve.console.app import console_app
-from demur.serve.console.desk import Desk
-from demur.serve.gateway.journal import open_database
+from demur.serve.database.opening import open_database
+from demur.serve.web.review.app import console_app
+from demur.serve.web.review.desk import Desk
 from demur.traffic import log
 from tests.conftest import entry, new_case
 

@@ -9,12 +9,12 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 
 from demur.audit import runs
-from demur.serve.audits import alarms
-from demur.serve.audits.alarms import Alarm
-from demur.serve.audits.app import audits_app
-from demur.serve.gateway.journal import open_database
-from tests.serve.audits.stored import DAY, MONDAY, a_fortnight, keep, new_report
-from tests.serve.audits.traffic import config_of
+from demur.serve.database.opening import open_database
+from demur.serve.web.audit import alarms
+from demur.serve.web.audit.alarms import Alarm
+from demur.serve.web.audit.app import audits_app
+from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report
+from tests.serve.web.audit.traffic import config_of
 
 pytestmark = pytest.mark.slow
 

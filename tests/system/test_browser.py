@@ -6,7 +6,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from demur.serve.console.answering import REASONS
+from demur.serve.web.review.answering import REASONS
 from tests.conftest import digit_rows
 from tests.system.review_site import KINDS, READY, at_case, press, until
 

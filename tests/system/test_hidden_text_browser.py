@@ -8,8 +8,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from demur.review import queue
-from demur.serve.console.app import console_app
-from demur.serve.gateway.journal import open_database
+from demur.serve.database.opening import open_database
+from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from tests.conftest import entry, new_case
 from tests.serve.stored_markup import config

@@ -70,6 +70,6 @@ def test_it_serves_in_a_project_whose_packages_have_names_like_its_own(installed
         assert answer.status_code == 200, answer.text
         assert httpx.get(f"{running.url}/review/").status_code == 200
         assert httpx.get(f"{running.url}/audit/").status_code == 200
-        assert "digits" in running.run("audit", "digits")
+        assert "digits" in running.run("check", "demur.yaml")
     finally:
         running.remove()

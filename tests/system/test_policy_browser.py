@@ -8,10 +8,10 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from demur.serve.audits.app import audits_app
-from demur.serve.console.app import console_app
-from demur.serve.gateway.http import gateway_app
-from demur.serve.gateway.journal import open_database
+from demur.serve.database.opening import open_database
+from demur.serve.web.audit.app import audits_app
+from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.review.app import console_app
 from tests.serve.conftest import make_handler
 from tests.serve.stored_markup import FIRED, config, evil, places, store
 

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 
-from demur.serve.audits.app import COLLECTORS
-from demur.serve.config.file import load_config
-from demur.serve.console.gauges import QueueCollector
+from demur.serve.configuration import load_config
 from demur.serve.telemetry.metrics import METRICS
+from demur.serve.web.audit.app import COLLECTORS
+from demur.serve.web.review.gauges import QueueCollector
 from tests.conftest import ROOT, digit_rows
 from tests.serve.telemetry.collector import Collector
 from tests.system.conftest import Service, free_port

@@ -14,8 +14,8 @@ import pytest
 from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.threshold import Threshold
-from demur.serve import wire
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.contract import wire
+from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic import log
 from demur.traffic.database import Database
 from tests.conftest import digit_rows

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from demur.review import cases
-from demur.serve.gateway.journal import MIGRATIONS, open_database
+from demur.serve.database.opening import MIGRATIONS, open_database
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
 from tests.conftest import entry

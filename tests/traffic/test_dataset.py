@@ -5,7 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from demur.serve.gateway.journal import Writing, commit
+from demur.serve.contract.commit import Writing
+from demur.serve.gateway.journal import commit
 from demur.traffic import log
 from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
 from demur.traffic.outcomes import LATEST

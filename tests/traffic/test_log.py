@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import IntegrityError
 
-from demur.serve.gateway.journal import MIGRATIONS, Writing, commit, open_database
+from demur.serve.contract.commit import Writing
+from demur.serve.database.opening import MIGRATIONS, open_database
+from demur.serve.gateway.journal import commit
 from demur.traffic import log
 from demur.traffic.database import Database, migrate
 from demur.traffic.log import KeyReused, RecordNotFound

@@ -55,7 +55,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture(scope="session")
 def engine(sums: str, loop: Loop) -> Iterator[Any]:
-    from demur.serve.language.engines import started
+    from demur.serve.hosts.language.engines import started
 
     opened = loop.wait(started(small_host(sums)))
     yield opened

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from psycopg import connect
 
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.database.postgres import EmbeddedPostgres
 from tests.conftest import ROOT
 from tests.system.conftest import Service
 

@@ -7,7 +7,7 @@ import numpy as np
 import psutil
 import pytest
 
-from demur.serve.language.engine import Asking, CannotGive, EngineFailed
+from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
 from tests.vllm.conftest import small_host
 
 pytestmark = [
@@ -29,7 +29,7 @@ LONG = Asking(max_tokens=480, n=2, temperature=1.0, only=("1" * 400,))
 @pytest.fixture(scope="module")
 def other(sums):
     """The same checkpoint in transformers."""
-    from demur.serve.language.transformers_engine import TransformersEngine
+    from demur.serve.hosts.language.transformers_engine import TransformersEngine
 
     opened = TransformersEngine(sums, device="cpu")
     yield opened
@@ -51,7 +51,7 @@ def assert_same(own, theirs):
 
 def test_an_engine_that_dies_says_so_and_another_can_be_started(sums, loop, request):
     """First of all tests, so that the one that is started then is the one that the others ask."""
-    from demur.serve.language.vllm_engine import VllmEngine
+    from demur.serve.hosts.language.vllm_engine import VllmEngine
 
     before = children()
     doomed = loop.wait(VllmEngine.started(small_host(sums)))
@@ -236,7 +236,7 @@ def test_what_the_engine_refuses(engine, loop):
     ],
 )
 def test_engine_arguments_that_vllm_does_not_take(sums, loop, arguments, message):
-    from demur.serve.language.vllm_engine import VllmEngine
+    from demur.serve.hosts.language.vllm_engine import VllmEngine
 
     with pytest.raises(CannotGive, match=message):
         loop.wait(VllmEngine.started(small_host(sums, **arguments)))

@@ -19,6 +19,7 @@ from demur.audit.ledger.from_parquet import exported_end, partitions, read_expor
 from demur.audit.ledger.ledger import Ledger
 from demur.calibration_store.folder import Folder
 from demur.review.item import Kind
+from demur.serve.contract.commit import Committed, Writing
 from demur.serve.gateway import journal
 from demur.traffic import log
 from demur.traffic.database import Database
@@ -33,8 +34,8 @@ PRECEDENCE = ("court", "review")
 def write(database: Database, at: datetime, *, asked: Kind | None = None, **changes: Any) -> Record:
     made = entry(created_at=at, **changes)
     case = new_case(made, kind=asked) if asked else None
-    [done] = journal.commit(database, [journal.Writing(made, case)])
-    assert isinstance(done, journal.Committed)
+    [done] = journal.commit(database, [Writing(made, case)])
+    assert isinstance(done, Committed)
     return done.record
 
 

@@ -12,6 +12,7 @@ from demur.audit.ledger.gathering import UnreadableScores
 from demur.audit.ledger.ledger import ANSWER, NONE, Coded, Ledger
 from demur.audit.ledger.settled import settled_moment
 from demur.review.item import Kind
+from demur.serve.contract.commit import Committed, Writing
 from demur.serve.gateway import journal
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
@@ -25,8 +26,8 @@ LATER = NOON + timedelta(days=300)
 def write(database: Database, *, minutes: float = 0, asked: Kind | None = None, **changes: Any) -> Record:
     made = entry(created_at=NOON + timedelta(minutes=minutes), **changes)
     case = new_case(made, kind=asked) if asked else None
-    [done] = journal.commit(database, [journal.Writing(made, case)])
-    assert isinstance(done, journal.Committed)
+    [done] = journal.commit(database, [Writing(made, case)])
+    assert isinstance(done, Committed)
     return done.record
 
 

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from demur.serve.access import keys as kept
-from demur.serve.access.caller import Scope
 from demur.serve.access.keeper import Keeper
+from demur.serve.config.access import Scope
 from demur.traffic.database import Database
 
 

@@ -6,13 +6,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.review import cases, queue
-from demur.serve.access.caller import Scope
 from demur.serve.access.needs import AUDIT, REVIEW
-from demur.serve.audits.app import audits_app
-from demur.serve.config.access import AccessConfig
+from demur.serve.config.access import AccessConfig, Scope
 from demur.serve.config.review import Person
-from demur.serve.console.app import console_app
 from demur.serve.deployments.guarded import guarded
+from demur.serve.web.audit.app import audits_app
+from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make

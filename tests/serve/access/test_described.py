@@ -4,12 +4,12 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from demur.serve.access.gate import Gate
 from demur.serve.access.needs import AUDIT, GATEWAY, REVIEW
-from demur.serve.audits.app import audits_app
 from demur.serve.config.access import AccessConfig
-from demur.serve.console.app import console_app
-from demur.serve.gateway.http import gateway_app
+from demur.serve.web.audit.app import audits_app
+from demur.serve.web.login.gate import Gate
+from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import keeper_of
 from tests.serve.conftest import make_handler
 

@@ -8,12 +8,12 @@ import pytest
 from psycopg import connect
 
 from demur.serve.access import keys as kept
-from demur.serve.access.caller import Scope
 from demur.serve.access.keeper import LOOK_APART_SECONDS
 from demur.serve.access.keys import KeyNotFound, Rates
 from demur.serve.access.rates import Rate
 from demur.serve.access.refusals import NotAllowed, NotKnown, TooOften
 from demur.serve.access.tokens import read_token
+from demur.serve.config.access import Scope
 from demur.traffic.database import Database, DatabaseUnavailable
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
 

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from demur.serve.access import oidc
-from demur.serve.access.gate import Gate
 from demur.serve.access.needs import REVIEW
 from demur.serve.config.access import AccessConfig, NoAccessSecret, OidcConfig, check_access_secrets
-from demur.serve.console.app import console_app
+from demur.serve.web.login.gate import Gate
+from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import keeper_of
 from tests.serve.access.fake_provider import CLIENT, SECRET, FakeProvider
 

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from starlette.testclient import TestClient
 
-from demur.serve.access.browser_guard import BrowserGuard
-from demur.serve.access.caller import Scope, caller_of
-from demur.serve.access.gate import Gate
+from demur.serve.access.caller import caller_of
 from demur.serve.access.keeper import Keeper
 from demur.serve.access.needs import GATEWAY, REVIEW
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.proxy import TrustedProxy
-from demur.serve.config.access import NoAccessSecret, ProxyConfig
+from demur.serve.config.access import NoAccessSecret, ProxyConfig, Scope
+from demur.serve.web.login.browser_guard import BrowserGuard
+from demur.serve.web.login.gate import Gate
 from tests.serve.access.doors import bearer, make
 
 SECRET = "0123456789abcdef0123456789abcdef"

@@ -13,14 +13,13 @@ from starlette.testclient import TestClient
 
 from demur.serve.access import keeper as keeping
 from demur.serve.access import login_limits, sessions, token_hashes
-from demur.serve.access.caller import Scope
 from demur.serve.access.needs import AUDIT, REVIEW
 from demur.serve.access.rates import Rate
 from demur.serve.access.tokens import read_token
-from demur.serve.audits.app import audits_app
-from demur.serve.config.access import AccessConfig, ProxyConfig
-from demur.serve.console.app import console_app
+from demur.serve.config.access import AccessConfig, ProxyConfig, Scope
 from demur.serve.deployments.guarded import guarded
+from demur.serve.web.audit.app import audits_app
+from demur.serve.web.review.app import console_app
 from demur.traffic.database import Database, DatabaseUnavailable
 from tests.conftest import entry, new_case
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
@@ -350,9 +349,9 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 
 
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
-    from demur.serve.access.gate import Gate
     from demur.serve.access.needs import GATEWAY
-    from demur.serve.gateway.http import gateway_app
+    from demur.serve.web.login.gate import Gate
+    from demur.serve.web.native.routes import gateway_app
 
     browser = pages()
     browser.log_in(code_for(database, Scope.ADMIN))

@@ -14,11 +14,11 @@ import yaml
 from demur.audit import reports
 from demur.audit.report.audit import Audit
 from demur.audit.report.plan import Settings
-from demur.serve.audits.reports import making
 from demur.serve.cli import main
 from demur.serve.commands.terminal import out
+from demur.serve.jobs.reports import making
 from demur.traffic import log
-from tests.serve.audits.traffic import CLASSIFIER, write_traffic
+from tests.serve.web.audit.traffic import CLASSIFIER, write_traffic
 
 START = datetime.now(UTC) - timedelta(hours=5)
 

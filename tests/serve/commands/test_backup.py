@@ -20,15 +20,17 @@ from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.selector import Selector
 from demur.policies.threshold import Threshold
-from demur.serve.audits.reports import making
 from demur.serve.cli import main
-from demur.serve.gateway.journal import Writing, commit, open_database
-from demur.serve.postgres import EmbeddedPostgres
+from demur.serve.contract.commit import Writing
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
+from demur.serve.gateway.journal import commit
+from demur.serve.jobs.reports import making
 from demur.uncertainty.platt import PlattMap
 from demur.uncertainty.scores import SCORES
 from tests.conftest import entry, new_case, resolve
-from tests.serve.audits.stored import a_fortnight
-from tests.serve.audits.traffic import CLASSIFIER, write_traffic
+from tests.serve.web.audit.stored import a_fortnight
+from tests.serve.web.audit.traffic import CLASSIFIER, write_traffic
 
 pytestmark = pytest.mark.slow
 

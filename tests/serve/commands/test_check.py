@@ -8,7 +8,8 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.check import check_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.terminal import now
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 
 LABELS = '["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]'

@@ -7,7 +7,7 @@ from demur.serve.commands import http_answer
 from demur.serve.commands.check import check_file
 from demur.serve.config.file import BadConfig
 from tests.serve.endpoint import choice, choices, refusal, reply, running, token
-from tests.serve.language.test_refused_parameters import reasoning
+from tests.serve.hosts.language.test_refused_parameters import reasoning
 from tests.serve.scripted import settings
 
 EVERYTHING = choices(choice("yes", [token("yes", -0.1, [("yes", -0.1), ("no", -3.0)])]))

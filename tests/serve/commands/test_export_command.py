@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from demur.audit.report.plan import Settings
-from demur.serve.audits.reports import making
 from demur.serve.cli import main
 from demur.serve.commands.terminal import out
+from demur.serve.jobs.reports import making
 from tests.audit.report.test_in_parts import apart
-from tests.serve.audits.traffic import CLASSIFIER, write_traffic
+from tests.serve.web.audit.traffic import CLASSIFIER, write_traffic
 
 START = datetime.now(UTC) - timedelta(hours=5)
 

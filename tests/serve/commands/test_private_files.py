@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.serve.audits.traffic import write_traffic
+from tests.serve.web.audit.traffic import write_traffic
 
 pytestmark = pytest.mark.slow
 

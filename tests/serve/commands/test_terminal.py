@@ -11,7 +11,7 @@ from rich.text import Text
 from demur.serve import cli
 from demur.serve.commands.terminal import Terminal
 from demur.serve.config.file import BadConfig
-from demur.serve.printable import one_line, printable
+from demur.serve.contract.printable import one_line, printable
 from demur.serve.telemetry.logs import TextLines
 
 HOSTILE = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
+from demur.serve.configuration import load_config
 from tests.serve.config.broken_files import BROKEN, NAMES, SOUND
 
 LIBRARY_WORDS = re.compile(

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint, check_same
-from demur.serve.config.file import BadConfig, Config, load_config
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
 from tests.serve.config.broken_files import NAMES
 
 MODEL = {

@@ -8,7 +8,8 @@ from demur.policies.adaptive_sets import AdaptiveSets
 from demur.policies.class_conditional_sets import ClassConditionalSets
 from demur.policies.conformal import SplitSets
 from demur.policies.regularised_sets import RegularisedSets
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from demur.serve.config.file import BadConfig, load_config, with_absolute_paths
+from demur.serve.config.file import BadConfig, with_absolute_paths
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 from tests.serve.scripted import settings
 

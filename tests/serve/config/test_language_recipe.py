@@ -11,7 +11,7 @@ from demur.serve.cli import app
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
-from demur.serve.hosts.decided import as_columns
+from demur.serve.contract.decided import as_columns
 from demur.uncertainty.combination import Combined
 from demur.uncertainty.sampled_scores import OverSamples
 from demur.uncertainty.score_cascade import Cascade

@@ -12,7 +12,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
+from demur.serve.configuration import load_config
 from tests.serve.config.broken_files import NAMES
 from tests.serve.config.test_broken_files import LIBRARY_WORDS
 

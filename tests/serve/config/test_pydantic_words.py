@@ -11,19 +11,19 @@ from fastapi.testclient import TestClient
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core._pydantic_core import list_all_errors
 
-from demur.serve.audits.monitors.pages import UndoRequest
-from demur.serve.audits.reports.wire import AuditRequest
-from demur.serve.chat.request import ChatRequest, PlainRequest, read_request
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import Config
 from demur.serve.config.pydantic_words import FORMS, OURS, SENTENCES, WANTED, sentence
-from demur.serve.console import review_wire
-from demur.serve.console.review_wire import AnswerRequest
-from demur.serve.gateway.http import in_words
-from demur.serve.inference_protocol.body import InferRequest
-from demur.serve.inputs import InvalidRequest
-from demur.serve.language.anchors import Ratings
-from demur.serve.wire import BatchRequest, OutcomeRequest, PredictRequest, parse, parse_item
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.contract.wire import BatchRequest, OutcomeRequest, PredictRequest, parse, parse_item
+from demur.serve.hosts.language.anchors import Ratings
+from demur.serve.web.audit.monitors.pages import UndoRequest
+from demur.serve.web.audit.reports.wire import AuditRequest
+from demur.serve.web.inference_protocol.body import InferRequest
+from demur.serve.web.native.routes import in_words
+from demur.serve.web.openai.request import ChatRequest, PlainRequest, read_request
+from demur.serve.web.review import review_wire
+from demur.serve.web.review.review_wire import AnswerRequest
 from tests.serve.config.test_broken_files import LIBRARY_WORDS
 
 CALLERS = (

@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
-from demur.serve.config.file import BadConfig, load_config
+from demur.serve.config.file import BadConfig
 from demur.serve.config.hosts import target_of_host
+from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 
 

@@ -5,11 +5,12 @@ import yaml
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from demur.serve.config.file import BadConfig, Config, load_config
-from demur.serve.gateway.http import gateway_app
+from demur.serve.config.file import BadConfig, Config
+from demur.serve.configuration import load_config
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import BadAddress, Database, DatabaseUnavailable
-from tests.serve.audits.traffic import CLASSIFIER
 from tests.serve.conftest import make_handler
+from tests.serve.web.audit.traffic import CLASSIFIER
 
 PASSWORD = "marked-3f9c"
 ADDRESS = f"postgresql://demur:{PASSWORD}@127.0.0.1:1/demur"

@@ -9,10 +9,10 @@ from uuid_utils.compat import uuid7
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.task import TaskConfig
-from demur.serve.gateway.door import Door
-from demur.serve.gateway.http import gateway_app
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.hosts.host import ModelHost
+from demur.serve.web.native.fast_path import Door
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler

@@ -22,11 +22,12 @@ from demur.serve.commands.compare import compare_on_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.replay import replay_traffic
 from demur.serve.config.file import Config
-from demur.serve.gateway.http import gateway_app
+from demur.serve.contract.hosts import Step
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.gateway.road import Asked, Road, Step
+from demur.serve.gateway.road import Asked, Road
 from demur.serve.hosts.host import ModelHost
 from demur.serve.hosts.models import Classifier
+from demur.serve.web.native.routes import gateway_app
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 
 LIMIT = 0.6

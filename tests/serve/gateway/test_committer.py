@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from demur.serve.contract.commit import Writing
 from demur.serve.gateway import journal
 from demur.serve.gateway.committer import Committer
-from demur.serve.gateway.journal import Writing
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import entry, new_case

@@ -12,15 +12,15 @@ import pytest
 from demur.audit.ledger.from_database import read_ledger
 from demur.calibration_store.store import ArtifactStore
 from demur.review import cases
-from demur.serve import wire
 from demur.serve.commands.fit import fit_model, fit_on_traffic
 from demur.serve.config.file import Config
-from demur.serve.gateway.http import gateway_app
-from demur.serve.language import host as language_host
-from demur.serve.language import offline
-from demur.serve.language.engine import Asking, EngineFailed, Piece
-from demur.serve.language.host import LanguageHost
-from demur.serve.language.overheard import OverheardEngine, listening
+from demur.serve.contract import wire
+from demur.serve.contract.engine import Asking, EngineFailed, Piece
+from demur.serve.hosts.language import host as language_host
+from demur.serve.hosts.language import offline
+from demur.serve.hosts.language.host import LanguageHost
+from demur.serve.hosts.language.overheard import OverheardEngine, listening
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic import log
 from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import make_handler

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from demur.review import cases, outbox, queue
 from demur.serve.config.file import Config
-from demur.serve.webhooks import body_of, webhook_senders
+from demur.serve.jobs.webhooks import body_of, webhook_senders
 from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.fuzz.served import config, mounted, served

@@ -12,13 +12,14 @@ import pytest
 
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.review import cases
-from demur.serve import wire
 from demur.serve.config.file import OutcomesConfig
+from demur.serve.contract import wire
+from demur.serve.contract.commit import Writing
+from demur.serve.contract.hosts import ModelNotReady
+from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway import journal
 from demur.serve.gateway.handler import UnknownModel
-from demur.serve.gateway.road import ModelNotReady
 from demur.serve.hosts.host import ModelHost
-from demur.serve.inputs import InvalidRequest
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit
@@ -413,7 +414,7 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
 
 def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
     odd, fine = entry(reply={"text": "\ud800", "finish_reason": "stop"}), entry()
-    refused, written = journal.commit(database, [journal.Writing(odd), journal.Writing(fine)])
+    refused, written = journal.commit(database, [Writing(odd), Writing(fine)])
     assert type(refused).__name__ == "Unwritable"
     assert written.record == fine.record
 
@@ -442,7 +443,7 @@ def test_what_a_refused_record_holds_is_in_no_log(database, caplog):
     odd = replace(entry(input=secret), record=replace(entry().record, reason=secret, prediction=secret, model=None))
     caplog.set_level("INFO", logger="demur.journal")
     logging.getLogger("demur").propagate = True
-    (refused,) = journal.commit(database, [journal.Writing(odd)])
+    (refused,) = journal.commit(database, [Writing(odd)])
     assert "violates not-null constraint" in str(refused)
     assert "violates not-null constraint" in caplog.text
     assert secret not in caplog.text + str(refused)

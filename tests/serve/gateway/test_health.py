@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
-from demur.serve.gateway.http import gateway_app
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.hosts.host import ModelHost
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.serve.conftest import LocalHost, make_handler
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from demur.serve.config.file import LimitsConfig
+from demur.serve.contract.batching import Overloaded
+from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway import intake as module
-from demur.serve.gateway.batching import Overloaded
 from demur.serve.gateway.intake import UNFINISHED, Arrival, BodyTooSlow, CallerLeft, Intake
-from demur.serve.inputs import TooLarge
 
 POST = {"method": "POST", "headers": []}
 LARGE = 10 * UNFINISHED

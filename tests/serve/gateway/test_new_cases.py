@@ -7,8 +7,8 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from demur.serve.config.review import Band, ReviewConfig, ReviewRule
+from demur.serve.contract.wire import ReviewWishes
 from demur.serve.gateway.new_cases import NewCases
-from demur.serve.wire import ReviewWishes
 from demur.traffic.draw import Draws, limit
 from tests.conftest import entry
 from tests.serve.scripted import configured

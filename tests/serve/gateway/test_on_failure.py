@@ -22,12 +22,12 @@ from demur.serve.commands import rerun
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.rerun import NobodyReplied
 from demur.serve.config.file import Config, LimitsConfig
-from demur.serve.gateway.http import gateway_app
 from demur.serve.gateway.upstream import UpstreamUnavailable
-from demur.serve.inference_protocol.grpc_server import listening
-from demur.serve.inference_protocol.messages import SERVICE
-from demur.serve.language.host import LanguageHost
+from demur.serve.hosts.language.host import LanguageHost
 from demur.serve.telemetry.reception import Reception
+from demur.serve.web.inference_protocol.grpc_server import listening
+from demur.serve.web.inference_protocol.messages import SERVICE
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic import failed_requests, log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.outcomes import LATEST

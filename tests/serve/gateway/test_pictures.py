@@ -7,11 +7,11 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from demur.serve.contract.batching import Overloaded
+from demur.serve.contract.inputs import InputLimits, InputSpec, TooLarge
 from demur.serve.gateway import pictures
-from demur.serve.gateway.batching import Overloaded
 from demur.serve.gateway.pictures import MOST_KEPT, MOST_WAITING, PictureReader
-from demur.serve.inputs import InputLimits, InputSpec, TooLarge
-from tests.serve.reading.png_files import png, url
+from tests.serve.contract.reading.png_files import png, url
 
 SPEC = InputSpec(kind="image", channels=1, height=8, width=8)
 LARGE = url(png(200, 200))

@@ -9,17 +9,17 @@ import pytest
 
 from demur.review import queue
 from demur.review.load import OPEN_CASES, open_cases
-from demur.serve import wire
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig
-from demur.serve.gateway.http import gateway_app
+from demur.serve.contract import wire
 from demur.serve.gateway.queue_room import QueueRoom
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit
 from tests.conftest import entry, new_case
-from tests.serve.chat.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai
 from tests.serve.conftest import DRAW_KEY, make_handler
+from tests.serve.web.openai.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai
 
 
 class Broken:

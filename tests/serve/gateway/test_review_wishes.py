@@ -8,11 +8,11 @@ import pytest
 
 from demur.review import cases
 from demur.serve.config.review import ReviewConfig
-from demur.serve.gateway.http import gateway_app
-from demur.serve.inputs import InvalidRequest
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.log import KeyReused
-from tests.serve.chat.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai
 from tests.serve.conftest import make_handler
+from tests.serve.web.openai.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai
 
 WISHES = {"priority": 7, "due_seconds": 90}
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.serve.gateway.batching import Overloaded
+from demur.serve.contract.batching import Overloaded
 from demur.serve.gateway.room import Room
 
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from PIL import Image
 
+from demur.serve.contract.inputs import InputLimits
+from demur.serve.contract.reading.inputs import read_inputs
 from demur.serve.hosts.image_features import as_floats
 from demur.serve.hosts.models import Classifier
-from demur.serve.inputs import InputLimits
-from demur.serve.reading.inputs import read_inputs
 from tests.conftest import ROOT, digit_rows
-from tests.serve.reading.png_files import png, url
+from tests.serve.contract.reading.png_files import png, url
 
 DIGITS = str(ROOT / "deploy/models/digits")
 LIMITS = InputLimits(text_characters=1, image_pixels=4096 * 4096)

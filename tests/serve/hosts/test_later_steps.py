@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from demur.serve.gateway.road import Step
+from demur.serve.contract.hosts import Step
 from demur.serve.hosts.later_steps import KEPT, LaterSteps
 
 

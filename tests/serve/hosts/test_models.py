@@ -9,9 +9,9 @@ from safetensors.torch import load_file, save_file
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import ClassifierHost
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.inputs import InputSpec
 from demur.serve.hosts.checkpoint import fingerprint
 from demur.serve.hosts.models import Classifier
-from demur.serve.inputs import InputSpec
 from tests.conftest import ROOT, digit_rows
 
 DIGITS = str(ROOT / "deploy/models/digits")

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from demur.serve.database.postgres import EmbeddedPostgres, is_alive
 from demur.serve.local import reaper
 from demur.serve.local.run_folder import make_run_folder
-from demur.serve.postgres import EmbeddedPostgres, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from starlette.testclient import TestClient
 
-from demur.serve.gateway.http import gateway_app
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.reception import Reception
 from demur.serve.telemetry.telemetry import Buckets, Telemetry
+from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import Database
 from tests.serve.conftest import make_handler
 

@@ -15,11 +15,11 @@ from uuid_utils.compat import uuid7
 
 from demur.serve.config.telemetry import TelemetryConfig, TracesConfig
 from demur.serve.gateway.handler import Handler
-from demur.serve.gateway.http import gateway_app
 from demur.serve.telemetry.reception import Reception
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.serve.telemetry.telemetry import Telemetry
 from demur.serve.telemetry.traces import Traces
+from demur.serve.web.native.routes import gateway_app
 from tests.conftest import ROOT
 from tests.serve.conftest import DRAW_KEY, LocalHost
 from tests.serve.telemetry.collector import Collector

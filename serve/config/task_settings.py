@@ -1,0 +1,81 @@
+"""Which settings of a model go with its host and with its kind of task: what would be ignored is refused."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from demur.serve.config.hosts import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
+from demur.serve.config.plain_text import WRAPPING, plain
+from demur.serve.config.task import ONLY_LANGUAGE
+
+if TYPE_CHECKING:
+    from demur.serve.config.file import ModelConfig
+
+SECTIONS = {"prompt": PromptConfig(), "samples": SamplesConfig(), "chat": ChatConfig()}
+"""Of a model, for language models alone."""
+
+ONLY_FOR = {
+    "mapping_template": ("choice",),
+    "shuffle": ("choice",),
+    "pair_template": ("binary",),
+    "reply": ("multilabel",),
+    "constrained": ("binary", "multiclass", "choice"),
+    "template": ("binary", "multiclass", "choice", "multilabel"),
+    "few_shot": ("binary", "multiclass", "choice", "multilabel"),
+}
+"""Settings of `prompt` that make no sense for every kind of task."""
+
+WHY_NOT = {"generate": "a conversation is passed on as it is, and its reply is any text"}
+
+
+def check_task_settings(model: "ModelConfig") -> None:
+    """Raise `ValueError` in words for whoever wrote the settings."""
+    kind = model.task.kind
+    if model.task.match != "exact" and kind != "generate":
+        raise ValueError(f"task.match: this is for generate tasks; in a {kind} one labels are right or wrong")
+    if isinstance(model.host, ClassifierHost):
+        _check_classifier(model)
+        return
+    if model.task.rename:
+        raise ValueError("task.rename: this is for classifiers, whose checkpoints name their classes; leave it out")
+    for name, kinds in ONLY_FOR.items():
+        if _is_set(model.prompt, name) and kind not in kinds:
+            because = f": {WHY_NOT[kind]}" if kind in WHY_NOT else ""
+            raise ValueError(f"prompt.{name}: this is for {' and '.join(kinds)} tasks, and this one is {kind}{because}")
+    if model.prompt.probabilities != "reply" and kind in ("multilabel", "generate"):
+        several = "several labels may be right" if kind == "multilabel" else "there are no labels to choose from"
+        raise ValueError(
+            f"prompt.probabilities: {model.prompt.probabilities} is for tasks with one right label; in a {kind} one"
+            f" {several}, so leave it at `reply`"
+        )
+    if kind in ("binary", "multiclass", "multilabel"):
+        _check_labels(model)
+
+
+def _check_classifier(model: "ModelConfig") -> None:
+    if model.task.kind in ONLY_LANGUAGE:
+        raise ValueError(
+            f"task.kind: {model.task.kind} is for language models, and the host is a classifier; set `host.kind` to"
+            " transformers, vllm or openai"
+        )
+    if told := [name for name, default in SECTIONS.items() if getattr(model, name) != default]:
+        raise ValueError(f"{told[0]}: this section is for language models, and the host is a classifier; leave it out")
+
+
+def _check_labels(model: "ModelConfig") -> None:
+    """Every label can be told from the others in a reply."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for label in model.task.labels:
+        if "\n" in label or not label.strip(WRAPPING):
+            raise ValueError(f"task.labels: {label!r} cannot be read from a reply; give it a name of one line")
+        alike[plain(label.strip(WRAPPING))].append(label)
+    for labels in alike.values():
+        if len(labels) > 1:
+            raise ValueError(
+                f"task.labels: {labels[0]!r} and {labels[1]!r} cannot be told apart in a reply, where case, blanks and"
+                " what stands around a label do not count"
+            )
+
+
+def _is_set(prompt: PromptConfig, name: str) -> bool:
+    """Whether somebody chose it: what is written and is the default all the same does no harm."""
+    return bool(getattr(prompt, name) != PromptConfig.model_fields[name].default)

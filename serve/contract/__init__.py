@@ -1,0 +1,1 @@
+"""What web, gateway, hosts and jobs hand to each other."""

@@ -1,0 +1,68 @@
+"""The inputs of one request, whatever the model takes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.reading.numbers import read_all_numbers, read_numbers
+from demur.serve.contract.reading.pictures import Picture, is_picture, measured
+from demur.serve.contract.reading.texts import read_conversation, read_question, read_text
+
+
+def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:
+    """Return the checked input in the form that the model takes."""
+    (read,) = read_inputs([value], spec, limits)
+    if isinstance(read, InvalidRequest):
+        raise read
+    return read
+
+
+def read_inputs(values: Sequence[Any], spec: InputSpec, limits: InputLimits) -> list[ModelInput | InvalidRequest]:
+    """Return every checked input in the form that the model takes, or an error in its place."""
+    if spec.kind != "image":
+        return [_text_or_error(value, spec, limits) for value in values]
+    if values and (pixels := read_all_numbers(values, spec)) is not None:
+        return list(pixels)
+    return decode_all(values, measure_all(values, spec, limits), spec)
+
+
+def measure_all(values: Sequence[Any], spec: InputSpec, limits: InputLimits) -> list[Picture | InvalidRequest]:
+    """Return the pictures among the inputs of an image model, not decoded yet, or why one of them is not taken."""
+    return measured([value for value in values if is_picture(value)], spec, limits)
+
+
+def decode_all(
+    values: Sequence[Any], pictures: Sequence[Picture | InvalidRequest], spec: InputSpec
+) -> list[ModelInput | InvalidRequest]:
+    """Return every input of an image model as pixels, or an error in its place. `pictures` are what `measure_all` made
+    of these inputs."""
+    among = iter(pictures)
+    return [_pixels_or_error(next(among) if is_picture(value) else value, spec) for value in values]
+
+
+def _pixels_or_error(value: Any, spec: InputSpec) -> ModelInput | InvalidRequest:
+    try:
+        if isinstance(value, InvalidRequest):
+            return value
+        if isinstance(value, Picture):
+            return value.decoded(spec)
+        if isinstance(value, list | np.ndarray):
+            return read_numbers(value, spec)
+        if isinstance(value, str):
+            raise InvalidRequest(f"input: an image given as text must be a URL that starts with {PNG_PREFIX}")
+        raise InvalidRequest(f"input: this model takes an image, as nested numbers or as a {PNG_PREFIX}... URL")
+    except InvalidRequest as error:
+        return error
+
+
+def _text_or_error(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput | InvalidRequest:
+    try:
+        if spec.kind == "text":
+            return read_text(value, limits)
+        if spec.kind == "choice":
+            return read_question(value, spec, limits)
+        return read_conversation(value, limits)
+    except InvalidRequest as error:
+        return error

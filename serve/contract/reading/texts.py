@@ -1,0 +1,78 @@
+"""Texts, questions with options, and conversations."""
+
+from typing import Any
+
+from demur.serve.contract.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, Question, TooLarge
+
+ROLES = ("system", "user", "assistant")
+
+
+def read_text(value: Any, limits: InputLimits, *, place: str = "input", what: str = "this model takes a text") -> str:
+    """Return a text that is neither empty nor too long."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{place}: {what}, not {kind_of(value)}")
+    if not value.strip():
+        raise InvalidRequest(f"{place}: the text is empty")
+    if len(value) > limits.text_characters:
+        raise TooLarge(
+            f"{place}: the text has {len(value):,} characters; at most {limits.text_characters:,} are taken"
+            " (limits.text_characters)"
+        )
+    return value
+
+
+def read_question(value: Any, spec: InputSpec, limits: InputLimits) -> Question:
+    """Return a question with as many options as the model can choose from."""
+    if not isinstance(value, dict) or set(value) != {"question", "options"} or not isinstance(value["options"], list):
+        raise InvalidRequest('input: this model takes {"question": a text, "options": [texts]}')
+    question = read_text(value["question"], limits, place="input.question", what="a question is a text")
+    options = [
+        read_text(option, limits, place=f"input.options.{at}", what="an option is a text")
+        for at, option in enumerate(value["options"][: spec.options + 1])
+    ]
+    if not 2 <= len(options) <= spec.options:
+        raise InvalidRequest(f"input.options: this model takes 2 to {spec.options} options (task.labels)")
+    if len({option.strip() for option in options}) < len(options):
+        raise InvalidRequest("input.options: two of them are the same")
+    return Question(question=question, options=tuple(options))
+
+
+def read_conversation(value: Any, limits: InputLimits) -> Conversation:
+    """Return messages that end with one for the model to reply to; a text is such a message."""
+    if isinstance(value, str):
+        return Conversation(messages=({"role": "user", "content": read_text(value, limits)},))
+    if not isinstance(value, dict) or set(value) != {"messages"} or not isinstance(value["messages"], list):
+        raise InvalidRequest('input: this model takes a text, or {"messages": [{"role": ..., "content": a text}, ...]}')
+    if not value["messages"]:
+        raise InvalidRequest("input.messages: there is no message")
+    messages, characters = [], 0
+    for at, message in enumerate(value["messages"]):
+        place = f"input.messages.{at}"
+        if not isinstance(message, dict) or set(message) != {"role", "content"} or message["role"] not in ROLES:
+            raise InvalidRequest(f"{place}: a message is a `role` ({', '.join(ROLES)}) and a `content`, a text")
+        content = message["content"]
+        if not isinstance(content, str):
+            raise InvalidRequest(f"{place}.content: only texts are taken, not {kind_of(content)}")
+        characters += len(content)
+        messages.append({"role": message["role"], "content": content})
+    if characters > limits.text_characters:
+        raise TooLarge(
+            f"input.messages: they have {characters:,} characters; at most {limits.text_characters:,} are taken"
+            " (limits.text_characters)"
+        )
+    if messages[-1]["role"] == "assistant":
+        raise InvalidRequest("input.messages: the last one is the model's own; end with what it is to reply to")
+    return Conversation(messages=tuple(messages))
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words."""
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return kinds.get(type(value), type(value).__name__)

@@ -1,0 +1,1 @@
+"""PostgreSQL: demur's own one, and the schema of all its parts."""

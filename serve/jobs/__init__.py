@@ -1,0 +1,1 @@
+"""Background work: webhooks, canaries, audits, monitors and controls."""

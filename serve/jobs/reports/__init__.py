@@ -1,0 +1,1 @@
+"""Scheduled audits: planned, made in processes of their own, and stored."""

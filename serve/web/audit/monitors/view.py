@@ -1,0 +1,198 @@
+"""Where all monitors stand, read from the database: for the page, the API and the gauges."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isnan, log
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from demur.audit.monitors import alarms, standing
+from demur.audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
+from demur.audit.monitors.reference import Comparison, comparison_from_json
+from demur.audit.monitors.risk import RiskState, risk_state_from_json
+from demur.audit.monitors.standing import Kept, Look
+from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
+from demur.audit.monitors.wording import risk_sentence, traffic_sentence
+from demur.serve.contract.alarm_wire import AlarmView, alarm_json
+from demur.traffic.database import Connection
+
+SHOWN = 20
+"""Alarms of the past on the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One artifact that decides, and what its monitors know of it."""
+
+    model: str
+    artifact: str
+    role: str
+    risk: RiskState | None
+    risk_round: int
+    """1, and one more after each restart."""
+
+    risk_from: datetime
+    """Answers count that were decided since then."""
+
+    traffic: TrafficState | None
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """All that there is to see at one moment."""
+
+    standings: Sequence[Standing]
+    looks: Mapping[str, Look]
+    in_force: Sequence[Alarm]
+    """Those about the risk first, else the latest."""
+
+    past: Sequence[Alarm]
+    """The latest that were undone."""
+
+    events: Mapping[int, Sequence[AlarmEvent]]
+    safeguards: Sequence[Safeguard]
+
+
+def sight(connection: Connection, models: Sequence[str]) -> Sight:
+    """Read everything about these models."""
+    by_artifact: dict[tuple[str, str], dict[str, Kept]] = {}
+    for row in standing.all_kept(connection, models=list(models)):
+        by_artifact.setdefault((row.model, row.artifact), {})[row.kind] = row
+    in_force = sorted(alarms.in_force(connection), key=lambda one: (one.kind != AlarmKind.RISK, -one.id))
+    past = [one for one in alarms.latest(connection, limit=SHOWN + len(in_force)) if one.undone_at is not None]
+    events: dict[int, list[AlarmEvent]] = {}
+    for event in alarms.events(connection, [one.id for one in (*in_force, *past)]):
+        events.setdefault(event.alarm_id, []).append(event)
+    return Sight(
+        standings=[_standing(rows) for rows in by_artifact.values()],
+        looks=standing.looks(connection),
+        in_force=in_force,
+        past=past[:SHOWN],
+        events=events,
+        safeguards=alarms.safeguards(connection),
+    )
+
+
+def _standing(rows: Mapping[str, Kept]) -> Standing:
+    some = next(iter(rows.values()))
+    risk, traffic, comparison = (rows.get(kind) for kind in ("risk", "traffic", "comparison"))
+    return Standing(
+        model=some.model,
+        artifact=some.artifact,
+        role=some.role or "",
+        risk_round=risk.round if risk else 1,
+        risk_from=risk.counts_from if risk else some.counts_from,
+        risk=risk_state_from_json(risk.state) if risk else None,
+        traffic=traffic_state_from_json(traffic.state) if traffic else None,
+        comparison=comparison_from_json(comparison.state) if comparison else None,
+    )
+
+
+class DriftView(BaseModel):
+    """How a score, or the confidence, is distributed now, beside the reference."""
+
+    name: str
+    psi: float | None = Field(description="Population stability index. Null where too little is known.")
+    psi_p_value: float | None = Field(
+        description="How probable so large an index is without any change, looked at once."
+    )
+    ks: float | None = Field(description="Kolmogorov and Smirnov's largest gap.")
+    ks_p_value: float | None
+
+
+class ClassView(BaseModel):
+    """How often a class truly occurs, estimated from what is predicted, if inputs of each class look as they did."""
+
+    label: str
+    now: float
+    labelled: float = Field(description="Its share among the labelled rows, weighted.")
+
+
+class MonitorView(BaseModel):
+    """What is known of one artifact that decides."""
+
+    model: str
+    artifact: str
+    role: str = Field(description="`in force` or `canary`.")
+    says: str = Field(description="How it stands with its promise.")
+    traffic_says: str = Field(description="Whether the traffic is what it was.")
+    target: float | None = Field(description="Share of the answers that may be wrong; null: nothing was promised.")
+    delta: float | None = Field(description="How probable it is that the alarm about it is ever false.")
+    log_wealth: float | None = Field(description="Evidence against the promise.")
+    alarm_line: float | None = Field(description="The log wealth at which there is an alarm.")
+    p_value: float | None = Field(description="Valid whenever it is looked at.")
+    labelled: int = Field(description="Checked answers.")
+    errors: float = Field(description="Of these, the wrong ones; of label sets, their loss.")
+    risk: float | None = Field(description="Share of wrong answers, weighted. Null without a label.")
+    risk_lower: float = Field(description="Of the interval for a steady risk, valid whenever it is looked at.")
+    risk_upper: float
+    records: int
+    answered: int
+    never_checked: int = Field(description="Answers that could not have been drawn for a label.")
+    exchangeability_log_martingale: float | None = Field(description="Evidence that confidences have changed.")
+    held: float | None = Field(description="Share of the latest records that was not answered.")
+    held_reference: float | None
+    drift: list[DriftView]
+    labels_psi: float | None
+    labels_p_value: float | None
+    classes: list[ClassView] = Field(description="Empty where too little is known.")
+
+
+class MonitorsView(BaseModel):
+    monitors: list[MonitorView]
+    alarms: list[AlarmView] = Field(description="Those that are in force, the ones about the risk first.")
+
+
+def monitors_json(seen: Sight) -> dict[str, Any]:
+    """`MonitorsView`."""
+    return {
+        "monitors": [monitor_json(one) for one in seen.standings],
+        "alarms": [alarm_json(one) for one in seen.in_force],
+    }
+
+
+def monitor_json(one: Standing) -> dict[str, Any]:
+    """`MonitorView`."""
+    risk, traffic, now = one.risk, one.traffic, one.comparison
+    bets = risk.bets if risk else None
+    return {
+        "model": one.model,
+        "artifact": one.artifact,
+        "role": one.role,
+        "says": risk_sentence(risk) if risk else "",
+        "traffic_says": traffic_sentence(traffic) if traffic else "",
+        "target": risk.settings.target if risk else None,
+        "delta": risk.settings.delta if risk else None,
+        "log_wealth": bets.log_wealth if bets else None,
+        "alarm_line": -log(bets.delta) if bets else None,
+        "p_value": bets.p_value if bets else None,
+        "labelled": risk.n_labelled if risk else 0,
+        "errors": risk.errors if risk else 0.0,
+        "risk": None if risk is None or isnan(risk.estimate) else risk.estimate,
+        "risk_lower": risk.lower if risk else 0.0,
+        "risk_upper": risk.upper if risk else 1.0,
+        "records": traffic.n if traffic else 0,
+        "answered": traffic.n_answered if traffic else 0,
+        "never_checked": traffic.n_never if traffic else 0,
+        "exchangeability_log_martingale": traffic.jumper.log_wealth if traffic and traffic.jumper else None,
+        "held": now.held_now if now else None,
+        "held_reference": now.held_before if now else None,
+        "drift": [
+            {
+                "name": drift.name,
+                "psi": drift.psi,
+                "psi_p_value": drift.psi_p_value,
+                "ks": drift.ks,
+                "ks_p_value": drift.ks_p_value,
+            }
+            for drift in (now.drifts if now else ())
+        ],
+        "labels_psi": now.labels_psi if now else None,
+        "labels_p_value": now.labels_p_value if now else None,
+        "classes": [
+            {"label": one.label, "now": one.now, "labelled": one.before} for one in (now.classes if now else ())
+        ],
+    }

@@ -1,0 +1,110 @@
+"""What is served, in the words of the protocol: the server, its models, whether they are ready, and what they take."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from demur.serve.access.caller import Caller
+from demur.serve.config.file import ModelConfig
+from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
+from demur.serve.contract.inputs import InputSpec
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.road import Road
+from demur.serve.web.inference_protocol.outputs import Output, outputs_of
+from demur.serve.web.inference_protocol.rows import INPUT
+from demur.serve.web.inference_protocol.versions import check_version, versions_of
+
+EXTENSIONS = ("binary_tensor_data",)
+PLATFORM = "demur"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """A model as clients of the protocol see it."""
+
+    name: str
+    spec: InputSpec
+    outputs: dict[str, Output]
+
+
+class ServedModels:
+    """The models of a gateway."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._outputs: dict[str, dict[str, Output]] = {}
+
+    def names_for(self, caller: Caller | None) -> list[str]:
+        """Of those that a caller may ask; of all, where anybody may ask anything."""
+        allowed = None if caller is None else caller.models
+        return [name for name in self._handler.roads if allowed is None or name in allowed]
+
+    async def model(self, name: str) -> ServedModel:
+        """Raises `UnknownModel` or `ModelNotReady`."""
+        road = self._road(name)
+        if name not in self._outputs:
+            self._outputs[name] = outputs_of(self._asked_in_turn(road))
+        return ServedModel(name=name, spec=await road.spec(), outputs=self._outputs[name])
+
+    async def state(self, name: str) -> HostState:
+        """How the model's host is now. Raises `UnknownModel` or `ModelNotReady`."""
+        road = self._road(name)
+        try:
+            return await asyncio.wait_for(road.host.state(), road.config.host.timeout_seconds)
+        except TimeoutError:
+            raise ModelNotReady(f"model {name!r} gives no answer; try again a little later") from None
+
+    async def ready(self, name: str, wanted: str = "") -> bool:
+        """Whether the model can be asked. Raises `UnknownModel` or `UnknownVersion`."""
+        try:
+            state = await self.state(name)
+        except ModelNotReady:
+            return False
+        if wanted:
+            check_version(name, wanted, state)
+        return bool(state.artifact)
+
+    def _road(self, name: str) -> Road:
+        roads = self._handler.roads
+        if name not in roads:
+            raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(roads)}")
+        return roads[name]
+
+    def _asked_in_turn(self, road: Road) -> Sequence[ModelConfig]:
+        configs = [road.config]
+        while following := configs[-1].escalate_to:
+            configs.append(self._road(following).config)
+        return configs
+
+
+def check_may_ask(caller: Caller | None, model: str) -> None:
+    """Raise `NotAllowed` for a model that this caller may not ask, whether there is one or not."""
+    if caller is not None:
+        caller.check_model(model)
+
+
+def server_json() -> dict[str, Any]:
+    return {"name": "demur", "version": version("demur"), "extensions": list(EXTENSIONS)}
+
+
+def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "versions": versions_of(state),
+        "platform": PLATFORM,
+        "inputs": [input_json(model.spec)],
+        "outputs": [
+            {"name": output.name, "datatype": output.datatype, "shape": output.shape}
+            for output in model.outputs.values()
+        ],
+    }
+
+
+def input_json(spec: InputSpec) -> dict[str, Any]:
+    """Of the forms that are taken, the plainest one."""
+    if spec.kind != "image":
+        return {"name": INPUT, "datatype": "BYTES", "shape": [-1]}
+    channels = [] if spec.channels == 1 else [spec.channels]
+    return {"name": INPUT, "datatype": "FP32", "shape": [-1, *channels, spec.height, spec.width]}

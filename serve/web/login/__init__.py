@@ -1,0 +1,1 @@
+"""Who may send a request: keys, logins and scopes, before any application sees it."""

@@ -1,0 +1,1 @@
+"""The native API: predictions, outcomes and health."""

@@ -1,0 +1,87 @@
+"""The first thing that a request meets at a gateway: whether there is room for it, and its body, which is read here."""
+
+from typing import Any
+
+from starlette.datastructures import QueryParams
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from demur.serve.access.caller import caller_of, owner_of
+from demur.serve.contract.batching import Overloaded
+from demur.serve.contract.inputs import TooLarge
+from demur.serve.contract.wire import dump
+from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
+from demur.serve.gateway.room import Room
+from demur.serve.web.errors import problem_json, retry_after, status_of
+from demur.serve.web.inference_protocol.errors import problem_of as problem_of_inference
+from demur.serve.web.openai.errors import problem_of as problem_of_openai
+
+ALWAYS_OPEN = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/ready"})
+"""Whoever looks after this service must not take a full one for a dead one."""
+
+REFUSALS = (Overloaded, BodyTooSlow, TooLarge)
+
+
+class Entrance:
+    """Lets requests in as long as there is room. Whoever comes then is told so at once, with its body unread.
+
+    A request has a place from when its body has come: one that never comes takes none. A request that waits for an
+    outcome has a bound of its own (`OutcomeWatch`) and is not counted here.
+    """
+
+    def __init__(self, app: ASGIApp, room: Room, intake: Intake) -> None:
+        self._app, self._room, self._intake = app, room, intake
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _is_always_open(scope["path"]) or _waits(scope):
+            await self._app(scope, receive, send)
+            return
+        owner = owner_of(caller_of(scope))
+        with Arrival(self._intake, owner) as arrival:
+            try:
+                self._room.check(owner)
+                receive = await arrival.over_http(scope, receive, most=self._intake.most)
+                self._room.enter(owner)
+            except CallerLeft:
+                return
+            except REFUSALS as error:
+                await _refuse(scope["path"], send, error)
+                return
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._room.leave(owner)
+
+
+def _is_always_open(path: str) -> bool:
+    return path in ALWAYS_OPEN or path.startswith("/healthz/")
+
+
+def _waits(scope: Scope) -> bool:
+    """Whether a request waits for an outcome, as its route will read the address."""
+    if scope["method"] != "GET" or b"wait=" not in scope["query_string"]:
+        return False
+    try:
+        return scope["path"].startswith("/v1/predictions/") and float(QueryParams(scope["query_string"])["wait"]) > 0
+    except (KeyError, ValueError):
+        return False
+
+
+async def _refuse(path: str, send: Send, error: Exception) -> None:
+    status, content = _told(path, error)
+    body = dump(content)
+    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if (seconds := retry_after(error)) is not None:
+        headers.append((b"retry-after", str(seconds).encode()))
+    if isinstance(error, BodyTooSlow):  # nobody waits for the rest of it
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _told(path: str, error: Exception) -> tuple[int, dict[str, Any]]:
+    """The status, and what is wrong in the shape that clients of this address expect."""
+    if path.startswith("/v2"):
+        return problem_of_inference(error)
+    if path.startswith("/v1/chat/"):
+        return problem_of_openai(error)
+    return status_of(error), {"error": problem_json(error)}

@@ -1,0 +1,40 @@
+"""What comes of a chat completion, before it is put into the words of HTTP."""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from demur.serve.contract.commit import Committed, Pieces
+from demur.serve.web.openai.reply import Held
+from demur.serve.web.openai.request import ChatRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A reply about which everything is known and on record."""
+
+    request: ChatRequest
+    held: Held
+    committed: Committed
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeingSaid:
+    """A reply that is being written."""
+
+    request: ChatRequest
+    held: Held
+    id: UUID
+    at: datetime
+    pieces: Pieces
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedThrough:
+    """What somebody else answers, or an engine by itself: no decision, no record."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: AsyncGenerator[bytes, None]
+    """Closing it stops whoever answers."""

@@ -1,0 +1,83 @@
+"""One chat completion, from its body to what is said: decided about, streamed, or passed through."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from demur.policies.decision import Action
+from demur.serve.access.caller import Caller
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.contract import wire
+from demur.serve.contract.body import read_apart
+from demur.serve.contract.commit import Committed
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.idempotency import key_use
+from demur.serve.web.openai import request as chat
+from demur.serve.web.openai.conversation import BeingSaid, PassedThrough, Said
+from demur.serve.web.openai.proxy import Proxy
+from demur.serve.web.openai.reply import Held
+from demur.traffic.record import KeyUse
+
+
+class Conversing:
+    """Serves chat completions by a gateway's handler, and closes with it."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._proxy = Proxy()
+        handler.when_closed(self._proxy.close)
+
+    async def converse(
+        self, body: bytes, key: str | None, caller: Caller | None = None
+    ) -> Said | BeingSaid | PassedThrough:
+        """Serve one chat completion. What is `Said` is on disk."""
+        handler = self._handler
+        content = await read_apart(len(body), lambda: chat.read_json(body))
+        if caller is not None:
+            caller.check_model(content["model"])
+            caller.take_predictions({content["model"]: 1})
+        road = handler.road(content["model"])
+        config, host = road.config, road.config.host
+        chat.check_writes(road.name, config)
+        assert not isinstance(host, ClassifierHost)  # one cannot write
+        if config.chat.proxy:
+            return await self._proxy.pass_on(road.name, config, road.host, content)
+        held = Held.of(config)
+        asked, request, use = await read_apart(
+            len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
+        )
+        if use and (stored := await handler.replay(use)):
+            return Said(request=asked, held=held, committed=_still_kept(stored))
+        if asked.stream and config.chat.stream == "tentative" and handler.may_stream(road.name):
+            record_id, at, pieces = await handler.stream(request, use)
+            return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces)
+        committed = await handler.predict_one(request, use, caller)
+        return Said(request=asked, held=held, committed=_still_kept(committed))
+
+    def talking_models(self, caller: Caller | None = None) -> list[str]:
+        """Return the names of the models that can be talked to, of those that the caller may ask."""
+        talking = [name for name, road in self._handler.roads.items() if road.config.task.writes]
+        if caller is None or caller.models is None:
+            return talking
+        return [name for name in talking if name in caller.models]
+
+
+def read_conversation(
+    content: Mapping[str, Any], key: str | None, caller: Caller | None, *, most_tokens: int
+) -> tuple[chat.ChatRequest, wire.PredictRequest, KeyUse | None]:
+    """Return what a chat completion asks, the request of /v1/predict that asks for as much, and the use of its
+    Idempotency-Key. It may be called in a thread."""
+    asked = chat.read_request(content)
+    asked.check_limits(most_tokens)
+    request = wire.PredictRequest(
+        model=asked.model, input=asked.input, group=asked.group, cluster=asked.cluster, review=asked.review
+    )
+    return asked, request, key_use(key, caller, lambda: ["chat", request.as_asked()])
+
+
+def _still_kept(committed: Committed) -> Committed:
+    """Raise `InvalidRequest` where a reply is asked for again whose text had its time."""
+    record = committed.record
+    if record.action == Action.ANSWER and record.reply is None:
+        raise InvalidRequest("Idempotency-Key: the reply that was given under it is no longer kept; use a new key")
+    return committed

@@ -1,0 +1,152 @@
+"""How a case is answered on its page: which labels it offers, in which form, and by which keys."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from demur.serve.config.task import TaskConfig
+from demur.serve.contract.inputs import InvalidRequest
+from demur.traffic.record import Answer
+
+DIGITS = tuple("1234567890")
+FEW = len(DIGITS)
+"""So many labels have a key each."""
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "none": ("0e=", "None of the labels holds"),
+    "cannot": ("x?-", "Cannot tell: say why"),
+    "comment": ("cm,", "Write a comment"),
+    "release": ("gr_", "Give the case back"),
+    "undo": ("ul<", "Take the last answer back"),
+    "next": ("nj>", "Take the next case"),
+    "again": ("at^", "Take a case that you gave back"),
+    "zoom": ("zv+", "Enlarge the picture"),
+    "pixels": ("pd%", "Show the pixels, or the smooth picture"),
+    "queue": ("qw.", "Back to the queue"),
+    "help": ("hk!", "Show or hide all keys"),
+}
+"""The keys of each command, the first that no label has taken, and what it does."""
+
+PREFIXES = "/:>="
+"""Where labels are found by typing, a command is one of these in the empty search box, and then its key."""
+
+REASONS = ("It is not legible", "More than one label fits", "No label fits", "Something is missing")
+"""Why a case often cannot be told."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A label that can be chosen."""
+
+    label: str
+    key: str | None = None
+    depth: int = 0
+    """In the tree of labels."""
+
+    above: tuple[str, ...] = ()
+    """The labels right above it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answering:
+    """What a person can press."""
+
+    form: Literal["buttons", "list", "ticks"]
+    """One press answers; one of a list; several at once."""
+
+    choices: tuple[Choice, ...]
+    keys: Mapping[str, str]
+    """Of each command: what is pressed for it. With a search box it is the prefix and a key."""
+
+    prefix: str = ""
+    """What begins a command in the search box; empty where there is none."""
+
+    @property
+    def searched(self) -> bool:
+        """Whether there are so many labels that one types to find one."""
+        return len(self.choices) > FEW
+
+    @property
+    def tree(self) -> bool:
+        return any(choice.above for choice in self.choices)
+
+    @property
+    def span(self) -> str:
+        """The keys of the labels, in words."""
+        keys = [choice.key for choice in self.choices if choice.key]
+        return "" if not keys else keys[0] if len(keys) == 1 else f"{keys[0]}–{keys[-1]}"
+
+
+def answering(task: TaskConfig | None, options: int = 0) -> Answering:
+    """How a case of this task is answered, where the question has so many options (0: it has none). Without a task,
+    which is no longer served, nothing can be chosen."""
+    if task is None:
+        return Answering(form="list", choices=(), keys=command_keys(()))
+    labels = task.labels[: options or None]
+    keys = label_keys(labels)
+    choices = in_tree(task) if task.tree else [Choice(label=label) for label in labels]
+    if keys:
+        choices = [
+            Choice(label=one.label, key=key, depth=one.depth, above=one.above)
+            for one, key in zip(choices, keys, strict=True)
+        ]
+    form: Literal["buttons", "list", "ticks"] = "ticks" if not task.exclusive else "buttons" if keys else "list"
+    prefix = "" if keys else search_prefix(labels)
+    return Answering(form=form, choices=tuple(choices), keys=command_keys(keys, prefix), prefix=prefix)
+
+
+def chosen_labels(labels: Sequence[str], *, none: bool, exclusive: bool) -> Answer:
+    """Return what a form says. That no label holds is taken only from the button that says so (`none`)."""
+    if exclusive:
+        if len(labels) != 1:
+            raise InvalidRequest("choose one label")
+        return labels[0]
+    if none and labels:
+        raise InvalidRequest(
+            f"{', '.join(labels)} is ticked, and 'None of these' was pressed: untick, or send the ticks"
+        )
+    if not none and not labels:
+        raise InvalidRequest("no label is ticked: tick those that hold, or press 'None of these' if none does")
+    return list(labels)
+
+
+def label_keys(labels: Sequence[str]) -> tuple[str, ...]:
+    """A key for each label: itself where every label is one character, else its place. None where there are many."""
+    if len(labels) > FEW:
+        return ()
+    own = tuple(label.lower() for label in labels)
+    if all(len(one) == 1 and one.isascii() and one.isalnum() for one in own) and len(set(own)) == len(own):
+        return own
+    return DIGITS[: len(labels)]
+
+
+def command_keys(taken: Sequence[str], prefix: str = "") -> dict[str, str]:
+    """The key of each command: its first that is not that of a label, behind the prefix."""
+    return {name: prefix + next(key for key in keys if key not in taken) for name, (keys, _) in COMMANDS.items()}
+
+
+def search_prefix(labels: Sequence[str]) -> str:
+    """Return the first prefix of commands with which no label begins; the last one where all do."""
+    return next((one for one in PREFIXES if not any(label.startswith(one) for label in labels)), PREFIXES[-1])
+
+
+def in_tree(task: TaskConfig) -> list[Choice]:
+    """The labels from the top down, each below the first of those above it, and neighbours by name."""
+    tree = task.tree
+    assert tree is not None
+    above: dict[int, list[int]] = {}
+    below: dict[int, list[int]] = {}
+    for child, parent in zip(*(side.tolist() for side in tree.links), strict=True):
+        above.setdefault(child, []).append(parent)
+    for child, parents in above.items():
+        below.setdefault(parents[0], []).append(child)
+    found: list[Choice] = []
+    roots = (at for at in range(tree.width) if at not in above)
+    left = [(at, 0) for at in sorted(roots, key=task.labels.__getitem__, reverse=True)]
+    while left:
+        at, depth = left.pop()
+        ancestors = tuple(task.labels[parent] for parent in above.get(at, ()))
+        found.append(Choice(label=task.labels[at], depth=depth, above=ancestors))
+        under = sorted(below.get(at, ()), key=task.labels.__getitem__, reverse=True)
+        left.extend((child, depth + 1) for child in under)
+    return found

@@ -1,0 +1,80 @@
+"""The console: the review API, the pages over it, and how both tell what went wrong."""
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+
+from demur.review.queue import ClaimLost
+from demur.serve.access.described import describe_access, describe_refusals
+from demur.serve.access.needs import REVIEW
+from demur.serve.config.access import AccessConfig
+from demur.serve.config.file import Config
+from demur.serve.contract.wire import dump
+from demur.serve.web.errors import problem_json, status_of
+from demur.serve.web.native.routes import describe
+from demur.serve.web.review import api, overview
+from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.exchange_routes import add_exchange_routes
+from demur.serve.web.review.pages import add_pages
+from demur.serve.web.review.review_wire import draft_json
+from demur.serve.web.shared.body_limits import add_body_limits
+from demur.serve.web.shared.browser_headers import add_browser_headers
+from demur.serve.web.shared.cookies import PlainCookies
+from demur.serve.web.shared.docs import add_docs
+from demur.serve.web.shared.problems import add_problems, problem
+from demur.serve.web.shared.storable import only_storable
+from demur.serve.web.shared.visitor import visitor_of
+from demur.traffic.database import Database
+
+log = logging.getLogger("demur.console")
+
+
+def console_app(config: Config, database: Database) -> FastAPI:
+    """The console as an ASGI application, under whatever prefix it is mounted."""
+    desk = Desk(config, database)
+    app = FastAPI(
+        title="demur review",
+        description=api.DESCRIPTION,
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(only_storable)],
+    )
+    add_body_limits(app, config.limits)
+    add_browser_headers(app)
+    app.add_middleware(PlainCookies)
+    add_docs(app)
+    api.add_api(app, desk)
+    add_exchange_routes(app, desk)
+    add_pages(app, desk, database)
+    add_problems(app, log, lambda request, error: _problem(request, error, desk))
+    app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]
+    return app
+
+
+def _problem(request: Request, error: Exception, desk: Desk) -> Response:
+    """What went wrong, as JSON: of a lost claim also what was typed."""
+    if not isinstance(error, ClaimLost):
+        return problem(request, error)
+    draft = desk.draft(visitor_of(request), UUID(request.path_params["id"]))
+    told = {**problem_json(error), "kept": draft is not None, "draft": draft_json(draft)}
+    return Response(dump({"error": told}), status_of(error), media_type="application/json")
+
+
+def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
+    """The document of the API; pages are for people."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
+        )
+        document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
+        describe(document["components"]["schemas"], *api.TAKEN)
+        overview.say_unknown(document["components"]["schemas"])
+        describe_refusals(document)
+        if access is not None and access.mode == "keys":
+            describe_access(document, REVIEW, cookie=access.cookie)
+        app.openapi_schema = document
+    return app.openapi_schema

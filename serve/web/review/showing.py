@@ -1,0 +1,103 @@
+"""What an input looks like to people: on its own page, and in a line of the queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from demur.serve.config.task import LETTERS
+from demur.serve.contract.reading.picture_url import picture_url
+
+SHORT = 240
+"""Characters of a text that is set large."""
+
+LONG = 2_000
+"""Characters from which on a text gets a column of its own, in which it scrolls."""
+
+LINE = 90
+"""Characters of a text in the queue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """An input, ready for a template."""
+
+    kind: Literal["picture", "text", "messages", "question", "fields", "gone"]
+    text: str = ""
+    """The text or the question; of a picture, its URL."""
+
+    messages: Sequence[tuple[str, str]] = ()
+    """Role and content."""
+
+    options: Sequence[tuple[str, str]] = ()
+    """Letter and text."""
+
+    fields: Sequence[tuple[str, str]] = field(default=())
+    """Name and value."""
+
+    @property
+    def size(self) -> Literal["short", "middle", "long"]:
+        """Of the text, all of it."""
+        n = self.characters
+        return "short" if n <= SHORT else "middle" if n < LONG else "long"
+
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self._texts()))
+
+    @property
+    def words(self) -> int:
+        return sum(len(text.split()) for text in self._texts())
+
+    def _texts(self) -> list[str]:
+        parts = [*self.messages, *self.options, *self.fields]
+        return [self.text, *(text for _, text in parts)] if self.kind != "picture" else []
+
+
+def showing(value: Any) -> Shown:
+    """How an input is shown; None is one that is no longer kept."""
+    if value is None:
+        return Shown(kind="gone")
+    if url := picture_url(value):
+        return Shown(kind="picture", text=url)
+    if isinstance(value, str):
+        return Shown(kind="text", text=value)
+    if isinstance(value, dict) and isinstance(messages := value.get("messages"), list):
+        return Shown(
+            kind="messages", messages=[(str(one.get("role")), _flat(one.get("content"))) for one in messages if one]
+        )
+    if isinstance(value, dict) and isinstance(options := value.get("options"), list) and "question" in value:
+        lettered = zip(LETTERS, map(_flat, options), strict=False)
+        return Shown(kind="question", text=_flat(value["question"]), options=list(lettered))
+    if isinstance(value, dict):
+        return Shown(kind="fields", fields=[(str(name), _flat(one)) for name, one in value.items()])
+    return Shown(kind="text", text=_flat(value))
+
+
+def glance(value: Any) -> Shown:
+    """The same for a line of the queue: a small picture, or the beginning of a text."""
+    if value == "data:image":
+        return Shown(kind="text", text="a picture")
+    shown = showing(value)
+    if shown.kind in ("picture", "gone"):
+        return shown
+    if shown.messages:
+        text = shown.messages[-1][1]
+    elif shown.fields:
+        text = ", ".join(f"{name}: {one}" for name, one in shown.fields)
+    else:
+        text = shown.text
+    text = " ".join(text.split())
+    return Shown(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
+
+
+def _flat(value: Any) -> str:
+    """A value as text, as it would be written."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "–"
+    if isinstance(value, list) and value and not any(isinstance(one, list | dict) for one in value):
+        return ", ".join(map(_flat, value))
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
