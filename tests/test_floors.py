@@ -93,7 +93,7 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT / "serve").parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("room", FLOOR)
+@pytest.mark.parametrize("room", sorted(FLOOR))
 def test_no_import_in_serve_runs_up_or_sideways(room: str) -> None:
     files = [path for path in (ROOT / "serve").rglob("*.py") if room_of(path) == room]
     assert files, f"there is no room serve/{room}"
