@@ -17,8 +17,8 @@ from rich.progress import track
 from rich.table import Table
 from transformers import BertConfig, BertForSequenceClassification
 
-from demur.serve.hosts.mc_dropout import DropoutPasses
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.classifier.mc_dropout import DropoutPasses
+from demur.serve.hosts.classifier.model import Classifier
 from demur.uncertainty.combination import COMBINATIONS
 from demur.uncertainty.output import LabelledOutput, Link, Output
 from demur.uncertainty.scores import ONLY_FOR, SCORES, Score

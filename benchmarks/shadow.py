@@ -6,6 +6,7 @@ all; one that needs passes with dropout makes the model do them.
 """
 
 import argparse
+import asyncio
 import itertools
 import statistics
 import subprocess
@@ -27,7 +28,7 @@ from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.contract.inputs import ModelInput
-from demur.serve.hosts.host import ModelHost
+from demur.serve.hosts.host import Host
 from demur.traffic.dataset import read_labelled_file
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +46,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def hosts(folder: Path) -> dict[str, ModelHost]:
+async def hosts(folder: Path) -> dict[str, Host]:
     """A host for each kind of shadow, each with a store of its own."""
     parts = [sys.executable, str(ROOT / "deploy/models/digits/parts.py"), str(folder)]
     subprocess.run(parts, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - a script of our own
@@ -61,7 +62,7 @@ def hosts(folder: Path) -> dict[str, ModelHost]:
         if changes:
             other = {**quickstart, "models": {"digits": {**quickstart["models"]["digits"], **changes}}}
             store.shadow("digits", fitted(Config.model_validate(other), folder), **told)
-        made[title] = ModelHost("digits", config.models["digits"], store)
+        made[title] = await Host.started("digits", config.models["digits"], store)
     return made
 
 
@@ -70,7 +71,7 @@ def fitted(config: Config, folder: Path) -> str:
     return fit_model(config, "digits", data, clock=clock, progress=lambda *_: None).name
 
 
-def main() -> None:
+async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=300)
     parser.add_argument("--threads", type=int, default=1, help="as a replica has them")
@@ -78,17 +79,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     seen: dict[str, list[float]] = {title: [] for title in SHADOWS}
     with tempfile.TemporaryDirectory() as folder:
-        made = hosts(Path(folder))
+        made = await hosts(Path(folder))
         values = read_labelled_file(Path(folder) / "test.jsonl").inputs
         inputs: list[ModelInput] = [np.asarray(value, dtype=np.float32)[np.newaxis] for value in values]
         batches = itertools.cycle([inputs[at : at + ROWS] for at in range(0, len(inputs) - ROWS, ROWS)])
         for host in made.values():
-            host.decide(next(batches))
+            await host.decide(next(batches))
         for _ in track(range(options.repeats), description="deciding", transient=True):
             batch = next(batches)
             for title, host in made.items():
                 began = time.perf_counter()
-                host.decide(batch)
+                await host.decide(batch)
                 seen[title].append((time.perf_counter() - began) * 1000)
     table = Table("shadow")
     for column in ("ms", "quartiles", "ratio"):
@@ -101,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

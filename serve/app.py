@@ -16,13 +16,13 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.access import check_guarded
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import BadConfig, Config, with_absolute_paths
-from demur.serve.config.hosts import ClassifierHost, target_of_host
+from demur.serve.config.hosts import target_of_host
 from demur.serve.config.known_keys import known_keys
 from demur.serve.config.scaling import Scaled
 from demur.serve.configuration import load_config
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.deployments.gateway import Gateway
-from demur.serve.deployments.hosts import Host, LanguageModelHost, host_deployment
+from demur.serve.deployments.hosts import ModelReplica, host_deployment
 from demur.serve.deployments.pages import Audits, Console
 from demur.serve.deployments.whole import WholeService
 from demur.serve.hosts.gpus import gpus_of_replica
@@ -90,7 +90,7 @@ def _gateway(
     gpus = _gpus_there()
     hosts = {
         name: ray_serve.deployment(
-            Host if isinstance(model.host, ClassifierHost) else LanguageModelHost,
+            ModelReplica,
             name=host_deployment(name),
             **_copies(model.host, target_of_host(model.host)),
             ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": gpus_of_replica(model.host, gpus)},

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from demur.serve.config.complaint import mistakes_of
 from demur.serve.config.document import Document, read_document
 from demur.serve.config.file import DATA, SETTINGS_OF_PARTS, BadConfig, Config, ModelConfig, with_absolute_paths
-from demur.serve.config.hosts import ClassifierHost
 from demur.serve.config.known_keys import KnownKeys
 from demur.serve.config.mistake import Mistake, in_order
 from demur.serve.config.yaml_trouble import NotYaml
@@ -71,7 +70,7 @@ def check_kept(config: Config, base: Path, *, named: bool) -> None:
 
 def _prompt_mistakes(document: Document, name: str, model: ModelConfig) -> Iterator[Mistake]:
     """What is wrong with what a prompt is made of: it must be there, and can be asked."""
-    if isinstance(model.host, ClassifierHost):
+    if not model.host.is_language:
         return
     place = ("models", name, "prompt")
     try:

@@ -18,10 +18,10 @@ from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputLimits, ModelInput
+from demur.serve.contract.model import MoreSamples
 from demur.serve.contract.reading.inputs import read_input
-from demur.serve.hosts.language.model import More
-from demur.serve.hosts.language.offline import OfflineLanguageModel
 from demur.serve.hosts.language.row import one_hot
+from demur.serve.hosts.offline import OfflineModel
 from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.generation import Replies, as_column
@@ -130,16 +130,16 @@ def n_rows(task: Task, each: int) -> int:
     return len(exercises) * (2 + len(task.told)) + len(_self_asked(task)) * len(_of_levels(exercises, ASKED_ABOUT))
 
 
-def inputs_of(exercises: Sequence[Exercise], model: OfflineLanguageModel) -> list[ModelInput]:
+def inputs_of(exercises: Sequence[Exercise], model: OfflineModel) -> list[ModelInput]:
     return [read_input(exercise.input, model.spec, LIMITS) for exercise in exercises]
 
 
 def in_chunks(
-    model: OfflineLanguageModel,
+    model: OfflineModel,
     inputs: Sequence[ModelInput],
     needs: frozenset[Need],
     advance: Advance,
-    more: More | None = None,
+    more: MoreSamples | None = None,
 ) -> tuple[Output, tuple[float, float]]:
     """Return what the model says, and the seconds that it took by the clock and of the processor."""
     batches, began = [], (time.perf_counter(), time.process_time())
@@ -169,7 +169,7 @@ def _run(task: Task, exercises: Sequence[Exercise], advance: Advance) -> dict[st
     found: dict[str, Any] = {"seconds": {}}
 
     def ask(name: str, config: ModelConfig, about: Sequence[Exercise], needs: frozenset[Need]) -> Output:
-        model = OfflineLanguageModel(config, config.host)  # type: ignore[arg-type]
+        model = OfflineModel(config)
         try:
             output, found["seconds"][name] = in_chunks(model, inputs_of(about, model), needs, advance)
         finally:

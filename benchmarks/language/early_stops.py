@@ -12,7 +12,7 @@ from benchmarks.language.collected import Advance, Collected, Cost, in_chunks, i
 from demur.policies.decision import Action
 from demur.policies.selector_recipe import Parts
 from demur.serve.hosts.language.budget import more
-from demur.serve.hosts.language.offline import OfflineLanguageModel
+from demur.serve.hosts.offline import OfflineModel
 from demur.uncertainty.output import Need
 from demur.uncertainty.readings import with_sample_probabilities
 from deploy.models.sums.exercises import LEVELS, Exercise, exercises
@@ -83,7 +83,7 @@ def _by(about: Collected, by: str, todo: Sequence[Exercise], advance: Advance) -
     if by == "samples":
         rows = replace(rows, output=with_sample_probabilities(rows.output))
     selector = config.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
-    model = OfflineLanguageModel(config, config.host)  # type: ignore[arg-type]
+    model = OfflineModel(config)
     try:
         inputs = inputs_of(todo, model)
         stop, stop_seconds = in_chunks(model, inputs, NEEDS, advance, more=more([selector], config.samples))

@@ -34,7 +34,8 @@ from demur.serve.config.hosts import VllmHost
 from demur.serve.contract.batching import Together
 from demur.serve.contract.engine import Asking, Message
 from demur.serve.contract.inputs import Conversation, ModelInput
-from demur.serve.hosts.language.budget import More, more
+from demur.serve.contract.model import ModelRequest, MoreSamples
+from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.language.model import ALTERNATIVES, LanguageModel
 from demur.serve.hosts.language.vllm_engine import VllmEngine
 from demur.uncertainty.generation import Usage
@@ -101,7 +102,7 @@ class Judged:
     """A configured model on the engine, with what was fitted for it. As in a host, what the engine ends in one step is
     judged together."""
 
-    def __init__(self, model: LanguageModel, selector: Selector, inputs: list[ModelInput], more: More) -> None:
+    def __init__(self, model: LanguageModel, selector: Selector, inputs: list[ModelInput], more: MoreSamples) -> None:
         self._model, self._selector, self._inputs, self._more = model, selector, inputs, more
         self._judging: Together[Output, Action] = Together(self._judge)
 
@@ -116,7 +117,9 @@ class Judged:
 
     async def ask(self, number: int) -> Usage:
         """Decide about one input, and say what that took."""
-        output = await self._model.run([self.input(number)], self._selector.needs, more=self._more)
+        output = await self._model.run(
+            ModelRequest(inputs=[self.input(number)], needs=self._selector.needs, more=self._more)
+        )
         await self._judging.one(output)
         assert output.replies is not None
         usage: Usage = output.replies[0].usage

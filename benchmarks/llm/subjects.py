@@ -10,6 +10,7 @@ from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.engine import Engine
 from demur.serve.contract.inputs import InputLimits, ModelInput
+from demur.serve.contract.model import ModelRequest
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.language.model import LanguageModel
 from demur.traffic.dataset import LabelledFile
@@ -80,7 +81,7 @@ async def fitted(config: ModelConfig, engine: Engine, rows: LabelledFile) -> tup
         labels=rows.labels[:FITTED_ON],
         groups=rows.groups[:FITTED_ON],
     )
-    output = await model.run(read(few, model), config.recipe.needs)
+    output = await model.run(ModelRequest(inputs=read(few, model), needs=config.recipe.needs))
     truth = truth_about(output, few, truth_of(few, config.task), config.task)
     labelled = LabelledOutput(output=output, truth=truth, exclusive=config.task.exclusive)
     return model, config.recipe.fit(Parts(statistics=labelled, mixing=labelled, calibration=labelled, rule=labelled))

@@ -22,7 +22,7 @@ LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
 
 class BareHost:
     def __init__(self, model: ModelConfig) -> None:
-        from demur.serve.hosts.models import Classifier
+        from demur.serve.hosts.classifier.model import Classifier
 
         self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
         self._one_thread = ThreadPoolExecutor(1)

@@ -46,7 +46,7 @@ def texts(n: int, seed: int) -> list[str]:
 
 def labelled(folder: Path, file: Path, n: int = 400) -> None:
     """Write texts with labels drawn from the encoder's own probabilities."""
-    from demur.serve.hosts.models import Classifier
+    from demur.serve.hosts.classifier.model import Classifier
 
     rng, inputs = np.random.default_rng(1), texts(n, 1)
     probabilities = Classifier(str(folder)).run(inputs, frozenset()).probabilities

@@ -28,7 +28,7 @@ class Answered(BaseModel):
 
 class UsualModel:
     def __init__(self, model: ModelConfig) -> None:
-        from demur.serve.hosts.models import Classifier
+        from demur.serve.hosts.classifier.model import Classifier
 
         self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
         self._labels = model.task.labels

@@ -12,9 +12,10 @@ from demur.serve.commands.trials import Finding, Steps, Untried, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.hosts import ClassifierHost, OpenAIHost
-from demur.serve.hosts.checkpoint import check_ratings, check_suits, not_handed_out
+from demur.serve.config.hosts import ClassifierHost, TransformersHost, VllmHost
+from demur.serve.hosts.checkpoint import check_labels, check_writes, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings
+from demur.serve.hosts.language.kind import check_ratings
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.table_file import BadDataFile
 
@@ -32,7 +33,7 @@ DESCRIPTION = ("config.json", "tokenizer_config.json", "chat_template.*")
 def try_checkpoint(name: str, model: ModelConfig, *, offline: bool) -> Iterator[Finding]:
     """Whether a checkpoint is there, is for this task, has these labels, and has weights that are whole."""
     host, place = model.host, ("models", name)
-    assert not isinstance(host, OpenAIHost)
+    assert isinstance(host, ClassifierHost | TransformersHost | VllmHost)
     try:
         folder = folder_here(host.checkpoint)
         if folder is None and is_path(host.checkpoint):
@@ -41,21 +42,29 @@ def try_checkpoint(name: str, model: ModelConfig, *, offline: bool) -> Iterator[
         if on_hub and offline:
             yield Untried(f"the checkpoint of {name}, {host.checkpoint}, which is no folder (--offline)")
             return
-        check_suits(model, _described_by_hub(host.checkpoint) if on_hub else Path(host.checkpoint))
+        _check_suits(model, _described_by_hub(host.checkpoint) if on_hub else Path(host.checkpoint))
     except BadCheckpoint as error:
         yield _wrong(place, error)
         return
     if on_hub:
         yield Untried(f"the weights of {name}: {host.checkpoint} comes whole from its hub when it is first needed")
         return
-    for why in _broken(Path(host.checkpoint), classifier=isinstance(host, ClassifierHost)):
+    for why in _broken(Path(host.checkpoint), classifier=not host.is_language):
         yield Wrong((*place, "host", "checkpoint"), why)
+
+
+def _check_suits(model: ModelConfig, folder: Path) -> None:
+    """Raise `BadCheckpoint` unless what lies in this folder is a checkpoint for the model's task."""
+    if isinstance(model.host, ClassifierHost):
+        check_labels(model.host.checkpoint, model.task, folder)
+    else:
+        check_writes(str(folder))
 
 
 def try_examples(name: str, model: ModelConfig) -> Iterator[Finding]:
     """Whether the examples of a prompt fit the task, and a tournament has ratings."""
     place = ("models", name)
-    if isinstance(model.host, ClassifierHost):
+    if not model.host.is_language:
         return
     try:
         check_ratings(model)

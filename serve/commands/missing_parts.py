@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import OpenAIHost
 from demur.uncertainty.generation import Replies
 from demur.uncertainty.output import Need, Output
 
@@ -51,7 +50,7 @@ def _way_out(name: str, model: ModelConfig, need: Need, replies: Sequence[Replie
             ((cause, _),) = told.most_common(1)
             return f": {cause}"  # which ends with what to do
         instead = "take a score that does without, such as semantic_entropy, sample_disagreement or rating"
-        if isinstance(model.host, OpenAIHost):
+        if model.host.is_endpoint:
             return f"; if the endpoint gives none, set models.{name}.host.gives_logprobs: false and {instead}"
         return f"; {instead}"
     if need == "samples":

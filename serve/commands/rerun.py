@@ -1,5 +1,6 @@
 """Configured models, run again on inputs of the past, and the artifacts that are to judge their output."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,23 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.hosts import ClassifierHost
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
-from demur.serve.hosts.checkpoint import check_model
 from demur.serve.hosts.identity import identity_of
+from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.few_shot import Reviewed
-from demur.serve.hosts.language.offline import OfflineLanguageModel
 from demur.serve.hosts.language.reviewed import reviewed_of
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.offline import OfflineModel
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.output import Need, Output
@@ -51,13 +49,10 @@ class LoadedModel:
     def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
         self._limits = limits
         check_model(model)
-        self._model: Classifier | OfflineLanguageModel = (
-            Classifier.of(model.host, model.task)
-            if isinstance(model.host, ClassifierHost)
-            else OfflineLanguageModel(model, model.host, reviewed=reviewed)
-        )
+        self._model = OfflineModel(model, reviewed=reviewed)
         self.identity = identity_of(model)
-        torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
@@ -71,8 +66,6 @@ class LoadedModel:
         Inputs about which an endpoint could not be asked are tried again, after pauses. Raises `NobodyReplied` where
         that does not help.
         """
-        if isinstance(self._model, Classifier):
-            return self._model.run(inputs, needs)
         output = self._model.run(inputs, needs, without=without)
         for pause in PAUSES_SECONDS:
             outages = outages_in(output)
@@ -89,8 +82,7 @@ class LoadedModel:
 
     def close(self) -> None:
         """Let go of what the model keeps open."""
-        if isinstance(self._model, OfflineLanguageModel):
-            self._model.close()
+        self._model.close()
 
 
 def _put_in(output: Output, places: Sequence[int], again: Output) -> Output:

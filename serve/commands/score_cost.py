@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts import ClassifierHost, LanguageHost
 from demur.serve.config.language_recipe import own_probabilities
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import Need
@@ -44,7 +44,7 @@ def _of_score(model: ModelConfig, score: ScoreRecipe) -> Cost:
 
 
 def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> Cost:
-    assert not isinstance(model.host, ClassifierHost)
+    assert isinstance(model.host, LanguageHost)
     if rated := model.host.tournament:
         return Cost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
     written, marked = model.host.max_tokens, " (self-reported)" if self_reported else ""

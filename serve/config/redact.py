@@ -5,7 +5,7 @@ from typing import Annotated
 import re2
 from pydantic import Field, field_validator
 
-from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.settings import Section
 
 QUIET = re2.Options()
@@ -47,7 +47,5 @@ class RedactConfig(Section):
     patterns: dict[PatternName, PatternConfig] = Field(default={})
     """By name, each applied to what the one before has left."""
 
-    function: (
-        Annotated[str, written_as(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", "write it as package.module:function")] | None
-    ) = None
+    function: PythonName | None = None
     """`package.module:function` of your own: it is given an input, or a reply as a text, and returns what is stored."""

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from demur.serve.config.hosts import ChatConfig, ClassifierHost, PromptConfig, SamplesConfig
+from demur.serve.config.hosts import ChatConfig, PromptConfig, SamplesConfig
 from demur.serve.config.plain_text import WRAPPING, plain
 from demur.serve.config.task import ONLY_LANGUAGE
 
@@ -32,7 +32,7 @@ def check_task_settings(model: "ModelConfig") -> None:
     kind = model.task.kind
     if model.task.match != "exact" and kind != "generate":
         raise ValueError(f"task.match: this is for generate tasks; in a {kind} one labels are right or wrong")
-    if isinstance(model.host, ClassifierHost):
+    if not model.host.is_language:
         _check_classifier(model)
         return
     if model.task.rename:

@@ -10,7 +10,6 @@ from typing import Any
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
 from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.decided import Share
 from demur.serve.contract.hosts import HostClient, ModelNotReady, Step
@@ -83,7 +82,7 @@ class Road:
         self._telemetry = telemetry or Telemetry()
         self._spec: InputSpec | None = None
         batch = config.host.batch
-        self._one_at_a_time = isinstance(config.host, ClassifierHost)  # an engine takes in what comes when it comes
+        self._one_at_a_time = not config.host.is_language  # an engine takes in what comes when it comes
 
         def batcher(then: Then | None) -> GreedyBatcher[Asked, Any]:
             return GreedyBatcher(

@@ -17,10 +17,7 @@ from demur.serve.config.checkpoint_facts import (
     read_facts,
 )
 from demur.serve.config.checkpoint_labels import is_path, no_folder
-from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost, OpenAIHost
 from demur.serve.config.task import TaskConfig
-from demur.serve.hosts.language.anchors import Anchors
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
 
@@ -28,23 +25,6 @@ FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model",
 class NoEmbedding(RuntimeError):
     """The input of the classification head could not be found in this architecture. Leave out the scores that
     need the embedding."""
-
-
-def check_model(model: ModelConfig) -> None:
-    """Raise `BadCheckpoint` unless the checkpoint of a configured model, if it has one, can do what it is to do, and
-    `BadRatings` unless there are anchors, where it needs some."""
-    if not isinstance(model.host, OpenAIHost):
-        check_suits(model, local_folder(model.host.checkpoint))
-    check_ratings(model)
-
-
-def check_suits(model: ModelConfig, folder: Path) -> None:
-    """Raise `BadCheckpoint` unless what lies in this folder is a checkpoint for the model's task."""
-    host = model.host
-    if isinstance(host, ClassifierHost):
-        check_labels(host.checkpoint, model.task, folder)
-    else:
-        check_writes(str(folder))
 
 
 def check_labels(checkpoint: str, task: TaskConfig, folder: Path) -> None:
@@ -58,12 +38,6 @@ def check_labels(checkpoint: str, task: TaskConfig, folder: Path) -> None:
     if task.kind == "binary" and len(own) == 1:  # its single output speaks for the second label and against the first
         return
     check_same(list(task.outputs), own, checkpoint)
-
-
-def check_ratings(model: ModelConfig) -> None:
-    """Raise `BadRatings` unless there are anchors, where a model compares its inputs with some."""
-    if not isinstance(model.host, ClassifierHost) and model.host.tournament:
-        Anchors.of(model.host.tournament)
 
 
 def check_writes(checkpoint: str) -> None:

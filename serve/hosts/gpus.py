@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demur.serve.config.file import Config
-from demur.serve.config.hosts import HostConfig, OpenAIHost
+from demur.serve.config.hosts import HostConfig
 
 DEVICES = ("nvidia[0-9]*", "kfd", "dxg")
 """Under /dev, where there are GPUs: torch takes seconds to be imported, only to say that there is none."""
@@ -38,7 +38,7 @@ def gpus_of_replica(host: HostConfig, there: float) -> float:
     """Return how many GPUs Ray sets aside for each replica of a model, where so many are there in all."""
     if host.gpus is not None:
         return host.gpus
-    if isinstance(host, OpenAIHost) or getattr(host, "device", "auto") in ("cpu", "mps"):
+    if not host.uses_gpu or getattr(host, "device", "auto") in ("cpu", "mps"):
         return 0.0
     return float(min(1, there))
 

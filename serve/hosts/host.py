@@ -1,38 +1,74 @@
-"""A classifier and the artifacts that judge its output, for one batch at a time. Knows no Ray and no HTTP."""
+"""A model of any kind and the artifacts that judge its output. Knows no Ray and no HTTP."""
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
+from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.contract.batching import Together
 from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.engine import Asking, Message, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec, ModelInput
+from demur.serve.contract.model import Model, ModelRequest
+from demur.serve.hosts.asked_as_fitted import check_asked_as_fitted
+from demur.serve.hosts.kinds import kind_of
+from demur.serve.hosts.language.budget import more
+from demur.serve.hosts.language.few_shot import Reviewed
+from demur.serve.hosts.language.model import LanguageModel
+from demur.serve.hosts.language.overheard import listening
 from demur.serve.hosts.lineup import Lineup
-from demur.serve.hosts.models import Classifier
-from demur.serve.hosts.panel import NOT_FROM_MODEL, Groups, Job, Panel
+from demur.serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
 from demur.serve.hosts.set_level import SetLevel
 from demur.serve.telemetry.stages import stage
-from demur.uncertainty.output import Output
+from demur.uncertainty.generation import Generation
+from demur.uncertainty.output import Need, Output
 
 
-class ModelHost:
-    """Owns one model. Not safe to run from two threads at a time."""
+class Host:
+    """Owns one model. Everything runs in the event loop in which it was made, except `refresh`."""
 
     def __init__(
-        self, name: str, config: ModelConfig, store: ArtifactStore, *, others: Mapping[str, ModelConfig] | None = None
+        self,
+        name: str,
+        config: ModelConfig,
+        store: ArtifactStore,
+        model: Model,
+        *,
+        others: Mapping[str, ModelConfig] | None = None,
     ) -> None:
-        assert isinstance(config.host, ClassifierHost)
-        self._classifier = Classifier.of(config.host, config.task)
+        """`others` are all models that are configured: a cascade asks some of them next."""
+        self._loop = asyncio.get_running_loop()
+        self._name = name
+        self.model = model
+        self._samples = config.samples
         self._panel = Panel(name, config, store, others)
-        self.refresh()
+        self._judging: Together[Batch, list[Share]] = Together(self._panel.shares_together)
+
+    @classmethod
+    async def started(
+        cls,
+        name: str,
+        config: ModelConfig,
+        store: ArtifactStore,
+        *,
+        others: Mapping[str, ModelConfig] | None = None,
+        reviewed: Reviewed | None = None,
+    ) -> "Host":
+        """Load the model, and take up what the store says. `reviewed` gives what reviewers said, for few-shot
+        examples."""
+        host = cls(name, config, store, await kind_of(config).load(config, reviewed), others=others)
+        await asyncio.to_thread(host.refresh)
+        return host
 
     @property
     def spec(self) -> InputSpec:
-        return self._classifier.spec
+        return self.model.spec
 
     @property
     def artifact_name(self) -> str | None:
@@ -40,59 +76,119 @@ class ModelHost:
 
     @property
     def trouble(self) -> str:
-        return self._panel.trouble
+        """What is not as the store or the model should be; empty when all is well."""
+        return "; ".join(filter(None, (self._panel.trouble, *self.model.remarks())))
 
     def state(self) -> HostState:
-        return self._panel.state(self.spec)
+        return replace(self._panel.state(self.spec), trouble=self.trouble)
 
     @property
     def set_level(self) -> SetLevel | None:
         """Where labels move the error level of prediction sets."""
         return self._panel.set_level
 
-    def refresh(self, in_model_thread: Callable[[Job], None] = lambda job: job()) -> None:
-        """Take up what the store says now, from the next batch on.
+    def refresh(self) -> None:
+        """Take up what the store says now, from the next batch on. To be called in another thread: it reads and checks
+        artifacts there, and asks the event loop for what needs the model."""
+        self._panel.refresh(self._try, self._in_loop)
 
-        Reads and checks in the thread that calls. What touches the model, to try a new artifact and to swap, is left
-        to `in_model_thread`: it does a job where no batch runs at that moment, and returns when it is done.
-        """
-        self._panel.refresh(lambda artifact: in_model_thread(partial(self._try, artifact)), in_model_thread)
+    async def check_health(self) -> None:
+        """Raise if the model is dead and its replica must be replaced."""
+        await self.model.check_health()
 
-    def _try(self, artifact: Artifact) -> None:
-        """The first pass through a model is slow, and shows whether it can give what the scores need."""
-        output = self._classifier.run([self._classifier.example()], artifact.selector.needs)
-        self._panel.judge(artifact, output, [None])
-
-    def decide(
+    async def decide(
         self, inputs: Sequence[ModelInput], groups: Groups | None = None, draws: Sequence[int] | None = None
     ) -> list[Share]:
-        """Run the model once, and return what each artifact that had a part in it decided about its rows.
+        """Run the model, and return what each artifact that had a part in it decided about its rows.
 
-        `groups` says where each input comes from; `draws` are as in `Panel.shares`.
+        `groups` [n] says where each input comes from; `draws` [n] are as in `Panel.shares`. What was asked under one
+        lineup is decided by it, whatever is promoted meanwhile. Batches that end together are judged together.
         """
         lineup = self._panel.lineup
-        started = time.perf_counter()
+        began = time.perf_counter()
         with stage("forward"):
-            output = self._run_for(lineup, inputs)
-        spent = (time.perf_counter() - started) * 1000
+            output = await self._run_for(lineup, inputs)
+        spent = (time.perf_counter() - began) * 1000
+        batch = Batch(lineup=lineup, output=output, groups=groups or [None] * len(inputs), draws=draws, spent=spent)
         with stage("scores"):
-            return self._panel.shares(lineup, output, groups or [None] * len(inputs), draws, spent=spent)
+            return await self._judging.one(batch)
 
-    def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""
-        artifact = self._panel.artifact_of(step)
-        started = time.perf_counter()
-        output = self._classifier.run(inputs, self._panel.selector_of(artifact).needs)
-        return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - started) * 1000)
+        artifact = await asyncio.to_thread(self._panel.artifact_of, step)
+        began = time.perf_counter()
+        selector = self._panel.selector_of(artifact)
+        output = await self._run(inputs, [selector], artifact.left_out_of(self._name))
+        return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
 
-    def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
-        """Run the model once for all; if that fails, for the artifact in force alone."""
-        enough = lineup.in_force.selector.needs
-        if lineup.needs == enough:
-            return self._classifier.run(inputs, enough)
+    async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+        """Of a language model, yield the reply to one input as it is written, and last what was decided about it.
+
+        The first piece is empty: there is an artifact, and the model is being asked. Closing the generator stops the
+        model; then nothing is decided.
+        """
+        _ = self._panel.lineup
+        yield ""
+        heard: asyncio.Queue[str | None] = asyncio.Queue()
+        deciding = asyncio.create_task(self.decide([value], [group], [draw]), context=listening(heard.put_nowait))
+        deciding.add_done_callback(lambda _: heard.put_nowait(None))
         try:
-            return self._classifier.run(inputs, lineup.needs)
+            while (piece := await heard.get()) is not None:
+                yield piece
+            (share,) = await deciding
+            yield share
+        finally:
+            deciding.cancel()
+
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+        """Of a language model, what its engine says, and nothing of ours: no prompt, no score, no decision."""
+        return await cast(LanguageModel, self.model).engine.generate(messages, asking)
+
+    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
+        """Of a language model, what its engine says, piece by piece as it is written."""
+        async for piece in cast(LanguageModel, self.model).engine.stream(messages, asking):
+            yield piece
+
+    async def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
+        """Ask for what all artifacts need; if that fails, for what the one in force needs alone."""
+        everyone = [artifact.selector for artifact in lineup.artifacts]
+        alone = [lineup.in_force.selector]
+        without = lineup.in_force.left_out_of(self._name)  # and of those beside it
+        if len(everyone) == 1:
+            return await self._run(inputs, alone, without)
+        try:
+            return await self._run(inputs, everyone, without)
         except Exception as error:
-            output = self._classifier.run(inputs, enough)  # raises as well where the input is to blame
+            output = await self._run(inputs, alone, without)  # raises as well where the input is to blame
             self._panel.complain(NOT_FROM_MODEL, error)
             return output
+
+    async def _run(
+        self, inputs: Sequence[ModelInput], selectors: Sequence[Selector], without: frozenset[str]
+    ) -> Output:
+        needs = frozenset[Need]().union(*(selector.needs for selector in selectors))
+        asked = ModelRequest(inputs=inputs, needs=needs, more=more(selectors, self._samples), without=without)
+        return await self.model.run(asked)
+
+    def _try(self, artifact: Artifact) -> None:
+        """Show that the model gives what the scores need, asked as it was when they were fitted."""
+        request = ModelRequest(
+            inputs=[self.model.example()],
+            needs=artifact.selector.needs,
+            without=artifact.left_out_of(self._name),
+        )
+        output = asyncio.run_coroutine_threadsafe(self.model.run(request), self._loop).result()
+        check_asked_as_fitted(output, artifact, self._name)
+
+        def judge() -> None:
+            self._panel.judge(artifact, output, [None])
+
+        self._in_loop(judge)
+
+    def _in_loop(self, job: Job) -> None:
+        """Do a job between two batches: rows are judged in the loop, in one go."""
+
+        async def work() -> None:
+            job()
+
+        asyncio.run_coroutine_threadsafe(work(), self._loop).result()

@@ -4,8 +4,8 @@ import os
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from demur.serve.config.file import Config
-from demur.serve.hosts.checkpoint import check_model
 from demur.serve.hosts.gpus import gpu_shortages, gpus_here
+from demur.serve.hosts.kinds import check_model
 from demur.serve.local.worker import Worker
 
 CHECK_SECONDS = 120.0

@@ -6,7 +6,7 @@ them, and each of them has a link to it, as the conventions for messages have it
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -126,11 +126,6 @@ class Traces:
             span.end()
             for one in away:
                 one.end()
-
-    def host(self, model: str, traceparent: str, work: Callable[[], Result]) -> Result:
-        """Do the work of a host for a batch, in the thread that calls."""
-        with self.at_host(model, traceparent):
-            return work()
 
     @contextmanager
     def at_host(self, model: str, traceparent: str) -> Iterator[None]:

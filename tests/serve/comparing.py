@@ -13,7 +13,7 @@ import numpy as np
 from demur.serve.commands.rank.ranking import as_judge
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, Message
-from demur.serve.hosts.language import offline
+from demur.serve.hosts.language import kind as language_kind
 from demur.uncertainty.generation import Generation
 
 SHOWN = re.compile(r"\[A\]\s*(.*?)\s*\[B\]\s*(.*?)\s*$", re.DOTALL)
@@ -89,7 +89,7 @@ def serve_with(monkeypatch, engine):
     async def started(host):
         return engine
 
-    monkeypatch.setattr(offline, "started", started)
+    monkeypatch.setattr(language_kind, "started", started)
     return engine
 
 
@@ -108,4 +108,4 @@ def quiet(number, done):
 
 def judge_of(config: Config) -> ModelConfig:
     """The model as it compares, whatever ratings there are."""
-    return as_judge(config.model("judge"), "judge")[0]
+    return as_judge(config.model("judge"), "judge")

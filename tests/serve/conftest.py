@@ -36,10 +36,10 @@ from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.contract.hosts import HostState
 from demur.serve.gateway.handler import Handler
-from demur.serve.hosts.host import ModelHost
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import Database
 from tests.conftest import ROOT, digit_rows
+from tests.serve.hosting import RunningHost
 
 DRAW_KEY = "a key that tests know"
 RIVAL_LIMIT = 0.9999
@@ -178,7 +178,7 @@ def identity_of(artifact: Artifact) -> ModelIdentity:
 class LocalHost:
     """A model host in this process, in the place of the Ray handle."""
 
-    def __init__(self, host: ModelHost) -> None:
+    def __init__(self, host: RunningHost) -> None:
         self.host = host
         self.batches: list[int] = []
         self._one_thread = ThreadPoolExecutor(1)  # as in the deployment: a model is not run from two at a time
@@ -199,12 +199,12 @@ class LocalHost:
 
 
 @pytest.fixture(scope="session")
-def digits_host(quickstart: Config) -> ModelHost:
-    return ModelHost("digits", quickstart.models["digits"], ArtifactStore(quickstart.artifacts))
+def digits_host(quickstart: Config) -> RunningHost:
+    return RunningHost("digits", quickstart.models["digits"], ArtifactStore(quickstart.artifacts))
 
 
 @pytest.fixture
-def local_host(digits_host: ModelHost) -> LocalHost:
+def local_host(digits_host: RunningHost) -> LocalHost:
     return LocalHost(digits_host)
 
 
@@ -232,7 +232,7 @@ def clear_digit(digits: Path):
 
 
 @pytest.fixture(scope="session")
-def doubtful_digit(digits: Path, digits_host: ModelHost):
+def doubtful_digit(digits: Path, digits_host: RunningHost):
     """A digit of which the model is not sure enough."""
     inputs = [row["input"] for row in digit_rows(digits)]
     (share,) = digits_host.decide([np.asarray(value, dtype=np.float32)[np.newaxis] for value in inputs])

@@ -17,12 +17,12 @@ from demur.serve.commands.compare import compare_on_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.labelled_rows import truth_of
 from demur.serve.config.file import Config
-from demur.serve.hosts.host import ModelHost
 from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
+from tests.serve.hosting import RunningHost
 
 OUTPUTS = ["A0101", "A0102", "B01", "A01", "B0203"]
 LABELS = (*OUTPUTS, "A", "B", "B02")  # behind the outputs, what else lies above them
@@ -106,7 +106,7 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
     assert counts["A"] >= counts["A01"] >= counts["A0101"] > 0
     assert counts["B02"] == counts["B0203"]
 
-    handler = make_handler(config, {"codes": LocalHost(ModelHost("codes", model, store))}, database)
+    handler = make_handler(config, {"codes": LocalHost(RunningHost("codes", model, store))}, database)
     told = []
     with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
         for i in range(40):
@@ -135,7 +135,7 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
 def test_what_a_reviewer_ticks_brings_what_lies_above(checkpoint, tmp_path, database):
     config = config_for(checkpoint, tmp_path)
     _, store = fitted(config, texts(tmp_path / "rows.jsonl"))
-    handler = make_handler(config, {"codes": LocalHost(ModelHost("codes", config.models["codes"], store))}, database)
+    handler = make_handler(config, {"codes": LocalHost(RunningHost("codes", config.models["codes"], store))}, database)
     pages = TestClient(console_app(config, database), cookies={"demur-reviewer": "ada"})
     with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
         asked = http.post("/v1/predict", json={"model": "codes", "input": "the cat sat"}).json()
@@ -156,10 +156,10 @@ def test_an_artifact_of_another_tree_or_of_none_is_refused(checkpoint, tmp_path)
     for task, other in (({}, full), (flat, outputs_alone), (outputs_alone, flat)):
         config = config_for(checkpoint, tmp_path, **task)
         done, store = fitted(config, data)
-        host = ModelHost("codes", config_for(checkpoint, tmp_path, **other).models["codes"], store)
+        host = RunningHost("codes", config_for(checkpoint, tmp_path, **other).models["codes"], store)
         assert host.artifact_name is None
         assert "fitted for another label tree; fit a new one" in host.trouble
-        assert ModelHost("codes", config.models["codes"], store).artifact_name == done.name
+        assert RunningHost("codes", config.models["codes"], store).artifact_name == done.name
 
 
 def test_truths_are_closed_for_whoever_reads_a_file(checkpoint, tmp_path):

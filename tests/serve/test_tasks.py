@@ -21,7 +21,6 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import Config
-from demur.serve.hosts.host import ModelHost
 from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.outcomes import LATEST
@@ -31,6 +30,7 @@ from demur.uncertainty.output import LabelledOutput, Output
 from demur.uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
+from tests.serve.hosting import RunningHost
 
 SETTINGS = {
     "mahalanobis": {"shrinkage": 0.1},
@@ -325,7 +325,7 @@ def test_a_served_answer_goes_by_the_size_of_its_set(prediction_set, promise, qu
     store.promote("digits", done.name, by="tests", why="", clock=clock)
     manifest = store.in_force("digits").manifest
     assert manifest["configured"]["prediction_set"] == prediction_set
-    handler = make_handler(config, {"digits": LocalHost(ModelHost("digits", model, store))}, database)
+    handler = make_handler(config, {"digits": LocalHost(RunningHost("digits", model, store))}, database)
     sizes, actions = Counter(), Counter()
     with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
         for row in digit_rows(digits)[:40]:
@@ -364,7 +364,7 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
     done = fit_model(config, "words", rows, clock=clock, progress=lambda *_: None, anyway=True)
     store = ArtifactStore(config.artifacts)
     store.promote("words", done.name, by="tests", why="", clock=clock)
-    handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
+    handler = make_handler(config, {"words": LocalHost(RunningHost("words", model, store))}, database)
     with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
         told = http.post("/v1/predict", json={"model": "words", "input": "the cat sat"}).json()
         assert set(told["scores"]) == {*model.recipe.scores, *model.recipe.combinations}
@@ -419,7 +419,7 @@ def test_the_labels_that_cannot_be_ruled_out_are_shown_beside_those_that_are_pre
     manifest = store.in_force("words").manifest
     assert manifest["report"]["set_coverage"]["value"] > 0.7
     assert manifest["promises"][0]["share"] == "of the labels that hold are missing from the set"
-    handler = make_handler(config, {"words": LocalHost(ModelHost("words", model, store))}, database)
+    handler = make_handler(config, {"words": LocalHost(RunningHost("words", model, store))}, database)
     with TestClient(gateway_app(handler, max_body_bytes=1 << 20)) as http:
         for word in WORDS[2:]:
             told = http.post("/v1/predict", json={"model": "words", "input": f"{word} ran"}).json()

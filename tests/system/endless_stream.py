@@ -15,7 +15,7 @@ from ray import serve as ray_serve  # noqa: E402
 
 from demur.serve.contract.decided import Share  # noqa: E402
 from demur.serve.deployments.host_client import RayHostClient  # noqa: E402
-from demur.serve.deployments.hosts import LanguageModelHost  # noqa: E402
+from demur.serve.deployments.hosts import ModelReplica  # noqa: E402
 
 PATIENCE = 5000
 """Looks, each a little after the other."""
@@ -40,9 +40,9 @@ def deployment():
                 Endless.stopped += 1
                 raise
 
-    class ScriptedHost(LanguageModelHost):
+    class ScriptedHost(ModelReplica):
         async def __init__(self):
-            self._model = Endless()
+            self._host = Endless()
 
         async def check_health(self):
             pass

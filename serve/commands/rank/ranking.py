@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from demur.audit.metrics.ratings import Criterion
 from demur.serve.commands.rank.instances import read_instances
@@ -11,14 +12,14 @@ from demur.serve.commands.rank.journal import Journal
 from demur.serve.commands.rank.report import as_ratings, drawn, remarks
 from demur.serve.commands.rank.rounds import Budget, Plan, Told, check_feasible, play
 from demur.serve.config.file import DATA, BadConfig, Config, ModelConfig
-from demur.serve.config.hosts import AnyLanguageHost, ClassifierHost
 from demur.serve.contract.engine import EngineFailed
 from demur.serve.contract.inputs import InputLimits
-from demur.serve.hosts.checkpoint import check_model
-from demur.serve.hosts.identity import weights_fingerprint
+from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.anchors import Ratings
-from demur.serve.hosts.language.offline import OfflineLanguageModel
+from demur.serve.hosts.language.kind import weights_fingerprint
+from demur.serve.hosts.language.model import LanguageModel
 from demur.serve.hosts.language.pair import Compared, PairJudge, judge_fingerprint
+from demur.serve.hosts.offline import OfflineModel
 from demur.traffic.file_form import FileForm
 
 RATINGS = "ratings.json"
@@ -62,7 +63,7 @@ def rank_file(
     What was compared is kept in journal.jsonl there, and gone on with. Raises `BadConfig`, `BadDataFile`,
     `JournalRefused`, `NoVerdicts`, or `EngineFailed` where half of a round or more got no reply.
     """
-    model, host = as_judge(config.model(name), name)
+    model = as_judge(config.model(name), name)
     limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
     instances = read_instances(data, model.task.labels, limits, form)
     check_model(model)
@@ -70,7 +71,7 @@ def rank_file(
     header = {"inputs": instances.sha256, "model or prompt": fingerprint, **plan.as_facts()}
     check_feasible(len(instances.distinct), plan, budget)
     with Journal(folder / "journal.jsonl", header, anew=anew) as journal:
-        standing = play(instances.distinct, ModelJudge(model, host), journal, plan=plan, budget=budget, told=told)
+        standing = play(instances.distinct, ModelJudge(model), journal, plan=plan, budget=budget, told=told)
     ratings = as_ratings(
         name, model.task.labels, instances, standing, plan=plan, judge=fingerprint, criterion=criterion
     )
@@ -82,8 +83,7 @@ def rank_file(
 
 def folder_of(config: Config, name: str) -> Path:
     """Where the ratings of a model lie: where it is configured to read them, if that is what we call the file."""
-    host = config.model(name).host
-    rated = None if isinstance(host, ClassifierHost) else host.tournament
+    rated = config.model(name).host.tournament
     if rated and rated.ratings.name == RATINGS:
         return rated.ratings.parent
     folder, before = config.data / "rank" / name, DATA / "rank" / name
@@ -95,22 +95,21 @@ def folder_of(config: Config, name: str) -> Path:
     return folder
 
 
-def as_judge(model: ModelConfig, name: str) -> tuple[ModelConfig, AnyLanguageHost]:
+def as_judge(model: ModelConfig, name: str) -> ModelConfig:
     """The model as it compares: ratings that it may already be served with have no part in it."""
-    if isinstance(model.host, ClassifierHost):
+    if not model.host.is_language:
         raise BadConfig(f"models.{name} is a classifier, which cannot compare two inputs; name a language model")
     if model.task.kind != "binary":
         raise BadConfig(f"models.{name} has a {model.task.kind} task; only inputs of a binary one can be ranked")
-    host: AnyLanguageHost = model.host.model_copy(update={"tournament": None})
-    return model.model_copy(update={"host": host}), host
+    return model.model_copy(update={"host": model.host.model_copy(update={"tournament": None})})
 
 
 class ModelJudge:
     """A configured language model, outside of the service."""
 
-    def __init__(self, model: ModelConfig, host: AnyLanguageHost) -> None:
-        self._model = OfflineLanguageModel(model, host)
-        self._judge = PairJudge(model, self._model.engine)
+    def __init__(self, model: ModelConfig) -> None:
+        self._model = OfflineModel(model)
+        self._judge = PairJudge(model, cast(LanguageModel, self._model.model).engine)
 
     def __call__(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Compared | None]:
         return self._model.wait(self._all(pairs, advance))

@@ -1,7 +1,7 @@
 """When enough replies are sampled: once no further ones could change what is decided."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import comb
@@ -10,6 +10,7 @@ import numpy as np
 
 from demur.policies.selector import Selector
 from demur.serve.config.hosts import SamplesConfig
+from demur.serve.contract.model import MoreSamples
 from demur.uncertainty.checks import Mask
 from demur.uncertainty.generation import Replies, as_column
 from demur.uncertainty.output import Output
@@ -20,10 +21,8 @@ log = logging.getLogger("demur.language")
 MOST_COMPLETIONS = 2000
 """Of one row. With more ways to go on it is not asked whether all of them lead to one decision."""
 
-More = Callable[[Output], Mask]
 
-
-def more(selectors: Sequence[Selector], samples: SamplesConfig) -> More:
+def more(selectors: Sequence[Selector], samples: SamplesConfig) -> MoreSamples:
     """Return what a language model asks about a batch: which rows [n] need samples, or further ones.
 
     Nobody needs them where no selector reads samples of such a row. With `stop: decision` a row needs no more than

@@ -12,24 +12,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts import LanguageHost
 from demur.serve.config.task import LETTERS
 from demur.serve.contract.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
 from demur.serve.contract.inputs import Conversation, InputSpec, ModelInput, Question
+from demur.serve.contract.model import ModelRequest, MoreSamples
 from demur.serve.hosts.language.few_shot import Reviewed, few_shot_from
 from demur.serve.hosts.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
 from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.prompts import BadPrompt, Prompts
 from demur.serve.hosts.language.row import LEAST, Ledger, Row
 from demur.serve.hosts.language.tournament import Tournament
-from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.generation import Generation, as_column
 from demur.uncertainty.output import OF_REPLIES, Need, Output
 from demur.uncertainty.self_report import parse_confidence_rating, parse_joint_confidences
 
 log = logging.getLogger(__name__)
 
-More = Callable[[Output], Mask]
 """Told what is known so far of a batch, says which rows [n] want samples, or more of them."""
 
 ALTERNATIVES = 5
@@ -64,7 +64,7 @@ class LanguageModel:
 
         `reviewed` gives labelled inputs of the log, for `few_shot: {examples: reviews}`.
         """
-        assert not isinstance(model.host, ClassifierHost)
+        assert isinstance(model.host, LanguageHost)
         self._task, self._prompt, self._drawing = model.task, model.prompt, model.samples
         self._max_tokens = model.host.max_tokens
         self._engine = engine
@@ -111,22 +111,31 @@ class LanguageModel:
                 " what reads them, such as `sampled` sets"
             )
 
-    async def run(
-        self,
-        inputs: Sequence[ModelInput],
-        needs: frozenset[Need],
-        *,
-        more: More | None = None,
-        without: frozenset[str] = frozenset(),
-    ) -> Output:
+    @property
+    def engine(self) -> Engine:
+        """What writes the replies."""
+        return self._engine
+
+    def remarks(self) -> list[str]:
+        return self._engine.remarks()
+
+    async def check_health(self) -> None:
+        """Raise if the engine is dead."""
+        await self._engine.check_health()
+
+    async def close(self) -> None:
+        """Let go of the engine."""
+        await self._engine.close()
+
+    async def run(self, request: ModelRequest) -> Output:
         """Return what was asked for about each input, and nothing that was not; rows run at the same time.
 
-        `more` is asked after the first replies, and again whenever `samples.min` further ones are there, until no row
-        wants any or `samples.max` are drawn; without it all are drawn. With `probabilities: samples` it is first asked
-        once `samples.min` are there, because before that nothing is known. A row whose reply cannot be read, or that
-        the engine failed on, is `unreadable`, and says why. With a tournament it is asked nothing but to compare.
-        `without` names parameters, such as `temperature=0`, that are not sent: the artifact was fitted so.
+        `request.more` is asked after the first replies, and again whenever `samples.min` further ones are there, until
+        no row wants any or `samples.max` are drawn; without it all are drawn. With `probabilities: samples` it is first
+        asked once `samples.min` are there, because before that nothing is known. A row whose reply cannot be read, or
+        that the engine failed on, is `unreadable`, and says why. With a tournament it is asked nothing but to compare.
         """
+        inputs, needs, without = request.inputs, request.needs, request.without
         self.check(needs)
         if self._tournament:
             return await self._tournament.run(inputs, without=without)
@@ -143,7 +152,7 @@ class LanguageModel:
         ]
         await _all(self._guarded(row, self._first(row, wanted)) for row in rows)
         if wanted.samples:
-            await self._sample(rows, wanted, more)
+            await self._sample(rows, wanted, request.more)
         return self._output(rows, wanted)
 
     def _check_settings(self) -> None:
@@ -267,7 +276,7 @@ class LanguageModel:
         elif not np.isfinite(told.values).any():
             row.failed = "the model gave every label the probability 0"
 
-    async def _sample(self, rows: Sequence[Row], wanted: _Wanted, more: More | None) -> None:
+    async def _sample(self, rows: Sequence[Row], wanted: _Wanted, more: MoreSamples | None) -> None:
         """Draw in rounds of `samples.min`. They are the same rounds whoever asks: the same input gets the same samples,
         however early it stops."""
         most, step = self._drawing.max, self._drawing.min or self._drawing.max

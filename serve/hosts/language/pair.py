@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts import LanguageHost
 from demur.serve.contract.engine import Asking, Engine
 from demur.serve.hosts.language.prompts import TEMPLATES, Prompt, Prompts
 from demur.serve.hosts.language.readings import letter_in
@@ -24,7 +24,7 @@ NAMED = re.compile(r"\b(?i:input|text|item)\s+([AB])\b")
 def judge_fingerprint(model: ModelConfig, weights: str) -> str:
     """SHA-256 over everything that a comparison hangs on: `weights`, the fingerprint of the model's, and the asking.
     Raises `BadPrompt`."""
-    assert not isinstance(model.host, ClassifierHost)
+    assert isinstance(model.host, LanguageHost)
     template = Prompt(model.prompt.pair_template or TEMPLATES / "pair.jinja").source
     asked = [weights, template, model.task.labels, model.host.max_tokens, model.prompt.constrained]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
@@ -59,7 +59,7 @@ class PairJudge:
     """Lets a language model compare; takes many comparisons at a time."""
 
     def __init__(self, model: ModelConfig, engine: Engine) -> None:
-        assert not isinstance(model.host, ClassifierHost)
+        assert isinstance(model.host, LanguageHost)
         self._engine = engine
         self._prompts = Prompts(model)
         only = SIDES if model.prompt.constrained else None

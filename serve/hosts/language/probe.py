@@ -61,7 +61,7 @@ def probe(model: ModelConfig, *, seconds: float = 10.0, only: Collection[str] | 
 def remarks(model: ModelConfig) -> list[str]:
     """What can be said of a model's endpoint without asking it."""
     by, labels = model.prompt.probabilities, len(model.task.labels)
-    if not isinstance(model.host, OpenAIHost) or by != "first_token" or labels <= MOST_ALTERNATIVES:
+    if not model.host.is_endpoint or by != "first_token" or labels <= MOST_ALTERNATIVES:
         return []
     return [
         f"prompt.probabilities: first_token: the task has {labels} labels, and an endpoint lists at most"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
 from demur.serve.contract.engine import CannotGive, Engine, EngineFailed
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.language.anchors import Anchors
@@ -56,7 +55,7 @@ class Tournament:
     @classmethod
     def of(cls, model: ModelConfig, engine: Engine) -> "Tournament | None":
         """As it is configured; None where it is not. Raises `BadRatings`."""
-        if isinstance(model.host, ClassifierHost) or model.host.tournament is None:
+        if model.host.tournament is None:
             return None
         settings = model.host.tournament
         return cls(PairJudge(model, engine), Anchors.of(settings), rounds=settings.rounds)

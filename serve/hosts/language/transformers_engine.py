@@ -12,11 +12,11 @@ from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import TransformersHost
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
+from demur.serve.hosts.classifier.model import best_device
 from demur.serve.hosts.language.decoding import Decoder, Place, Request, Row, as_array
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
 from demur.serve.hosts.language.reasoning import Parts
 from demur.serve.hosts.language.reply import TokenTexts, put_together
-from demur.serve.hosts.models import best_device
 from demur.uncertainty.generation import Generation
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from demur.policies.decision import Action
 from demur.serve.access.caller import Caller
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts import LanguageHost
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.commit import Committed
@@ -39,7 +39,7 @@ class Conversing:
         road = handler.road(content["model"])
         config, host = road.config, road.config.host
         chat.check_writes(road.name, config)
-        assert not isinstance(host, ClassifierHost)  # one cannot write
+        assert isinstance(host, LanguageHost)  # no other writes
         if config.chat.proxy:
             return await self._proxy.pass_on(road.name, config, road.host, content)
         held = Held.of(config)

@@ -9,7 +9,6 @@ from pydantic_core import from_json
 
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
 from demur.serve.config.known_keys import known_keys
 from demur.serve.contract import wire
 from demur.serve.contract.body import check_structure
@@ -206,7 +205,7 @@ def _without_optional(at: int, message: Any) -> Any:
 
 def check_writes(name: str, model: ModelConfig) -> None:
     """Raise `InvalidRequest` for a model that cannot be talked to."""
-    if isinstance(model.host, ClassifierHost) or not model.task.writes:
+    if not model.host.is_language or not model.task.writes:
         raise InvalidRequest(
             f"model: {name!r} has a {model.task.kind} task, and only `generate` tasks are talked to here;"
             " ask it at /v1/predict"

@@ -8,9 +8,9 @@ from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
-from demur.serve.hosts.host import ModelHost
 from demur.traffic.table_file import BadDataFile
 from tests.serve.conftest import WORDS
+from tests.serve.hosting import RunningHost
 
 
 def clock():
@@ -63,7 +63,7 @@ def test_a_text_model_is_fitted_and_served_like_any_other(tiny_bert, tmp_path):
     assert manifest["report"]["accuracy"]["lower"] < manifest["report"]["accuracy"]["value"]
 
     store.promote("words", done.name, by="tests", why="", clock=clock)
-    host = ModelHost("words", config.models["words"], store)
+    host = RunningHost("words", config.models["words"], store)
     (share,) = host.decide(["the cat sat", "a dog ran fast"])
     decided = share.decided
     assert decided.artifact == done.name
@@ -78,7 +78,7 @@ def test_the_artifact_of_another_checkpoint_is_refused(tiny_bert, tiny_llama, tm
     store = ArtifactStore(config.artifacts)
     store.promote("words", done.name, by="tests", why="", clock=clock)
     other = config_for(tiny_llama, tmp_path).models["words"]
-    host = ModelHost("words", other, store)
+    host = RunningHost("words", other, store)
     assert host.artifact_name is None
     assert "another checkpoint" in host.trouble
 

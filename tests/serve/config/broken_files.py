@@ -186,21 +186,21 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "type: classifier,",
         (
             "line 6, column 5: models.tickets.host.kind: this key is missing; it says which kind is meant:"
-            " classifier, transformers, vllm, openai"
+            " classifier, python, transformers, vllm, openai"
         ),
     ),
     (
         "kind: classifier,",
         "kind: clasifier,",
         (
-            "line 6, column 18: models.tickets.host.kind: 'clasifier' is not one of: classifier, transformers,"
-            " vllm, openai; did you mean `classifier`?"
+            "line 6, column 18: models.tickets.host.kind: 'clasifier' is not one of: classifier, python,"
+            " transformers, vllm, openai; did you mean `classifier`?"
         ),
     ),
     (
         "kind: classifier,",
         "kind: [classifier],",
-        "line 6, column 18: models.tickets.host.kind: write one of: classifier, transformers, vllm, openai",
+        "line 6, column 18: models.tickets.host.kind: write one of: classifier, python, transformers, vllm, openai",
     ),
     (
         "{kind: classifier, checkpoint: model}",

@@ -10,12 +10,12 @@ from uuid_utils.compat import uuid7
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.task import TaskConfig
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.hosts.host import ModelHost
 from demur.serve.web.native.fast_path import Door
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
+from tests.serve.hosting import RunningHost
 
 TABLE = (ROOT / "docs/errors.md").read_text().split("## Reviews")[0]
 ROWS = {
@@ -103,9 +103,9 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
         }
     )
     bare = ArtifactStore(str(tmp_path))
-    hosts = {"digits": local_host, "words": LocalHost(ModelHost("words", words, bare))}
+    hosts = {"digits": local_host, "words": LocalHost(RunningHost("words", words, bare))}
     if request.node.callspec.id == "no artifact":
-        hosts["digits"] = LocalHost(ModelHost("digits", digits, bare))
+        hosts["digits"] = LocalHost(RunningHost("digits", digits, bare))
     if request.node.callspec.id == "a model that cannot be served":
         hosts["digits"] = LeftOut("it wants 1 GPUs (host.gpus), and this machine has 0")
     config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -25,10 +24,10 @@ from demur.serve.config.file import Config
 from demur.serve.contract.hosts import Step
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.gateway.road import Asked, Road
-from demur.serve.hosts.host import ModelHost
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.classifier.model import Classifier
 from demur.serve.web.native.routes import gateway_app
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
+from tests.serve.hosting import RunningHost
 
 LIMIT = 0.6
 
@@ -100,7 +99,7 @@ def config(checkpoints, labelled, tmp_path_factory):
 @pytest.fixture(scope="module")
 def hosts(config):
     store = ArtifactStore(config.artifacts)
-    return {name: LocalHost(ModelHost(name, model, store)) for name, model in config.models.items()}
+    return {name: LocalHost(RunningHost(name, model, store)) for name, model in config.models.items()}
 
 
 def client(config, hosts, database):
@@ -209,13 +208,13 @@ def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("error", [ArtifactNotFound("why"), ArtifactRefused("why"), ArtifactsUnreachable("why")])
 def test_an_artifact_that_cannot_be_had_is_told_and_not_taken_for_a_failure_on_some_input(error):
-    from demur.serve.deployments.hosts import Host, NoArtifact
+    from demur.serve.deployments.hosts import ModelReplica, NoArtifact
 
-    def decide_next(inputs, groups, step):
+    async def decide_next(inputs, groups, step):
         raise error
 
-    host = Host.__new__(Host)
-    host._one_thread, host._model = ThreadPoolExecutor(1), SimpleNamespace(decide_next=decide_next)
+    host = ModelReplica.__new__(ModelReplica)
+    host._traces, host._host = None, SimpleNamespace(decide_next=decide_next)
     assert asyncio.run(host.decide_next(["text"], [None], Step("small", "one"))) == NoArtifact("why")
 
 
@@ -325,15 +324,15 @@ def test_an_artifact_is_refused_at_the_swap_if_a_later_model_is_another_one(conf
     store = ArtifactStore(config.artifacts)
     small = config.models["small"]
     other = config.models["large"].model_copy(update={"host": small.host})  # the checkpoint of the small one
-    host = ModelHost("small", small, store, others={"small": small, "large": other})
+    host = RunningHost("small", small, store, others={"small": small, "large": other})
     assert host.artifact_name is None
     assert "was fitted for another checkpoint" in host.trouble
-    host = ModelHost("small", small, store, others={"small": small})
+    host = RunningHost("small", small, store, others={"small": small})
     assert "asks the model 'large' next, which is not configured" in host.trouble
     away = config.models["large"].model_copy(
         update={"host": config.models["large"].host.model_copy(update={"checkpoint": "/not/on/this/machine"})}
     )
-    assert ModelHost("small", small, store, others={"small": small, "large": away}).trouble == ""
+    assert RunningHost("small", small, store, others={"small": small, "large": away}).trouble == ""
 
 
 def test_an_alarm_holds_the_answers_of_every_model_of_the_cascade(config, hosts, database):

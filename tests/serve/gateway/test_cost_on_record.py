@@ -16,9 +16,8 @@ from demur.serve.commands.fit import fit_model, fit_on_traffic
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.engine import Asking, EngineFailed, Piece
-from demur.serve.hosts.language import host as language_host
-from demur.serve.hosts.language import offline
-from demur.serve.hosts.language.host import LanguageHost
+from demur.serve.hosts.host import Host
+from demur.serve.hosts.language import kind as language_kind
 from demur.serve.hosts.language.overheard import OverheardEngine, listening
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic import log
@@ -74,8 +73,7 @@ def engines(monkeypatch):
     async def started(host):
         return found[host.model]
 
-    monkeypatch.setattr(offline, "started", started)
-    monkeypatch.setattr(language_host, "started", started)
+    monkeypatch.setattr(language_kind, "started", started)
     return found
 
 
@@ -101,8 +99,7 @@ def served(config, database, use):
     async def main():
         store = ArtifactStore(config.artifacts)
         hosts = {
-            name: await LanguageHost.started(name, one, store, others=config.models)
-            for name, one in config.models.items()
+            name: await Host.started(name, one, store, others=config.models) for name, one in config.models.items()
         }
         return await use(make_handler(config, {n: LocalLanguageHost(h) for n, h in hosts.items()}, database))
 
@@ -113,7 +110,7 @@ def served(config, database, use):
 class LocalLanguageHost:
     """A host in this loop, in the place of the Ray handle."""
 
-    host: LanguageHost
+    host: Host
     complete: object = field(init=False)
 
     async def state(self):
@@ -221,7 +218,7 @@ def test_outcomes_of_logged_texts_are_about_those_texts(fitted, database, engine
 
 def test_what_the_engine_ends_together_is_judged_together(fitted, engines, monkeypatch):
     async def main():
-        host = await LanguageHost.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
+        host = await Host.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
         judged, shares = [], host._panel.shares
 
         def noting(lineup, output, *rest, **more):
@@ -230,7 +227,7 @@ def test_what_the_engine_ends_together_is_judged_together(fitted, engines, monke
 
         monkeypatch.setattr(host._panel, "shares", noting)
         texts = ["sure 1", "doubt 2", "silent 3", "sure 4"]
-        values = [replace(host._model.example(), messages=({"role": "user", "content": text},)) for text in texts]
+        values = [replace(host.model.example(), messages=({"role": "user", "content": text},)) for text in texts]
         together = await asyncio.gather(*(host.decide([value], [None], [0]) for value in values))
         alone = [await host.decide([value], [None], [0]) for value in values]
         return judged, together, alone
@@ -256,8 +253,8 @@ def heard(host, text):
 
 def test_a_stream_is_what_the_decision_is_about(fitted, engines):
     async def main():
-        host = await LanguageHost.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
-        return await heard(host, host._model.example())
+        host = await Host.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
+        return await heard(host, host.model.example())
 
     pieces, share = asyncio.run(main())
     assert pieces[0] == ""
@@ -279,10 +276,10 @@ def test_a_stream_that_nobody_wants_any_more_is_stopped_in_the_engine(fitted, en
                 raise
 
     async def main():
-        host = await LanguageHost.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
+        host = await Host.started("alone", fitted.models["alone"], ArtifactStore(fitted.artifacts))
         engine = Slow(script)
-        host._engine._engine = engine
-        items = host.stream(host._model.example(), None, 0)
+        host.model._engine._engine = engine
+        items = host.stream(host.model.example(), None, 0)
         assert [await anext(items), await anext(items)] == ["", "It "]
         await items.aclose()
         for _ in range(5):

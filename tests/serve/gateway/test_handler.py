@@ -19,13 +19,13 @@ from demur.serve.contract.hosts import ModelNotReady
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway import journal
 from demur.serve.gateway.handler import UnknownModel
-from demur.serve.hosts.host import ModelHost
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit
 from demur.traffic.log import KeyReused
 from tests.conftest import entry, resolve
 from tests.serve.conftest import DRAW_KEY, LocalHost, make_handler
+from tests.serve.hosting import RunningHost
 
 
 def body(value, **more):
@@ -208,14 +208,14 @@ def test_a_model_that_does_not_answer_in_time_answers_nothing(broken):
 
 
 def test_an_output_that_is_not_a_number_is_held(handler, digits_host, database, clear_digit, monkeypatch):
-    run = digits_host._classifier.run
+    run = digits_host.model.run
 
     def spoilt(inputs, needs, **more):
         output = run(inputs, needs, **more)
         output.probabilities[0] = float("nan")
         return output
 
-    monkeypatch.setattr(digits_host._classifier, "run", spoilt)
+    monkeypatch.setattr(digits_host.model, "run", spoilt)
     first, second = serve(handler, body(clear_digit), body(clear_digit))
     assert first.record.action == "review"
     assert first.record.prediction is None
@@ -228,7 +228,7 @@ def test_an_output_that_is_not_a_number_is_held(handler, digits_host, database, 
 
 def test_without_an_artifact_nothing_is_answered_until_one_is_promoted(quickstart, database, clear_digit, tmp_path):
     store = ArtifactStore(str(tmp_path))
-    host = ModelHost("digits", quickstart.models["digits"], store)
+    host = RunningHost("digits", quickstart.models["digits"], store)
     handler = make_handler(quickstart, {"digits": LocalHost(host)}, database)
     (refused,) = serve(handler, body(clear_digit))
     assert isinstance(refused, ArtifactNotFound)
@@ -246,7 +246,7 @@ def test_without_an_artifact_nothing_is_answered_until_one_is_promoted(quickstar
 
 def test_the_shadow_is_on_record_and_the_caller_sees_nothing_of_it(two, database, clear_digit, doubtful_digit):
     config, store, first, second = two
-    host = ModelHost("digits", config.models["digits"], store)
+    host = RunningHost("digits", config.models["digits"], store)
     handler = make_handler(config, {"digits": LocalHost(host)}, database)
     (before,) = serve(handler, body(clear_digit))
     assert "shadow" not in before.record.timings
@@ -277,7 +277,7 @@ def test_a_canary_gets_its_share_and_every_record_names_who_decided(two, databas
     store.start_canary(
         "digits", second, share=0.3, held_between=(0, 1), max_risk=None, by="", why="", clock=lambda: datetime.now(UTC)
     )
-    host = ModelHost("digits", config.models["digits"], store)
+    host = RunningHost("digits", config.models["digits"], store)
     handler = make_handler(config, {"digits": LocalHost(host)}, database)
     done = serve(handler, *[body(clear_digit)] * 200)
     of_canary = [d.record for d in done if d.record.artifact == second]
@@ -299,7 +299,7 @@ def test_retries_under_a_key_meet_the_same_artifact(two, database, clear_digit):
     store.start_canary(
         "digits", second, share=0.5, held_between=(0, 1), max_risk=None, by="", why="", clock=lambda: datetime.now(UTC)
     )
-    host = ModelHost("digits", config.models["digits"], store)
+    host = RunningHost("digits", config.models["digits"], store)
     handler = make_handler(config, {"digits": LocalHost(host)}, database)
     batch = json.dumps({"items": [{"model": "digits", "input": clear_digit}] * 20}).encode()
     tries = []

@@ -9,10 +9,10 @@ from starlette.testclient import TestClient
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.hosts.host import ModelHost
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.serve.conftest import LocalHost, make_handler
+from tests.serve.hosting import RunningHost
 
 WHY = "it wants 1 GPUs (host.gpus), and this machine has 0"
 
@@ -95,7 +95,7 @@ def edited(quickstart, database):
     content = copy.deepcopy(quickstart.model_dump(mode="json"))
     content["models"]["digits"]["policy"] = {"kind": "target_risk", "max_risk": 0.0001}
     config = Config.model_validate(content)
-    host = LocalHost(ModelHost("digits", config.models["digits"], ArtifactStore(config.artifacts)))
+    host = LocalHost(RunningHost("digits", config.models["digits"], ArtifactStore(config.artifacts)))
     with client_of(config, {"digits": host}, database) as client:
         yield client
 

@@ -23,7 +23,7 @@ from demur.serve.commands.fit import fit_model
 from demur.serve.commands.rerun import NobodyReplied
 from demur.serve.config.file import Config, LimitsConfig
 from demur.serve.gateway.upstream import UpstreamUnavailable
-from demur.serve.hosts.language.host import LanguageHost
+from demur.serve.hosts.host import Host
 from demur.serve.telemetry.reception import Reception
 from demur.serve.web.inference_protocol.grpc_server import listening
 from demur.serve.web.inference_protocol.messages import SERVICE
@@ -103,9 +103,7 @@ def fitted(config, tmp_path, *names):
 async def gateway(config, database):
     """A handler whose hosts run in this loop, and its address over HTTP."""
     store = ArtifactStore(config.artifacts)
-    hosts = {
-        name: await LanguageHost.started(name, one, store, others=config.models) for name, one in config.models.items()
-    }
+    hosts = {name: await Host.started(name, one, store, others=config.models) for name, one in config.models.items()}
     handler = make_handler(config, {name: LocalLanguageHost(host) for name, host in hosts.items()}, database)
     app = Reception(gateway_app(handler, max_body_bytes=100_000), handler.telemetry)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
@@ -121,7 +119,7 @@ async def gateway(config, database):
         server.should_exit = True
         await serving
         for host in hosts.values():
-            await host._engine.close()
+            await host.model.close()
 
 
 def served(config, database, use):

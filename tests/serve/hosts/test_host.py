@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +14,11 @@ from demur.calibration_store.artifact import pack
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound
 from demur.policies.selector import Selector
-from demur.serve.hosts.host import ModelHost
 from demur.serve.hosts.panel import Batch
 from demur.traffic.draw import limit
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
+from tests.serve.hosting import RunningHost
 
 HALF = limit(0.5)
 
@@ -42,7 +43,7 @@ def another(store, name, *, facts=None, **changes):
 @pytest.fixture
 def host(two):
     config, store, *_ = two
-    return ModelHost("digits", config.models["digits"], store)
+    return RunningHost("digits", config.models["digits"], store)
 
 
 @pytest.fixture(scope="module")
@@ -181,20 +182,20 @@ def test_batches_that_are_judged_together_are_judged_as_each_alone(host, two, in
     canary(store, second, 0.5)
     store.shadow("digits", another(store, second, facts={"n": 2}), **told())
     host.refresh()
-    lineup, draws = host._panel.lineup, [HALF - 1 if i % 3 == 0 else HALF for i in range(64)]
+    lineup, draws = host.panel.lineup, [HALF - 1 if i % 3 == 0 else HALF for i in range(64)]
     batches = [
         Batch(
             lineup=lineup,
-            output=host._run_for(lineup, inputs[start:stop]),
+            output=host.wait(host.host._run_for(lineup, inputs[start:stop])),
             groups=[None] * (stop - start),
             draws=draws[start:stop] if drawn else None,
             spent=1000.0 * start,
         )
         for start, stop, drawn in [(0, 1, True), (1, 20, True), (20, 30, False), (30, 64, True)]
     ]
-    together = host._panel.shares_together(batches)
+    together = host.panel.shares_together(batches)
     for batch, shares in zip(batches, together, strict=True):
-        alone = host._panel.shares(lineup, batch.output, batch.groups, batch.draws, spent=batch.spent)
+        alone = host.panel.shares(lineup, batch.output, batch.groups, batch.draws, spent=batch.spent)
         assert len(shares) == len(alone)
         for share, expected in zip(shares, alone, strict=True):
             assert batch.spent < share.decided.model_milliseconds < batch.spent + 1000
@@ -304,7 +305,7 @@ def test_what_only_the_shadow_needs_cannot_spoil_the_others(host, two, inputs, m
     (alone,) = host.decide(inputs)
     store.shadow("digits", first, **told())
     host.refresh()
-    run = host._classifier.run
+    run = host.model.run
 
     def spoilt(batch, needs, **more):
         output = run(batch, needs, **more)
@@ -318,7 +319,7 @@ def test_what_only_the_shadow_needs_cannot_spoil_the_others(host, two, inputs, m
         return run(batch, needs, **more)
 
     for bad in (spoilt, broken):
-        monkeypatch.setattr(host._classifier, "run", bad)
+        monkeypatch.setattr(host.model, "run", bad)
         (share,) = host.decide(inputs)
         assert replace(share.decided, model_milliseconds=0) == replace(alone.decided, model_milliseconds=0)
     assert share.shadow is None
@@ -333,7 +334,7 @@ def test_a_model_failure_is_a_failure_with_a_shadow_too(host, two, inputs, monke
     def broken(*_, **__):
         raise RuntimeError("the input is to blame")
 
-    monkeypatch.setattr(host._classifier, "run", broken)
+    monkeypatch.setattr(host.model, "run", broken)
     with pytest.raises(RuntimeError, match="to blame"):
         host.decide(inputs)
     assert host.trouble == ""  # nothing is wrong with the shadow
@@ -386,7 +387,7 @@ def test_a_host_that_starts_without_its_store_waits_for_it(two, inputs, monkeypa
 
     with monkeypatch.context() as cut:
         cut.setattr(store, "standing", gone)
-        host = ModelHost("digits", config.models["digits"], store)
+        host = RunningHost("digits", config.models["digits"], store)
     assert host.artifact_name is None
     with pytest.raises(ArtifactNotFound, match="no route"):
         host.decide(inputs)
@@ -401,12 +402,17 @@ def test_artifacts_are_read_once_and_the_model_is_used_where_it_may_be(host, two
     load = store.load
     monkeypatch.setattr(store, "load", lambda model, name: loaded.append(name) or load(model, name))
 
-    def in_model_thread(job):
-        jobs.append(host.state().shadow)
-        job()
+    run = host.model.run
 
+    def noted(inputs, needs):
+        jobs.append((host.state().shadow, threading.current_thread().name))
+        return run(inputs, needs)
+
+    monkeypatch.setattr(host.model, "run", noted)
     for _ in range(3):
-        host.refresh(in_model_thread)
+        host.refresh()
     assert loaded == [second]
-    assert jobs == [None, None]  # one to try it, one to swap; it was not there before
+    ((shadow, thread),) = jobs  # it is tried once, before it is there
+    assert shadow is None
+    assert thread.startswith("model")
     assert host.state().shadow == second

@@ -14,10 +14,10 @@ from demur.policies.control import Course
 from demur.policies.set_size import SetSize
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import ModelConfig
-from demur.serve.hosts.host import ModelHost
 from demur.traffic.database import Database
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
+from tests.serve.hosting import RunningHost
 
 CONTROL = {"kind": "adaptive_sets", "alpha": 0.1}
 
@@ -71,7 +71,7 @@ def put(database, config, value):
 def test_sets_follow_the_level(movable, inputs, database):
     store, names, config = movable
     store.promote("digits", names["new"], by="tests", why="", clock=clock)
-    host = ModelHost("digits", config, store)
+    host = RunningHost("digits", config, store)
     sizes = []
     for value in (0.1, 0.02, -0.1, 1.2):
         put(database, config, value)
@@ -87,7 +87,7 @@ def test_sets_follow_the_level(movable, inputs, database):
 def test_without_a_database_what_was_known_stays(movable, database, dsn):
     store, names, config = movable
     store.promote("digits", names["new"], by="tests", why="", clock=clock)
-    level = ModelHost("digits", config, store).set_level
+    level = RunningHost("digits", config, store).set_level
     put(database, config, 0.03)
     level.learn(database)
     away = Database(dsn.replace("host=", "host=/nowhere/"), patience_seconds=0.1)
@@ -99,7 +99,7 @@ def test_without_a_database_what_was_known_stays(movable, database, dsn):
 def test_an_artifact_whose_sets_cannot_be_moved_is_not_taken_up_and_says_what_is_missing(movable):
     store, names, config = movable
     store.promote("digits", names["old"], by="tests", why="", clock=clock)
-    host = ModelHost("digits", config, store)
+    host = RunningHost("digits", config, store)
     assert host.artifact_name is None
     assert "keeps no calibration scores" in host.trouble
     store.promote("digits", names["new"], by="tests", why="", clock=clock)
@@ -110,7 +110,7 @@ def test_an_artifact_whose_sets_cannot_be_moved_is_not_taken_up_and_says_what_is
 def test_without_the_control_such_an_artifact_works_as_ever(movable, inputs):
     store, names, config = movable
     store.promote("digits", names["old"], by="tests", why="", clock=clock)
-    host = ModelHost("digits", config.model_copy(update={"control": None}), store)
+    host = RunningHost("digits", config.model_copy(update={"control": None}), store)
     assert host.set_level is None
     (share,) = host.decide(inputs)
     assert "adaptive_sets" not in share.decided.reasons[0]

@@ -330,8 +330,8 @@ from pathlib import Path
 
 import numpy as np
 
-from demur.serve.config.file import load_config
-from demur.serve.gateway.journal import open_database
+from demur.serve.configuration import load_config
+from demur.serve.database.opening import open_database
 from demur.serve.config.webhooks import WebhookConfig
 from demur.serve.jobs.webhooks import webhook_senders
 

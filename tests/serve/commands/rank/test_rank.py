@@ -38,7 +38,7 @@ def served_by(monkeypatch):
 def judged_by(served_by, tmp_path):
     def use(engine):
         served_by(engine)
-        return ModelJudge(*as_judge(configured(tmp_path).model("judge"), "judge"))
+        return ModelJudge(as_judge(configured(tmp_path).model("judge"), "judge"))
 
     return use
 
@@ -309,7 +309,7 @@ def test_only_language_models_with_a_binary_task_rank(tmp_path):
     with pytest.raises(BadConfig, match="multiclass task"):
         as_judge(three, "three")
     rated = configured(tmp_path, tournament={"ratings": "var/x/ratings.json"})
-    assert as_judge(rated.model("judge"), "judge")[1].tournament is None
+    assert as_judge(rated.model("judge"), "judge").host.tournament is None
     assert folder_of(rated, "judge") == Path("var/x")
 
 

@@ -19,8 +19,10 @@ from demur.serve.commands.rank.rounds import Budget, Plan
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.file import Config, with_absolute_paths
 from demur.serve.config.hosts import TournamentConfig
-from demur.serve.hosts.identity import identity_if_here, identity_of, weights_fingerprint
+from demur.serve.contract.model import ModelRequest
+from demur.serve.hosts.identity import identity_if_here, identity_of
 from demur.serve.hosts.language.anchors import Anchors, BadRatings, read_ratings
+from demur.serve.hosts.language.kind import weights_fingerprint
 from demur.serve.hosts.language.model import LanguageModel
 from demur.serve.hosts.language.pair import PairJudge, judge_fingerprint
 from demur.serve.hosts.language.tournament import Tournament
@@ -305,7 +307,7 @@ def test_a_model_without_log_probabilities_is_fitted_and_asked(monkeypatch, tmp_
     assert report["ece"]["value"] < 0.1
 
     model = LanguageModel(config.model("judge"), engine)
-    output = asyncio.run(model.run(list(new)[:20], artifact.selector.needs))
+    output = asyncio.run(model.run(ModelRequest(inputs=list(new)[:20], needs=artifact.selector.needs)))
     judged = artifact.selector.decide(output.only(artifact.selector.needs), [None] * 20)
     assert np.isfinite(judged.confidence).all()
     assert all(replies.usage.calls == 8 for replies in output.replies)

@@ -9,6 +9,7 @@ from demur.policies.label_sets import seen_by
 from demur.policies.sampled_sets import FrequencySets
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
 from demur.serve.contract.inputs import Conversation, Question
+from demur.serve.contract.model import ModelRequest
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.language.few_shot import LIMITS
 from demur.serve.hosts.language.forms import UnfitExample
@@ -27,7 +28,7 @@ SAMPLES = {"reply", "samples"}
 
 
 def run(model, engine, inputs, needs=REPLY, **more):
-    return asyncio.run(LanguageModel(model, engine).run(inputs, frozenset(needs), **more))
+    return asyncio.run(LanguageModel(model, engine).run(ModelRequest(inputs=inputs, needs=frozenset(needs), **more)))
 
 
 def by_turns(*replies):
@@ -142,7 +143,9 @@ def test_rows_run_at_the_same_time():
                 return await super().generate(messages, asking)
 
         model = LanguageModel(configured("binary"), Waiting("yes"))
-        return await asyncio.wait_for(model.run(["a", "b", "c"], frozenset(REPLY)), timeout=10)
+        return await asyncio.wait_for(
+            model.run(ModelRequest(inputs=["a", "b", "c"], needs=frozenset(REPLY))), timeout=10
+        )
 
     assert asyncio.run(three()).usable().all()
 
@@ -158,7 +161,9 @@ def test_a_cancelled_run_stops_what_it_started():
                 finally:
                     left.append(messages)
 
-        task = asyncio.create_task(LanguageModel(configured("binary"), Endless()).run(["a", "b"], frozenset(REPLY)))
+        task = asyncio.create_task(
+            LanguageModel(configured("binary"), Endless()).run(ModelRequest(inputs=["a", "b"], needs=frozenset(REPLY)))
+        )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -190,7 +195,7 @@ def test_a_second_counts_once_however_many_requests_were_on_their_way():
     now = 0.0
     model = configured("choice", samples={"max": 6})
     told = LanguageModel(model, Slow("A"), clock=lambda: now)
-    usage = asyncio.run(told.run([QUESTION], frozenset(SAMPLES))).replies[0].usage
+    usage = asyncio.run(told.run(ModelRequest(inputs=[QUESTION], needs=frozenset(SAMPLES)))).replies[0].usage
     assert usage.calls > 3
     assert usage.seconds == 2.0  # the greedy reply, and then all of the samples
 
@@ -527,7 +532,7 @@ def test_examples_of_the_log_are_handed_in():
     model = configured("binary", prompt={"few_shot": {"examples": "reviews"}})
     engine = ScriptedEngine("yes")
     told = LanguageModel(model, engine, reviewed=lambda: [("a case", "no")])
-    asyncio.run(told.run(["another"], frozenset(REPLY)))
+    asyncio.run(told.run(ModelRequest(inputs=["another"], needs=frozenset(REPLY))))
     assert [message["content"] for message in engine.asked[0][0][1:]] == ["a case", "no", "another"]
     with pytest.raises(UnfitExample):
         LanguageModel(model, engine)
@@ -536,7 +541,7 @@ def test_examples_of_the_log_are_handed_in():
 def test_a_log_without_examples_is_no_hindrance():
     engine = ScriptedEngine("yes")
     told = LanguageModel(configured("binary", prompt={"few_shot": {"examples": "reviews"}}), engine, reviewed=list)
-    assert asyncio.run(told.run(["a text"], frozenset(REPLY))).usable().all()
+    assert asyncio.run(told.run(ModelRequest(inputs=["a text"], needs=frozenset(REPLY)))).usable().all()
     assert len(engine.asked[0][0]) == 2
 
 
@@ -559,7 +564,7 @@ def test_what_the_host_cannot_give_is_told_before_anything_runs(task, needs, lac
     with pytest.raises(CannotGive, match=setting):
         model.check(frozenset(needs))
     with pytest.raises(CannotGive, match=setting):
-        asyncio.run(model.run([model.example()], frozenset(needs)))
+        asyncio.run(model.run(ModelRequest(inputs=[model.example()], needs=frozenset(needs))))
     model.check(frozenset({"reply", "samples", "rating"}))
     assert engine.calls == 0
 
@@ -580,7 +585,7 @@ def test_settings_that_the_host_cannot_follow_are_refused_at_once(prompt, lackin
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "choice", "generate"])
 def test_there_is_an_example_of_every_kind(kind):
     model = LanguageModel(configured(kind), ScriptedEngine(lambda messages, asking: "A"))
-    output = asyncio.run(model.run([model.example()], frozenset(REPLY)))
+    output = asyncio.run(model.run(ModelRequest(inputs=[model.example()], needs=frozenset(REPLY))))
     assert len(output) == 1
     assert model.spec.kind == {"choice": "choice", "generate": "chat"}.get(kind, "text")
 
@@ -619,7 +624,9 @@ def test_the_sums_model_is_asked_and_read_in_every_shape():
             model = LanguageModel(config, engine)
             drawn = [one for level in (1, 2) for one in exercises(task, level, 5, seed=5)]
             inputs = [read_input(one.input, model.spec, LIMITS) for one in drawn]
-            output = await model.run(inputs, frozenset({"logprobs", "top_logprobs", "samples"}))
+            output = await model.run(
+                ModelRequest(inputs=inputs, needs=frozenset({"logprobs", "top_logprobs", "samples"}))
+            )
             yield task, config.task, drawn, output
         await engine.close()
 

@@ -10,6 +10,7 @@ import pytest
 from demur.policies.selector_recipe import Parts
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.inputs import Conversation, Question
+from demur.serve.contract.model import ModelRequest
 from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.language.model import LanguageModel
 from demur.uncertainty.output import LabelledOutput
@@ -87,7 +88,7 @@ def inputs(task, n):
 
 
 def run(configured, engine, values, needs, **asked):
-    return asyncio.run(LanguageModel(configured, engine).run(values, needs, **asked))
+    return asyncio.run(LanguageModel(configured, engine).run(ModelRequest(inputs=values, needs=needs, **asked)))
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -10,8 +10,8 @@ from PIL import Image
 
 from demur.serve.contract.inputs import InputLimits
 from demur.serve.contract.reading.inputs import read_inputs
-from demur.serve.hosts.image_features import as_floats
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.classifier.image_features import as_floats
+from demur.serve.hosts.classifier.model import Classifier
 from tests.conftest import ROOT, digit_rows
 from tests.serve.contract.reading.png_files import png, url
 
@@ -78,7 +78,7 @@ def test_what_a_picture_is_given_as_does_not_depend_on_the_others(checkpoint, re
 CHILD = """
 import resource, sys
 import numpy as np
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.classifier.model import Classifier
 classifier = Classifier(sys.argv[1])
 images = [np.zeros((3, 1500, 1500), np.uint8)] * 24
 classifier.run(images[:1], frozenset())

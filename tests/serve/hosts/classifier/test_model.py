@@ -11,7 +11,7 @@ from demur.serve.config.hosts import ClassifierHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.hosts.checkpoint import fingerprint
-from demur.serve.hosts.models import Classifier
+from demur.serve.hosts.classifier.model import Classifier
 from tests.conftest import ROOT, digit_rows
 
 DIGITS = str(ROOT / "deploy/models/digits")

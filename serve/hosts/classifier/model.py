@@ -21,8 +21,8 @@ from demur.serve.config.hosts import ClassifierHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.hosts.checkpoint import NoEmbedding, check_labels, first_line, local_folder
-from demur.serve.hosts.image_features import ImageFeatures, check_scale
-from demur.serve.hosts.mc_dropout import DropoutPasses
+from demur.serve.hosts.classifier.image_features import ImageFeatures, check_scale
+from demur.serve.hosts.classifier.mc_dropout import DropoutPasses
 from demur.uncertainty.checks import Array
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import Link, Need, Output

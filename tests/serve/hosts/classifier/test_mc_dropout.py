@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from demur.serve.hosts.mc_dropout import DropoutPasses, Masks, only_dropout_training
+from demur.serve.hosts.classifier.mc_dropout import DropoutPasses, Masks, only_dropout_training
 
 
 def test_only_dropout_is_in_training():

@@ -1,0 +1,47 @@
+"""`host: {kind: classifier}`: a classifier of the transformers library."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import ClassifierHost
+from demur.serve.contract.model import Model
+from demur.serve.hosts.checkpoint import check_labels, fingerprint, local_folder
+from demur.serve.hosts.garbage import without_collection
+from demur.serve.hosts.kind import ModelKind
+from demur.serve.hosts.language.few_shot import Reviewed
+from demur.serve.hosts.one_thread import OneThread
+
+if TYPE_CHECKING:
+    from demur.serve.hosts.classifier.model import Classifier
+
+
+async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
+    def load() -> "Classifier":
+        with without_collection():
+            from demur.serve.hosts.classifier.model import Classifier  # brings torch, which others do without
+
+        return Classifier.of(_host(model), model.task)
+
+    return await OneThread.started(load)
+
+
+def _check(model: ModelConfig) -> None:
+    checkpoint = _host(model).checkpoint
+    check_labels(checkpoint, model.task, local_folder(checkpoint))
+
+
+def _fingerprint(model: ModelConfig) -> str:
+    return fingerprint(local_folder(_host(model).checkpoint))
+
+
+def _is_here(model: ModelConfig) -> bool:
+    return Path(_host(model).checkpoint).is_dir()
+
+
+def _host(model: ModelConfig) -> ClassifierHost:
+    assert isinstance(model.host, ClassifierHost)
+    return model.host
+
+
+CLASSIFIER = ModelKind(load=_load, check=_check, fingerprint=_fingerprint, is_here=_is_here)

@@ -1,0 +1,27 @@
+"""What demur must know of a kind of model to load, check and recognise one."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from demur.serve.config.file import ModelConfig
+from demur.serve.contract.model import Model
+from demur.serve.hosts.language.few_shot import Reviewed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelKind:
+    """A kind of model, as one line of the table in `demur.serve.hosts.kinds`."""
+
+    load: Callable[[ModelConfig, Reviewed | None], Coroutine[Any, Any, Model]]
+    """Load a configured model in the running event loop. `Reviewed` gives reviewers' answers, for few-shot examples."""
+
+    check: Callable[[ModelConfig], None]
+    """Raise an error that says what to do, unless the model's files are here and are for the model's task. No weights
+    are loaded."""
+
+    fingerprint: Callable[[ModelConfig], str]
+    """Return what changes whenever the model would say something else: artifacts are bound to it."""
+
+    is_here: Callable[[ModelConfig], bool]
+    """Whether this machine has all files that the fingerprint is made of."""

@@ -1,0 +1,27 @@
+"""The kinds of model that a host can run. A new kind is a module, a section in `demur.serve.config.hosts`, and a line
+here."""
+
+from demur.serve.config.file import ModelConfig
+from demur.serve.hosts.classifier.kind import CLASSIFIER
+from demur.serve.hosts.kind import ModelKind
+from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
+from demur.serve.hosts.python_class import PYTHON
+
+KINDS: dict[str, ModelKind] = {
+    "classifier": CLASSIFIER,
+    "python": PYTHON,
+    "transformers": LANGUAGE,
+    "vllm": LANGUAGE,
+    "openai": ENDPOINT,
+}
+"""By `host.kind` in the configuration."""
+
+
+def kind_of(model: ModelConfig) -> ModelKind:
+    """Return the kind of a configured model."""
+    return KINDS[model.host.kind]
+
+
+def check_model(model: ModelConfig) -> None:
+    """Raise an error that says what to do, unless the model can be loaded and is for its task."""
+    kind_of(model).check(model)

@@ -1,0 +1,74 @@
+"""`host: {kind: transformers | vllm | openai}`: language models, in the replica itself or behind an endpoint."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import LanguageHost, OpenAIHost, TransformersHost, VllmHost
+from demur.serve.contract.model import Model
+from demur.serve.hosts.checkpoint import check_writes, fingerprint, local_folder
+from demur.serve.hosts.kind import ModelKind
+from demur.serve.hosts.language.anchors import Anchors, ratings_fingerprint
+from demur.serve.hosts.language.engines import started
+from demur.serve.hosts.language.few_shot import Reviewed
+from demur.serve.hosts.language.model import LanguageModel
+from demur.serve.hosts.language.overheard import OverheardEngine
+from demur.serve.hosts.language.pair import judge_fingerprint
+from demur.serve.hosts.language.prompts import prompt_fingerprint
+
+
+def weights_fingerprint(model: ModelConfig) -> str:
+    """Return the fingerprint of the weights alone, whatever they are asked. Of a model elsewhere only the name is
+    known: nobody here can tell when its weights change."""
+    host = model.host
+    if isinstance(host, OpenAIHost):
+        return json.dumps([host.base_url, host.model, host.extra_body], sort_keys=True)
+    assert isinstance(host, TransformersHost | VllmHost)
+    return fingerprint(local_folder(host.checkpoint))
+
+
+def check_ratings(model: ModelConfig) -> None:
+    """Raise `BadRatings` unless there are anchors, where a model compares its inputs with some."""
+    if model.host.tournament:
+        Anchors.of(model.host.tournament)
+
+
+async def _load(model: ModelConfig, reviewed: Reviewed | None) -> Model:
+    host = model.host
+    assert isinstance(host, TransformersHost | VllmHost | OpenAIHost)
+    return LanguageModel(model, OverheardEngine(await started(host)), reviewed=reviewed)
+
+
+def _check(model: ModelConfig) -> None:
+    host = model.host
+    assert isinstance(host, TransformersHost | VllmHost)
+    check_writes(str(local_folder(host.checkpoint)))
+    check_ratings(model)
+
+
+def _fingerprint(model: ModelConfig) -> str:
+    """A changed prompt is a changed model, and so is a longer reply, another temperature of its samples, or other
+    inputs that an input is compared with."""
+    assert isinstance(model.host, LanguageHost)
+    weights = weights_fingerprint(model)
+    sampled = model.samples.model_dump(mode="json", include={"max", "temperature", "top_p"})
+    asked = [weights, prompt_fingerprint(model), model.host.max_tokens, sampled]
+    if model.host.tournament:
+        judge = judge_fingerprint(model, weights)
+        asked.append(ratings_fingerprint(model.host.tournament, labels=model.task.labels, judge=judge))
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _has_ratings(model: ModelConfig) -> bool:
+    return model.host.tournament is None or model.host.tournament.ratings.is_file()
+
+
+def _is_here(model: ModelConfig) -> bool:
+    assert isinstance(model.host, TransformersHost | VllmHost)
+    return Path(model.host.checkpoint).is_dir() and _has_ratings(model)
+
+
+LANGUAGE = ModelKind(load=_load, check=_check, fingerprint=_fingerprint, is_here=_is_here)
+ENDPOINT = replace(LANGUAGE, check=check_ratings, is_here=_has_ratings)

@@ -1,0 +1,201 @@
+"""A class of the user's own, hosted: what it may give, and what is said where it gives something else."""
+
+import asyncio
+import sys
+
+import numpy as np
+import pytest
+
+from demur.serve.config.file import Config
+from demur.serve.contract.model import ModelRequest
+from demur.serve.hosts.identity import identity_if_here, identity_of
+from demur.serve.hosts.kinds import check_model, kind_of
+from demur.serve.hosts.python_class import BadModelClass, BadModelOutput
+
+TEXTS = '''
+import numpy as np
+
+class ByLength:
+    """Short texts are `ok`."""
+
+    def __init__(self, limit=10, sharpness=1.0):
+        self.limit, self.sharpness = limit, sharpness
+
+    def predict_proba(self, texts):
+        bad = 1 / (1 + np.exp(-self.sharpness * (np.array([len(text) for text in texts]) - self.limit)))
+        return np.stack([1 - bad, bad], axis=1)
+
+    def embed(self, texts):
+        return np.array([[len(text), text.count(" ")] for text in texts], dtype=float)
+
+class Logits(ByLength):
+    predict_proba = None
+
+    def predict_logits(self, texts):
+        return np.array([[0.0, len(text) - 10.0] for text in texts])
+
+class OfImages:
+    image_shape = (1, 4, 4)
+
+    def predict_proba(self, images):
+        light = np.array([image.mean() for image in images])
+        return np.stack([light, 1 - light], axis=1)
+
+class Answers:
+    def __init__(self, answer): self.answer = answer
+    def predict_proba(self, texts): return self.answer
+
+class Fails:
+    def predict_proba(self, texts): raise RuntimeError("boom")
+
+class NoModel: pass
+not_a_class = 1
+'''
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the code of a user, in which demur was started."""
+    (tmp_path / "own_models.py").write_text(TEXTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("own_models", None)
+
+
+def model_section(name="ByLength", *, task=None, **host):
+    multilabel = task is not None and task["kind"] == "multilabel"
+    score = "binary_entropy" if multilabel else "softmax_response"
+    return {
+        "task": task or {"kind": "binary", "labels": ["ok", "bad"]},
+        "host": {"kind": "python", "class": f"own_models:{name}", **host},
+        "scores": [score],
+        "confidence": {"score": score},
+        "policy": {"kind": "rejection_rate", "rate": 0.1},
+    }
+
+
+def configured(name="ByLength", **more):
+    return Config.model_validate({"models": {"mine": model_section(name, **more)}}).models["mine"]
+
+
+def run(model, inputs, *needs):
+    async def main():
+        loaded = await kind_of(model).load(model, None)
+        try:
+            return loaded.spec, await loaded.run(ModelRequest(inputs=inputs, needs=frozenset(needs)))
+        finally:
+            await loaded.close()
+
+    return asyncio.run(main())
+
+
+def test_probabilities_are_taken_as_they_are(project):
+    spec, output = run(configured(settings={"limit": 4}), ["four", "much longer"])
+    assert spec.kind == "text"
+    assert output.probabilities[0].tolist() == [0.5, 0.5]
+    assert output.probabilities[1, 1] > 0.99
+    assert np.allclose(np.exp(output.logits), output.probabilities)
+    assert output.usable().all()
+
+
+def test_logits_become_probabilities(project):
+    _, output = run(configured("Logits"), ["0123456789"])
+    assert output.probabilities.tolist() == [[0.5, 0.5]]
+
+
+def test_an_embedding_is_asked_for_where_a_score_needs_it(project):
+    assert run(configured(), ["a b"])[1].embedding is None
+    assert run(configured(), ["a b"], "embedding")[1].embedding.tolist() == [[3.0, 1.0]]
+
+
+def test_images_come_in_the_shape_that_the_class_names(project):
+    spec, output = run(configured("OfImages"), [np.ones((1, 4, 4), dtype=np.float32)])
+    assert (spec.kind, spec.channels, spec.height, spec.width) == ("image", 1, 4, 4)
+    assert output.probabilities.tolist() == [[1.0, 0.0]]
+    assert output.usable().all()  # a probability of 0 is a number like any other
+
+
+def test_a_row_that_is_not_a_number_spoils_no_other(project):
+    model = configured("Answers", settings={"answer": [[0.2, 0.8], [float("nan"), 0.5]]})
+    assert run(model, ["a", "b"])[1].usable().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([0.2, 0.8], r"gave \[2\]; it should give \[2, 2\], a column for each label"),
+        ([[0.2, 0.8]], r"gave \[1, 2\]; it should give \[2, 2\]"),
+        ([[0.2, 0.3, 0.5]] * 2, r"gave \[2, 3\]; it should give \[2, 2\]"),
+        ([[0.2, 0.3]] * 2, r"come to 0\.5, and labels that exclude each other come to 1"),
+        ([[-0.2, 1.2]] * 2, "a probability is not between 0 and 1"),
+        ([["a", "b"]] * 2, "gave no array of numbers"),
+        (None, r"gave \[\]"),
+    ],
+)
+def test_what_is_no_batch_of_probabilities_is_refused(project, answer, why):
+    with pytest.raises(BadModelOutput, match=why):
+        run(configured("Answers", settings={"answer": answer}), ["a", "b"])
+
+
+def test_labels_that_each_hold_or_not_need_not_come_to_one(project):
+    task = {"kind": "multilabel", "labels": ["x", "y"]}
+    model = configured("Answers", settings={"answer": [[0.9, 0.9]]}, task=task)
+    _, output = run(model, ["a"])
+    assert output.probabilities.tolist() == [[0.9, 0.9]]
+    assert np.allclose(1 / (1 + np.exp(-output.logits)), 0.9)
+
+
+def test_a_score_that_needs_what_the_class_does_not_give(project):
+    with pytest.raises(BadModelOutput, match=r"needs the embedding.*give it a method `embed`"):
+        run(configured("OfImages"), [np.ones((1, 4, 4), dtype=np.float32)], "embedding")
+    with pytest.raises(BadModelOutput, match="needs the mc probabilities"):
+        run(configured(), ["a"], "mc_probabilities")
+
+
+def test_an_error_of_the_class_reaches_whoever_asked(project):
+    with pytest.raises(RuntimeError, match="boom"):
+        run(configured("Fails"), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Missing", "host.class: there is no 'own_models:Missing'"),
+        ("not_a_class", "host.class: own_models:not_a_class is not a class"),
+        ("NoModel", "has no method `predict_proba`"),
+    ],
+)
+def test_what_is_no_model_is_refused(project, name, why):
+    with pytest.raises(BadModelClass, match=why):
+        check_model(configured(name))
+    assert identity_if_here(configured(name)) is None
+
+
+def test_settings_that_the_class_does_not_take(project):
+    with pytest.raises(BadModelClass, match=r"host\.settings: own_models:ByLength cannot be made with them"):
+        run(configured(settings={"unknown": 1}), ["a"])
+
+
+def test_a_file_that_is_missing(project):
+    with pytest.raises(BadModelClass, match=r"host\.files: there is no file .*weights\.bin"):
+        check_model(configured(files=["weights.bin"]))
+
+
+def test_another_setting_or_file_or_line_of_code_is_another_model(project):
+    (project / "weights.bin").write_bytes(b"one")
+    first = identity_of(configured(files=["weights.bin"]))
+    assert identity_of(configured(files=["weights.bin"])) == first
+    prints = {first.fingerprint, identity_of(configured(files=["weights.bin"], settings={"limit": 3})).fingerprint}
+    (project / "weights.bin").write_bytes(b"two")
+    prints.add(identity_of(configured(files=["weights.bin"])).fingerprint)
+    (project / "own_models.py").write_text(TEXTS + "\n# changed\n")
+    prints.add(identity_of(configured(files=["weights.bin"])).fingerprint)
+    assert len(prints) == 4
+
+
+def test_a_name_that_is_no_path_of_a_class_is_refused():
+    section = model_section()
+    section["host"]["class"] = "own_models.ByLength"
+    with pytest.raises(ValueError, match="pattern"):
+        Config.model_validate({"models": {"mine": section}})
