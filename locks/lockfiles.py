@@ -1,7 +1,8 @@
 """Write the lock files: every package that this project installs, pinned, with the hashes of all its files.
 
-`make lock` runs this after a change of pyproject.toml or constraints.txt. uv resolves for every platform and Python at
-once, from the index. A package stands in one file only:
+`make lock` runs this after a change of pyproject.toml. uv resolves for every platform and Python at once, from the
+index. A version that is locked stays as long as it fits: to take newer ones, remove a file and run it. A package stands
+in one file only:
 
     run.txt        what the service needs, PyTorch apart
     torch.txt      PyTorch from the main index, and the packages for CUDA that its wheels for Linux need
@@ -27,7 +28,12 @@ ROOT = HERE.parent
 PYTHON = "3.11"
 """The oldest that is resolved for."""
 
-EXTRAS = {"run": (), "features": ("oidc", "openai", "otel", "s3"), "dev": ("dev",), "bench": ("bench",)}
+EXTRAS = {
+    "run": ("classifier", "transformers", "audit", "embedded"),
+    "features": ("oidc", "openai", "otel", "s3"),
+    "dev": ("dev",),
+    "bench": ("bench",),
+}
 """What each file adds to those before it."""
 
 OF_TORCH = re.compile(r"^(torch$|nvidia-|cuda-|triton$)")
@@ -45,7 +51,7 @@ Locked = dict[str, str]
 """What a lock file says about each package, by name: requirement, marker and hashes."""
 
 
-def digest_of(project: str, constraints: str) -> str:
+def digest_of(project: str) -> str:
     """Of everything that a lock follows from, so that a lock which is out of date is seen."""
     told = tomllib.loads(project)
     asked = [
@@ -53,7 +59,6 @@ def digest_of(project: str, constraints: str) -> str:
         told["project"]["requires-python"],
         told["project"]["dependencies"],
         told["project"]["optional-dependencies"],
-        sorted(line for line in constraints.splitlines() if line and not line.startswith("#")),
     ]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -73,7 +78,7 @@ def version_of(requirement: str) -> str:
     return requirement.partition("==")[2].split()[0]
 
 
-def resolved(asked: Iterable[str], constraints: Path, *more: str) -> Locked:
+def resolved(asked: Iterable[str], *more: str) -> Locked:
     """What uv makes of some requirements, on all platforms; versions that are locked already stay."""
     known = [HERE / f"{part}.txt" for part in ("torch", *EXTRAS)]
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +87,7 @@ def resolved(asked: Iterable[str], constraints: Path, *more: str) -> Locked:
         found.write_text("".join(path.read_text() for path in known if path.exists()))
         command = [
             "uv", "pip", "compile", "--quiet", "--universal", "--python-version", PYTHON, "--generate-hashes",
-            "--no-annotate", "--no-emit-package", "pip", "--constraints", str(constraints), "--output-file", str(found),
+            "--no-annotate", "--no-emit-package", "pip", "--output-file", str(found),
             *more, str(wanted),
         ]  # fmt: skip
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
@@ -106,17 +111,17 @@ def for_cpus(torch: str, known: str) -> Locked:
 
 
 def write_locks() -> None:
-    project, constraints = (ROOT / "pyproject.toml").read_text(), ROOT / "constraints.txt"
+    project = (ROOT / "pyproject.toml").read_text()
     told = tomllib.loads(project)
-    header = HEADER.format(digest=digest_of(project, constraints.read_text()))
+    header = HEADER.format(digest=digest_of(project))
     asked = [*told["project"]["dependencies"], *told["build-system"]["requires"]]
     before: Locked = {}
     for part, extras in EXTRAS.items():
         for extra in extras:
             asked += told["project"]["optional-dependencies"][extra]
-        all_of_it = resolved(asked, constraints)
+        all_of_it = resolved(asked)
         if part == "bench":
-            all_of_it |= resolved([ALONE], constraints, "--no-deps")
+            all_of_it |= resolved([ALONE], "--no-deps")
         new = {name: all_of_it[name] for name in all_of_it if name not in before}
         if part == "run":
             of_torch = {name: new.pop(name) for name in list(new) if OF_TORCH.match(name)}
@@ -126,7 +131,9 @@ def write_locks() -> None:
             cpu.write_text(header + text_of(built))
         changed = [name for name in all_of_it if name in before and _pin(all_of_it[name]) != _pin(before[name])]
         if changed:
-            sys.exit(f"{part} wants other versions of {', '.join(changed)} than what stands before it; constrain them")
+            sys.exit(
+                f"{part} wants other versions of {', '.join(changed)} than what stands before it; bound them in pyproject"
+            )
         (HERE / f"{part}.txt").write_text(header + text_of(new))
         before |= all_of_it
 

@@ -20,6 +20,7 @@ from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
 from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from demur.serve.commands.key_commands import keys
+from demur.serve.commands.packages import how_to_install
 from demur.serve.commands.rank.command import rank
 from demur.serve.commands.review_commands import review
 from demur.serve.commands.terminal import (
@@ -322,7 +323,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except ModuleNotFoundError as error:
-        sys.exit(f"demur: the package {error.name!r} is missing; run `make setup`")
+        sys.exit(f"demur: the package {error.name!r} is missing; {how_to_install(error.name or '')}")
     except Exception as error:
         if type(error).__module__.split(".")[0] != "demur":
             raise

@@ -17,7 +17,7 @@ from benchmarks.real.splits import Split
 from demur.policies.selective_risk import LIMITS
 from demur.uncertainty.checks import Array, Mask
 
-INSTALL = "pip install -c constraints.txt -e '.[bench]'"
+INSTALL = "make setup-bench"
 
 ONE_BY_ONE = 5
 """Splits for crepes, which looks at each pair of a row and a label by itself in Python: two seconds a split of the

@@ -67,6 +67,8 @@ def target_of_host(host: AnyHost) -> float:
 class ClassifierHost(AnyHost):
     """A classifier of the transformers library."""
 
+    package: ClassVar[tuple[str, str]] = ("transformers", "pip install 'demur[classifier]'")
+
     kind: Literal["classifier"]
     checkpoint: str
     """A folder, or the name of a model on a hub."""
@@ -131,6 +133,8 @@ class LanguageHost(AnyHost):
 
 class TransformersHost(LanguageHost):
     """A small causal language model of the transformers library, run in the replica itself."""
+
+    package: ClassVar[tuple[str, str]] = ("transformers", "pip install 'demur[transformers]'")
 
     kind: Literal["transformers"]
     checkpoint: str

@@ -5,9 +5,6 @@ import json
 import os
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
-
 from demur.serve.config.checkpoint_facts import (
     TRAINED_FOR,
     BadCheckpoint,
@@ -82,6 +79,9 @@ def local_folder(checkpoint: str) -> Path:
         return Path(checkpoint)
     if is_path(checkpoint):
         raise BadCheckpoint(f"host.checkpoint: {no_folder(checkpoint)}")
+    from huggingface_hub import snapshot_download  # comes with transformers, which not every kind of model needs
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
     try:
         return Path(snapshot_download(checkpoint, allow_patterns=list(FILES_OF_A_CHECKPOINT)))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -90,6 +90,8 @@ def local_folder(checkpoint: str) -> Path:
 
 def not_handed_out(checkpoint: str, error: Exception) -> str:
     """Why a model did not come from its hub."""
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
     said = f"there is no folder {checkpoint}, and no hub hands out a model of this name"
     if isinstance(error, GatedRepoError):
         return f"{said} to you: it wants your consent there, and a token (`hf auth login`)"

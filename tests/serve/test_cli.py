@@ -447,7 +447,9 @@ def test_a_missing_package(folder, demur, monkeypatch):
         if module not in ("demur.serve", "demur.serve.cli", "demur.serve.config", "demur.serve.config.file"):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg_pool", None)
-    assert demur("up") == "demur: the package 'psycopg_pool' is missing; run `make setup`"
+    assert (
+        demur("up") == "demur: the package 'psycopg_pool' is missing; run `make setup`, or install demur again with pip"
+    )
 
 
 def test_moments():
