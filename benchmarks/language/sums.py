@@ -1,6 +1,6 @@
-"""All scores of language models compared on the sums model: tables and pictures for docs/evidence-sums.md.
+"""All scores of language models compared on the sums model: tables and pictures for docs/evidence/sums.md.
 
-python -m benchmarks.language.sums [--write docs/evidence-sums.md] [--replies var/sums-evidence]
+python -m benchmarks.language.sums [--write docs/evidence/sums.md] [--replies var/sums-evidence]
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The pictures of docs/evidence-sums.md, as SVG."""
+"""The pictures of docs/evidence/sums.md, as SVG."""
 
 import io
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence-sums.md."""
+"""The tables of docs/evidence/sums.md."""
 
 from collections.abc import Sequence
 

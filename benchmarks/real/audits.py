@@ -1,7 +1,7 @@
 """What audits say of real predictions from the labels that a service would have, beside the truth: tables for
-docs/evidence-audits.md.
+docs/evidence/audits.md.
 
-python benchmarks/real/audits.py [--data FOLDER] [--draws 200] [--write docs/evidence-audits.md]
+python benchmarks/real/audits.py [--data FOLDER] [--draws 200] [--write docs/evidence/audits.md]
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""What the scores, calibrators and metrics say about real models: stored outputs measured, tables for docs/evidence.md.
+"""What the scores, calibrators and metrics say about real models: stored outputs measured, tables for docs/evidence/models.md.
 
-python benchmarks/real/evidence.py [--data FOLDER] [--write docs/evidence.md]
+python benchmarks/real/evidence.py [--data FOLDER] [--write docs/evidence/models.md]
 """
 
 import argparse

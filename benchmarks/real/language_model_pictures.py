@@ -1,4 +1,4 @@
-"""The pictures of docs/evidence-language-models.md, as SVG."""
+"""The pictures of docs/evidence/language-models.md, as SVG."""
 
 import io
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence-language-models.md, as Markdown."""
+"""The tables of docs/evidence/language-models.md, as Markdown."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""What the methods do on stored outputs of language models: tables and pictures for docs/evidence-language-models.md.
+"""What the methods do on stored outputs of language models: tables and pictures for docs/evidence/language-models.md.
 
-python benchmarks/real/language_models.py [--data FOLDER] [--write docs/evidence-language-models.md]
+python benchmarks/real/language_models.py [--data FOLDER] [--write docs/evidence/language-models.md]
 """
 
 import argparse

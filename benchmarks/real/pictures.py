@@ -1,4 +1,4 @@
-"""The pictures of docs/evidence.md, as SVG."""
+"""The pictures of docs/evidence/models.md, as SVG."""
 
 import io
 from collections.abc import Mapping, Sequence

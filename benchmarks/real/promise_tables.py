@@ -1,4 +1,4 @@
-"""The tables of docs/evidence.md that say whether promises hold, as Markdown."""
+"""The tables of docs/evidence/models.md that say whether promises hold, as Markdown."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence.md, as Markdown."""
+"""The tables of docs/evidence/models.md, as Markdown."""
 
 from collections.abc import Iterable, Sequence
 

@@ -9,7 +9,7 @@ from demur.audit.ledger.ledger import NONE, Coded
 
 pytestmark = pytest.mark.slow
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence-audits.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/evidence/audits.md"
 
 
 @pytest.fixture(scope="module")

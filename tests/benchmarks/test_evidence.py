@@ -218,7 +218,7 @@ def test_tables_replace_only_what_is_between_their_markers():
 
 def test_the_document_shows_every_table():
     names = {**tables([], []), **promise_tables([])}
-    with_tables((ROOT / "docs/evidence.md").read_text(), names)
+    with_tables((ROOT / "docs/evidence/models.md").read_text(), names)
 
 
 def test_without_data_it_says_so_and_stops(tmp_path):

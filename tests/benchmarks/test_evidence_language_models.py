@@ -36,7 +36,7 @@ from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
-PAGE = ROOT / "docs/evidence-language-models.md"
+PAGE = ROOT / "docs/evidence/language-models.md"
 
 
 def write_rows(path, rows):

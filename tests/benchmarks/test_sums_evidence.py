@@ -27,7 +27,7 @@ from demur.uncertainty.output import Output
 from tests.conftest import ROOT
 
 EACH = 40
-PAGE = ROOT / "docs" / "evidence-sums.md"
+PAGE = ROOT / "docs/evidence/sums.md"
 FIRST = Cost(calls=1, prompt_tokens=10, completion_tokens=2, seconds=0.1, cpu_seconds=0.1)
 SAMPLED = Cost(calls=2, prompt_tokens=10, completion_tokens=22, seconds=0.2, cpu_seconds=0.2)
 
