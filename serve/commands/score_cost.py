@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost, LanguageHost
+from demur.serve.config.hosts import LanguageHost
 from demur.serve.config.language_recipe import own_probabilities
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import Need
@@ -35,9 +35,9 @@ def costs(model: ModelConfig) -> dict[str, Cost]:
 
 
 def _of_score(model: ModelConfig, score: ScoreRecipe) -> Cost:
-    if isinstance(model.host, ClassifierHost):
+    if not model.host.is_language:
         if "mc_probabilities" in score.needs:
-            passes = model.host.mc_passes
+            passes = getattr(model.host, "mc_passes", 0)
             return Cost(calls=passes, tokens=0, words=f"{passes} more passes with dropout left on")
         return Cost(calls=0, tokens=0, words="nothing beyond the first pass")
     return _of_needs(model, score.needs, self_reported=bool(getattr(score, "self_reported", False)))
