@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from math import isnan, nan
 
-from demur.audit.reports import Extent, Figure, Labelled, Report
+from demur.audit.reports import Figure, LabelCount, Report, ReportExtent
 
 
 class Apart(StrEnum):
@@ -18,7 +18,7 @@ class Apart(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class ChangedFigure:
     """One number, now and then. NaN where it is not known, or was not measured."""
 
     name: str
@@ -34,8 +34,8 @@ class LabelChange:
     """The share of a part of the records of which the truth was known."""
 
     name: str
-    now: Labelled | None
-    then: Labelled | None
+    now: LabelCount | None
+    then: LabelCount | None
     difference: float
 
 
@@ -49,12 +49,12 @@ class ArtifactChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class ReportComparison:
     """Two reports of one model."""
 
     now: Report
     then: Report
-    figures: Sequence[Change]
+    figures: Sequence[ChangedFigure]
     labels: Sequence[LabelChange]
     artifacts: Sequence[ArtifactChange]
     common: timedelta
@@ -74,13 +74,13 @@ class Comparison:
         return _length(self.now.extent) != _length(self.then.extent)
 
 
-def compared(now: Report, then: Report) -> Comparison:
+def compared(now: Report, then: Report) -> ReportComparison:
     """Hold one report against an earlier one. Figures come in the order of the later one."""
     old = {figure.name: figure for figure in then.summary.figures}
     new = {figure.name: figure for figure in now.summary.figures}
     common = min(now.extent.until, then.extent.until) - max(now.extent.since, then.extent.since)
     names = sorted({*now.summary.artifacts, *then.summary.artifacts})
-    return Comparison(
+    return ReportComparison(
         now=now,
         then=then,
         figures=[_change(new.get(name), old.get(name)) for name in dict.fromkeys([*new, *old])],
@@ -93,7 +93,7 @@ def compared(now: Report, then: Report) -> Comparison:
     )
 
 
-def _change(now: Figure | None, then: Figure | None) -> Change:
+def _change(now: Figure | None, then: Figure | None) -> ChangedFigure:
     known = now or then
     assert known is not None
     missing = Figure(name=known.name, words=known.words, value=nan, low=nan, high=nan, share=known.share)
@@ -101,7 +101,7 @@ def _change(now: Figure | None, then: Figure | None) -> Change:
     intervals = Apart.UNKNOWN
     if now.bounded and then.bounded:
         intervals = Apart.APART if now.low > then.high or now.high < then.low else Apart.OVERLAP
-    return Change(
+    return ChangedFigure(
         name=known.name,
         words=known.words,
         now=now,
@@ -111,7 +111,7 @@ def _change(now: Figure | None, then: Figure | None) -> Change:
     )
 
 
-def _label_changes(now: Sequence[Labelled], then: Sequence[Labelled]) -> list[LabelChange]:
+def _label_changes(now: Sequence[LabelCount], then: Sequence[LabelCount]) -> list[LabelChange]:
     new, old = {part.name: part for part in now}, {part.name: part for part in then}
     return [
         LabelChange(
@@ -124,5 +124,5 @@ def _label_changes(now: Sequence[Labelled], then: Sequence[Labelled]) -> list[La
     ]
 
 
-def _length(extent: Extent) -> timedelta:
+def _length(extent: ReportExtent) -> timedelta:
     return extent.until - extent.since

@@ -12,7 +12,7 @@ from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class CountedDecision:
     """A decision, as far as it takes to count it."""
 
     id: UUID
@@ -25,7 +25,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Label:
+class ControlLabel:
     """A person has spoken about a record that was held, or drawn by chance: nobody else's word has a probability."""
 
     id: UUID
@@ -57,15 +57,15 @@ class ReadUntil:
 class Portion:
     """Requests and labels up to one moment."""
 
-    requests: list[Request] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
+    requests: list[CountedDecision] = field(default_factory=list)
+    labels: list[ControlLabel] = field(default_factory=list)
     full: bool = False
     """Whether there may be more."""
 
-    def in_order(self) -> Iterator[Request | Label]:
+    def in_order(self) -> Iterator[CountedDecision | ControlLabel]:
         """By time; of one moment requests first."""
-        both: list[Request | Label] = [*self.requests, *self.labels]
-        return iter(sorted(both, key=lambda one: (one.at, isinstance(one, Label), one.id)))
+        both: list[CountedDecision | ControlLabel] = [*self.requests, *self.labels]
+        return iter(sorted(both, key=lambda one: (one.at, isinstance(one, ControlLabel), one.id)))
 
     def until(self, before: ReadUntil) -> ReadUntil:
         """How far one has read after these."""
@@ -99,7 +99,7 @@ def portion(
 
 def _requests(
     connection: Connection, model: str, since: datetime, until: datetime, after: ReadUntil, most: int
-) -> list[Request]:
+) -> list[CountedDecision]:
     at, last = after.request or (None, None)
     rows = connection.execute(
         "select id, created_at, action = 'answer', prediction is not null, artifact from records"
@@ -108,7 +108,7 @@ def _requests(
         " order by created_at, id limit %(most)s",
         {"model": model, "since": at or since, "until": until, "at": at, "last": last, "most": most},
     ).fetchall()
-    return [Request(id=row[0], at=row[1], answered=row[2], predicted=row[3], artifact=row[4]) for row in rows]
+    return [CountedDecision(id=row[0], at=row[1], answered=row[2], predicted=row[3], artifact=row[4]) for row in rows]
 
 
 def _labels(
@@ -119,7 +119,7 @@ def _labels(
     until: datetime,
     after: ReadUntil,
     most: int,
-) -> list[Label]:
+) -> list[ControlLabel]:
     at, last = after.label or (None, None)
     rows = connection.execute(
         "select i.id, i.ended_at, r.action = 'answer', r.prediction, r.prediction_set, o.label, r.label_probability"
@@ -142,7 +142,7 @@ def _labels(
         },
     ).fetchall()
     return [
-        Label(
+        ControlLabel(
             id=row[0],
             at=row[1],
             answered=row[2],

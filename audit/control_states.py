@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.traffic.database import Connection
 
 Settings = Mapping[str, Any]
@@ -164,7 +164,7 @@ def states(connection: Connection, model: str, settings: Settings) -> list[Contr
         return cursor.fetchall()
 
 
-def note(connection: Connection, state: ControlState, course: Course, *, now: datetime) -> None:
+def note(connection: Connection, state: ControlState, course: ControlledValue, *, now: datetime) -> None:
     """Add to the history of a lane where it is now, unless that has just been done."""
     row = connection.execute("select max(at) from control_history where lane = %s", (state.lane,)).fetchone()
     last = row[0] if row else None

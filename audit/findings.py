@@ -35,7 +35,7 @@ class TopLabels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judged:
+class KnownDecisions:
     """Decisions on `n` rows whose truth is known."""
 
     quality: Array
@@ -59,10 +59,10 @@ class Judged:
     def __len__(self) -> int:
         return len(self.quality)
 
-    def rows(self, index: NDArray[np.intp]) -> "Judged":
+    def rows(self, index: NDArray[np.intp]) -> "KnownDecisions":
         """The rows at these positions, which may come more than once."""
         classes, top = self.classes, self.top
-        return Judged(
+        return KnownDecisions(
             quality=self.quality[index],
             answered=self.answered[index],
             confidence=self.confidence[index],
@@ -94,7 +94,7 @@ class Finding:
     meaning: str
 
 
-def findings(rows: Judged) -> list[Finding]:
+def findings(rows: KnownDecisions) -> list[Finding]:
     """Everything this room can measure on the rows, as they are: no weights, no intervals."""
     if len(rows) == 0:
         return []
@@ -107,12 +107,12 @@ def findings(rows: Judged) -> list[Finding]:
     ]
 
 
-def scores_of(rows: Judged) -> dict[str, Array]:
+def scores_of(rows: KnownDecisions) -> dict[str, Array]:
     """The recorded scores, and the confidence turned around: each [n], higher when less sure."""
     return {**rows.scores, "confidence": -rows.confidence}
 
 
-def decision_lines(rows: Judged) -> Iterator[Finding]:
+def decision_lines(rows: KnownDecisions) -> Iterator[Finding]:
     n, held = len(rows), len(rows) - int(rows.answered.sum())
     loss, wrong = 1 - rows.quality, 1 - rows.correct
     yield _finding("accuracy", rows.correct.mean(), n, "share of predictions that were right, answered or not")
@@ -141,7 +141,7 @@ def decision_lines(rows: Judged) -> Iterator[Finding]:
         )
 
 
-def _calibration(rows: Judged) -> Iterator[Finding]:
+def _calibration(rows: KnownDecisions) -> Iterator[Finding]:
     yield from calibration_lines(rows.confidence, rows.quality, "")
     if rows.raw_confidence is not None:
         yield from calibration_lines(rows.raw_confidence, rows.quality, "_before")
@@ -174,7 +174,7 @@ def all_or_nothing(quality: Array) -> bool:
     return bool(np.isin(quality, (0.0, 1.0)).all())
 
 
-def score_lines(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
+def score_lines(rows: KnownDecisions, name: str, u: Array) -> Iterator[Finding]:
     """How well one score ranks: sorted once, for all of its lines."""
     n, ranking, correct = len(rows), Ranking.by(name, u), rows.correct
     loss = 1 - rows.quality
@@ -207,7 +207,7 @@ def score_lines(rows: Judged, name: str, u: Array) -> Iterator[Finding]:
 TRUST = "macro F1 of the surest rows: as many as the macro F1 of all, or 95%"
 
 
-def set_lines(rows: Judged) -> Iterator[Finding]:
+def set_lines(rows: KnownDecisions) -> Iterator[Finding]:
     if rows.sets is None:
         return
     n, size, covered = len(rows), rows.sets[:, 0], rows.sets[:, 1]
@@ -219,7 +219,7 @@ def set_lines(rows: Judged) -> Iterator[Finding]:
     yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")
 
 
-def top_k_lines(rows: Judged) -> Iterator[Finding]:
+def top_k_lines(rows: KnownDecisions) -> Iterator[Finding]:
     if rows.top is None:
         return
     n, width = rows.top.hits.shape

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from demur.audit.findings import (
     Classes,
     Finding,
-    Judged,
+    KnownDecisions,
     TopLabels,
     all_or_nothing,
     calibration_lines,
@@ -27,7 +27,7 @@ from demur.audit.findings import (
 )
 from demur.audit.metrics import calibration
 from demur.audit.metrics.calibration_sums import WIDTH, columns, values
-from demur.audit.metrics.evidence import MIN_LABELLED, Status, evidence
+from demur.audit.metrics.evidence import MIN_LABELLED, EvidenceStatus, evidence
 from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.predictive_quality import macro_f1
 from demur.audit.metrics.resampling import Interval, percentile_interval, resampled, resampled_rows
@@ -59,7 +59,7 @@ def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) 
     if known.all():
         return _report(judgement, rows, quality)
     others = _report(judgement.rows(known), rows.rows(known), quality[known]) if known.any() else {}
-    every = Judged(
+    every = KnownDecisions(
         quality=quality,
         answered=judgement.decisions.answered,
         confidence=judgement.confidence,
@@ -72,7 +72,7 @@ def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) 
 
 def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
     members = judgement.members
-    judged = Judged(
+    judged = KnownDecisions(
         quality=quality,
         answered=judgement.decisions.answered,
         confidence=judgement.confidence,
@@ -114,7 +114,7 @@ def rank_report(correct: Mask, u: Array) -> Mapping[str, Any]:
     }
 
 
-def _of_counts(rows: Judged) -> dict[str, Interval]:
+def _of_counts(rows: KnownDecisions) -> dict[str, Interval]:
     """Exact intervals of shares of rows (Clopper & Pearson)."""
     counted = {*COUNTED, "selective_risk"} if all_or_nothing(rows.quality) else {*COUNTED}
     if rows.sets is not None and not all_or_nothing(rows.sets[:, 1]):
@@ -125,7 +125,7 @@ def _of_counts(rows: Judged) -> dict[str, Interval]:
     return {line.name: clopper_pearson(round((line.value or 0.0) * line.n), line.n) for line in lines}
 
 
-def _of_sums(rows: Judged) -> dict[str, Interval]:
+def _of_sums(rows: KnownDecisions) -> dict[str, Interval]:
     """Resampled intervals of what is made of sums over rows, all at once."""
     if not _enough(rows.quality):
         return {}
@@ -158,7 +158,7 @@ def _intervals_of_sums(parts: Array, statistic: Callable[[Array], dict[str, Arra
     return {name: percentile_interval(drawn[:, at]) for at, name in enumerate(names)}
 
 
-def _of_ranks(rows: Judged) -> dict[str, Interval]:
+def _of_ranks(rows: KnownDecisions) -> dict[str, Interval]:
     """Resampled intervals of everything that depends on the order of rows, or on classes."""
     if not _enough(rows.quality):
         return {}
@@ -188,7 +188,7 @@ def _enough(quality: Array) -> bool:
     """Whether a resampled interval means anything (METHODS 9.3)."""
     if not all_or_nothing(quality):
         return len(quality) >= MIN_LABELLED
-    return evidence(quality, np.ones(len(quality))).status is Status.SUFFICIENT
+    return evidence(quality, np.ones(len(quality))).status is EvidenceStatus.SUFFICIENT
 
 
 def _top_of(judgement: Judgement, rows: LabelledOutput) -> TopLabels | None:

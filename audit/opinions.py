@@ -12,12 +12,12 @@ import orjson
 from demur.audit.metrics.agreement import cohen_kappa, krippendorff_alpha
 from demur.audit.metrics.intervals import wilson
 from demur.audit.metrics.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
-from demur.review.disagreement import Checked, Overturned, Together
+from demur.review.disagreement import LabelPair, OverturnCount, SecondLooks
 from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Agreement:
+class AgreementRate:
     """Of `n` cases the share on which all said the same, with its 95% interval (Wilson). NaN without a case."""
 
     n: int
@@ -69,7 +69,7 @@ class ReviewersChecked:
     """The share in which the model was wrong (Rogan & Gladen 1978); None where too little is known."""
 
 
-def agreement_of(units: Sequence[Together]) -> Agreement:
+def agreement_of(units: Sequence[LabelPair]) -> AgreementRate:
     """Of cases about which several people spoke; beyond chance by Krippendorff's alpha."""
     same = sum(unit.n for unit in units if len({_text(label) for label in unit.labels}) == 1)
     most = max((len(unit.labels) for unit in units), default=0)
@@ -81,7 +81,7 @@ def agreement_of(units: Sequence[Together]) -> Agreement:
     return _agreement(sum(unit.n for unit in units), same, krippendorff_alpha(ratings) if ratings else nan)
 
 
-def agreement_of_checks(checks: Sequence[Checked]) -> Agreement:
+def agreement_of_checks(checks: Sequence[SecondLooks]) -> AgreementRate:
     """Of cases that were looked at twice; beyond chance by Cohen's kappa of the first answer and the second."""
     first = [_text(check.first) for check in checks for _ in range(check.n)]
     second = [_text(check.second) for check in checks for _ in range(check.n)]
@@ -89,7 +89,7 @@ def agreement_of_checks(checks: Sequence[Checked]) -> Agreement:
     return _agreement(len(first), same, cohen_kappa(first, second) if first else nan)
 
 
-def label_disagreements(units: Sequence[Together]) -> list[LabelDisagreement]:
+def label_disagreements(units: Sequence[LabelPair]) -> list[LabelDisagreement]:
     """Each label that anybody named, the one they differ about most often first."""
     pairs: Counter[str] = Counter()
     apart: Counter[str] = Counter()
@@ -117,19 +117,19 @@ def label_disagreements(units: Sequence[Together]) -> list[LabelDisagreement]:
     return sorted(found, key=lambda row: (-row.share, -row.pairs, row.label))
 
 
-def overturn_rates(rows: Iterable[Overturned]) -> list[OverturnRate]:
+def overturn_rates(rows: Iterable[OverturnCount]) -> list[OverturnRate]:
     """By confidence, lowest first, unknown last; whether or not people had seen the prediction."""
     return [
         _rate(list(group), bounds) for bounds, group in groupby(sorted(rows, key=_place), lambda r: (r.lower, r.upper))
     ]
 
 
-def overturn_rate(rows: Iterable[Overturned]) -> OverturnRate:
+def overturn_rate(rows: Iterable[OverturnCount]) -> OverturnRate:
     """Over all of them."""
     return _rate(list(rows), (None, None))
 
 
-def reviewers_checked(checks: Sequence[Checked], overall: OverturnRate) -> ReviewersChecked:
+def reviewers_checked(checks: Sequence[SecondLooks], overall: OverturnRate) -> ReviewersChecked:
     """What re-reviews say of the first answers, each check counting alike: all are drawn with one probability."""
     decided = [check for check in checks if check.truth_overturns is not None]
     n = np.array([check.n for check in decided], dtype=int)
@@ -152,9 +152,9 @@ def reviewers_checked(checks: Sequence[Checked], overall: OverturnRate) -> Revie
     return ReviewersChecked(n=int(n.sum()), rates=rates, corrected=corrected)
 
 
-def _agreement(n: int, same: int, beyond_chance: float) -> Agreement:
+def _agreement(n: int, same: int, beyond_chance: float) -> AgreementRate:
     interval = wilson(same, n)
-    return Agreement(
+    return AgreementRate(
         n=n,
         same=same,
         share=same / n if n else nan,
@@ -164,7 +164,7 @@ def _agreement(n: int, same: int, beyond_chance: float) -> Agreement:
     )
 
 
-def _rate(rows: Sequence[Overturned], bounds: tuple[float | None, float | None]) -> OverturnRate:
+def _rate(rows: Sequence[OverturnCount], bounds: tuple[float | None, float | None]) -> OverturnRate:
     n, otherwise = sum(row.n for row in rows), sum(row.overturned for row in rows)
     interval = wilson(otherwise, n)
     known = [row for row in rows if row.lower is not None]
@@ -181,7 +181,7 @@ def _rate(rows: Sequence[Overturned], bounds: tuple[float | None, float | None])
     )
 
 
-def _place(row: Overturned) -> float:
+def _place(row: OverturnCount) -> float:
     return 2.0 if row.lower is None else row.lower
 
 

@@ -15,7 +15,7 @@ class NothingToReplay(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class ReplaySide:
     """What came, or would have come, of the records."""
 
     answered: int
@@ -38,8 +38,8 @@ class Replay:
     n_labelled: int
     """Records with an outcome, answered or held."""
 
-    then: Side
-    now: Side
+    then: ReplaySide
+    now: ReplaySide
     more_for_people: int
     """How many more cases people would get; below 0: fewer."""
 
@@ -82,9 +82,9 @@ def replay(
     )
 
 
-def _side(actions: Sequence[str], answered: Mask, quality: Sequence[float | None]) -> Side:
+def _side(actions: Sequence[str], answered: Mask, quality: Sequence[float | None]) -> ReplaySide:
     worth = [value for value, sure in zip(quality, answered.tolist(), strict=True) if sure and value is not None]
-    return Side(
+    return ReplaySide(
         answered=int(answered.sum()),
         held=int((~answered).sum()),
         for_people=sum(action == "review" for action in actions),

@@ -43,7 +43,7 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Labelled:
+class LabelCount:
     """How many records of one part of the traffic there were, and of how many the truth is known."""
 
     name: str
@@ -71,7 +71,7 @@ class Summary:
     figures: Sequence[Figure]
     """The most important first."""
 
-    labels: Sequence[Labelled]
+    labels: Sequence[LabelCount]
     """Of the answered and of the held records."""
 
     artifacts: Mapping[str, int]
@@ -90,7 +90,7 @@ class Summary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Extent:
+class ReportExtent:
     """What a report is about: records of `model` from `since` until just before `until`, as known at `as_of`."""
 
     model: str
@@ -103,7 +103,7 @@ class Extent:
 class NewReport:
     """A report to be stored."""
 
-    extent: Extent
+    extent: ReportExtent
     planned: bool
     made_by: str
     command: str
@@ -122,7 +122,7 @@ class Report:
     """A stored report, without its text and its numbers."""
 
     id: UUID
-    extent: Extent
+    extent: ReportExtent
     planned: bool
     made_by: str
     made_at: datetime
@@ -232,7 +232,7 @@ def _report(row: tuple[Any, ...]) -> Report:
     id, model, since, until, as_of, planned, made_by, made_at, command, version, summary, rows_at, previous_id = row
     return Report(
         id=id,
-        extent=Extent(model=model, since=since, until=until, as_of=as_of),
+        extent=ReportExtent(model=model, since=since, until=until, as_of=as_of),
         planned=planned,
         made_by=made_by,
         made_at=made_at,
@@ -254,7 +254,7 @@ def summary_from(told: Mapping[str, Any]) -> Summary:
             Figure(**{**figure, **{end: _number(figure[end]) for end in ("value", "low", "high")}})
             for figure in told["figures"]
         ],
-        labels=[Labelled(**part) for part in told["labels"]],
+        labels=[LabelCount(**part) for part in told["labels"]],
         artifacts=told["artifacts"],
     )
 

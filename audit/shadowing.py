@@ -12,7 +12,7 @@ from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
 from demur.audit.metrics.likeness import likeness
 from demur.audit.metrics.sampling import LabelDraw, label_draw_of
 from demur.traffic.record import Answer
-from demur.traffic.shadowed import ShadowedTraffic, Side
+from demur.traffic.shadowed import ShadowedTraffic, ShadowSide
 from demur.uncertainty.checks import Array, Mask
 
 
@@ -120,7 +120,7 @@ def shadowing(seen: ShadowedTraffic, *, exact: bool) -> Shadowing:
     )
 
 
-def _contender(side: Side, rows: Sequence[int], outcomes: Sequence[Answer | None], *, exact: bool) -> Contender:
+def _contender(side: ShadowSide, rows: Sequence[int], outcomes: Sequence[Answer | None], *, exact: bool) -> Contender:
     likenesses = np.array(
         [
             0.0 if truth is None else likeness(side.predictions[i], truth)

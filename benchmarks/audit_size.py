@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from demur.audit.ledger.export import DayFiles, export, let_count
-from demur.audit.ledger.exported import Exported, Run
+from demur.audit.ledger.exported import ExportFolder, Run
 from demur.audit.ledger.from_database import read_ledger
 from demur.audit.ledger.from_parquet import parts_of
-from demur.audit.report.audit import Asked, Audit, audit
+from demur.audit.report.audit import Audit, AuditSettings, audit
 from demur.audit.report.in_parts import audit_in_parts, one_by_one
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
@@ -149,7 +149,7 @@ def fill(connection: "psycopg.Connection[tuple[Any, ...]]", parts: Iterator[Made
 
 def write_export(url: str, parts: Iterator[Made]) -> None:
     """Write records and their outcomes as `demur export` does."""
-    exported = Exported(url, "bench")
+    exported = ExportFolder(url, "bench")
     with DayFiles(exported, "records", None, END) as records, DayFiles(exported, "outcomes", None, END) as outcomes:
         first = 0
         for part in parts:
@@ -261,7 +261,7 @@ def of_the_database(dsn: str) -> Measured:
     steps = Steps()
     ledger = read_ledger(dsn, "bench", precedence=(), since=None, until=None, as_of=END)
     steps.end("read")
-    found = audit(ledger, Asked(max_risk=0.1))
+    found = audit(ledger, AuditSettings(max_risk=0.1))
     steps.end("measure")
     return _written(found, steps)
 
@@ -277,7 +277,7 @@ def of_the_export(url: str) -> Measured:
         steps.end("read")
         return ledger
 
-    found = audit_in_parts(parts.extent, one_by_one(len(parts.ranges), read), lambda _seen: Asked(max_risk=0.1))
+    found = audit_in_parts(parts.extent, one_by_one(len(parts.ranges), read), lambda _seen: AuditSettings(max_risk=0.1))
     steps.end("measure")
     return _written(found, steps)
 

@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from demur.policies.decision import Action
 from demur.serve.config.file import ModelConfig
 from demur.serve.gateway.controls import Controls, ModelControl
-from demur.serve.gateway.final_action import Verdict, final_action
+from demur.serve.gateway.final_action import FinalAction, final_action
 from demur.serve.gateway.safeguards import Safeguards
 
 REQUESTS = 10_000
@@ -47,7 +47,7 @@ def control_of(told: dict[str, Any] | None) -> ModelControl | None:
     return Controls({"toy": model}, clock=lambda: datetime.now(UTC), new_id=uuid7).of("toy")
 
 
-def microseconds(control: ModelControl | None, confidences: list[float], decided: list[Verdict]) -> float:
+def microseconds(control: ModelControl | None, confidences: list[float], decided: list[FinalAction]) -> float:
     """Of one request, on average over all of them."""
     began = time.perf_counter()
     for confidence, verdict in zip(confidences, decided, strict=True):
@@ -61,7 +61,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     confidences = (1 / (1 + np.exp(-np.random.default_rng(0).normal(2.2, 1.6, REQUESTS)))).tolist()
     decided = [
-        Verdict(
+        FinalAction(
             Action.ANSWER if confidence >= 0.5 else Action.REVIEW,
             f"confidence {confidence:.2f}, the limit in the configuration",
         )

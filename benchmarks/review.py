@@ -24,7 +24,7 @@ from rich.table import Table
 
 from demur.review import cases, queue, settling
 from demur.review.cases import Filter
-from demur.review.item import EVERYTHING, Scope, Status, Verdict
+from demur.review.item import EVERYTHING, ReviewerScope, ReviewVerdict, Status
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Database
@@ -42,11 +42,13 @@ out = Console()
 def serve(dsn: str, lease_seconds: float, undo_seconds: float, tell: Any) -> None:
     """A console, until this process is ended."""
     from demur.serve.web.review.app import console_app
-    from demur.serve.web.review.desk import Desk
+    from demur.serve.web.review.service import ReviewService
 
     database = open_database(dsn)
     config = configured(lease_seconds=lease_seconds, undo_seconds=undo_seconds)
-    with served(console_app(config, database), sweep=Desk(config, database).sweep, every_seconds=0.25) as address:
+    with served(
+        console_app(config, database), sweep=ReviewService(config, database).sweep, every_seconds=0.25
+    ) as address:
         tell.send(address)
         time.sleep(3600)
 
@@ -163,7 +165,7 @@ def functions_alone(dsn: str, people: int, n: int) -> float:
                     claim = queue.claim_next(connection, name, lease_seconds=600)
                 if claim is None:
                     return done
-                verdict = Verdict(label=truth(claim.case_id), saw_prediction=True)
+                verdict = ReviewVerdict(label=truth(claim.case_id), saw_prediction=True)
                 with database.transaction() as connection:
                     queue.answer(connection, claim.case_id, name, token=claim.token, verdict=verdict, undo_seconds=0)
                     settling.settle(connection, rules, claim.case_id)
@@ -236,10 +238,12 @@ def at_size(dsn: str, n: int) -> None:
             took = sorted(took[1:])  # the first one plans
             table.add_row(name, f"{statistics.median(took):.2f}", f"{took[int(0.95 * (len(took) - 1))]:.2f}")
 
-        def listed(which: Filter, *, offset: int = 0, scope: Scope = EVERYTHING) -> Callable[[Any, int], object]:
+        def listed(
+            which: Filter, *, offset: int = 0, scope: ReviewerScope = EVERYTHING
+        ) -> Callable[[Any, int], object]:
             return lambda connection, _: cases.listed(connection, which, scope=scope, limit=51, offset=offset)
 
-        waiting, rare = Filter(statuses=(Status.WAITING,)), Scope(models=("rare",))
+        waiting, rare = Filter(statuses=(Status.WAITING,)), ReviewerScope(models=("rare",))
         timed("claim_next", 200, lambda c, i: queue.claim_next(c, f"r{i}", lease_seconds=600))
         timed("claim_next, one model in a thousand", 50, lambda c, i: queue.claim_next(
             c, f"s{i}", lease_seconds=600, scope=rare

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from demur.serve.telemetry.logs import JsonLines
-from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.telemetry import Telemetry
 
 REQUESTS = 64_000
@@ -73,8 +73,8 @@ def main() -> None:
     access.setLevel(logging.INFO)
     access.propagate = False
     plain = through(bare)
-    told = through(Reception(bare, Telemetry(), echo=False)) - plain
-    logged = through(Reception(bare, Telemetry(), echo=False, access_log=True)) - plain
+    told = through(RequestMiddleware(bare, Telemetry(), echo=False)) - plain
+    logged = through(RequestMiddleware(bare, Telemetry(), echo=False, access_log=True)) - plain
     print(f"counting a prediction, alone in its batch      {counting(1):5.1f} us")
     print(f"counting a prediction, one of 64 in its batch  {counting(64):5.1f} us")
     print(f"id, time and status of a request               {told:5.1f} us")

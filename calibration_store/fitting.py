@@ -9,7 +9,7 @@ import numpy as np
 from demur.calibration_store.rows_apart import RowsApart, rows_apart
 from demur.calibration_store.shortfall import Shortfall, at_chance, too_few
 from demur.policies.all_of import Gated
-from demur.policies.cascade import Ended, last_words
+from demur.policies.cascade import CascadeResult, last_words
 from demur.policies.judgement import Judgement
 from demur.policies.promise import Promise
 from demur.policies.selector import Selector, all_scores
@@ -186,7 +186,7 @@ def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
     return [Shortfall(of="rule", why=str(getattr(rule, "meaning", promise.statement)))]
 
 
-def _as_ended(ended: Ended, held_out: Sequence[LabelledOutput]) -> LabelledOutput:
+def _as_ended(ended: CascadeResult, held_out: Sequence[LabelledOutput]) -> LabelledOutput:
     """The rows with the probabilities that the last word about each is based on."""
     return replace(
         held_out[0],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.output import LabelledOutput
 
@@ -50,9 +50,9 @@ class RowsApart:
     share_kept: float = 1.0
     """Those, as a share of all."""
 
-    def of(self, rows: LabelledOutput) -> Parts:
+    def of(self, rows: LabelledOutput) -> FitSplit:
         plain = replace(rows, weights=None)
-        return Parts(
+        return FitSplit(
             statistics=plain.rows(self.statistics),
             mixing=plain.rows(self.mixing),
             calibration=rows.rows(self.calibration),

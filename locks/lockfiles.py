@@ -132,7 +132,7 @@ def write_locks() -> None:
         changed = [name for name in all_of_it if name in before and _pin(all_of_it[name]) != _pin(before[name])]
         if changed:
             sys.exit(
-                f"{part} wants other versions of {', '.join(changed)} than what stands before it; bound them in pyproject"
+                f"{part} wants other versions of {', '.join(changed)} than the files before; bound them in pyproject"
             )
         (HERE / f"{part}.txt").write_text(header + text_of(new))
         before |= all_of_it

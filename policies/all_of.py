@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from demur.policies.conformal import conformal_quantile
-from demur.policies.decision import Action, Assessed, Decisions
+from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.promise import Promise
 from demur.policies.rules import Policy, PolicyRecipe
 from demur.policies.threshold import Otherwise, score_reason
@@ -22,11 +22,11 @@ class Gate(Protocol):
         """What becomes of what is stopped."""
         ...
 
-    def passes(self, assessed: Assessed) -> Mask:
+    def passes(self, assessed: Assessment) -> Mask:
         """[n], False where anything is unknown."""
         ...
 
-    def reasons(self, assessed: Assessed, rows: Sequence[int]) -> list[str]:
+    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
         """Why these rows are stopped."""
         ...
 
@@ -39,7 +39,7 @@ class GateRecipe(Protocol):
         """The scores that it looks at."""
         ...
 
-    def fit(self, assessed: Assessed) -> Gate: ...
+    def fit(self, assessed: Assessment) -> Gate: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,10 @@ class ScoreGate:
     meaning: str
     otherwise: str = "review"
 
-    def passes(self, assessed: Assessed) -> Mask:
+    def passes(self, assessed: Assessment) -> Mask:
         return np.asarray(assessed.scores[self.score] <= self.limit)
 
-    def reasons(self, assessed: Assessed, rows: Sequence[int]) -> list[str]:
+    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
         values = assessed.scores[self.score].tolist()
         return [score_reason(self.score, values[row], self.limit, self.meaning) for row in rows]
 
@@ -84,7 +84,7 @@ class InDistribution:
     def reads(self) -> frozenset[str]:
         return frozenset({self.score})
 
-    def fit(self, assessed: Assessed) -> ScoreGate:
+    def fit(self, assessed: Assessment) -> ScoreGate:
         if self.quantile is None:
             limit, meaning = float(self.max or 0.0), "the limit in the configuration"
         else:
@@ -110,13 +110,13 @@ class SmallSet:
     def __post_init__(self) -> None:
         whole_number("at_most", self.at_most, least=1)
 
-    def fit(self, assessed: Assessed) -> "SmallSet":  # noqa: ARG002 - the sets are fitted, not the gate
+    def fit(self, assessed: Assessment) -> "SmallSet":  # noqa: ARG002 - the sets are fitted, not the gate
         return self
 
-    def passes(self, assessed: Assessed) -> Mask:
+    def passes(self, assessed: Assessment) -> Mask:
         return np.asarray((assessed.set_size <= self.at_most) & assessed.in_set)
 
-    def reasons(self, assessed: Assessed, rows: Sequence[int]) -> list[str]:
+    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
         return [
             f"{assessed.set_size[row]} labels cannot be ruled out {assessed.set_promise}; at most {self.at_most} may be"
             if assessed.set_size[row] > self.at_most
@@ -133,13 +133,13 @@ class Parsable:
 
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def fit(self, assessed: Assessed) -> "Parsable":  # noqa: ARG002 - nothing to learn
+    def fit(self, assessed: Assessment) -> "Parsable":  # noqa: ARG002 - nothing to learn
         return self
 
-    def passes(self, assessed: Assessed) -> Mask:
+    def passes(self, assessed: Assessment) -> Mask:
         return ~np.isnan(assessed.confidence)
 
-    def reasons(self, assessed: Assessed, rows: Sequence[int]) -> list[str]:  # noqa: ARG002
+    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:  # noqa: ARG002
         return ["the model's reply could not be read, and what is unknown is held"] * len(rows)
 
 
@@ -171,7 +171,7 @@ class Gated:
         promise: Promise | None = getattr(self.rule, "promise", None)
         return promise
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         decided = self.rule.decide(assessed)
         actions, reasons = list(decided.actions), list(decided.reasons)
         for gate in reversed(self.gates):  # the first gate that stops a row has the last word
@@ -210,12 +210,12 @@ class AllOf:
         return any(getattr(part, "acts_on_sets", False) for part in (self.rule, *self.gates))
 
 
-def fitted_gates(recipe: PolicyRecipe | AllOf, assessed: Assessed) -> list[Gate]:
+def fitted_gates(recipe: PolicyRecipe | AllOf, assessed: Assessment) -> list[Gate]:
     """The gates of a policy, fitted on rows that its rule will not be fitted on if it certifies; none for most."""
     return [gate.fit(assessed) for gate in recipe.gates] if isinstance(recipe, AllOf) else []
 
 
-def passing(gates: Sequence[Gate], assessed: Assessed) -> Mask:
+def passing(gates: Sequence[Gate], assessed: Assessment) -> Mask:
     """[n], True for rows that every gate lets through."""
     passed = np.ones(len(assessed), dtype=bool)
     for gate in gates:

@@ -14,7 +14,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class CascadeResult:
     """The last word about each row."""
 
     judgement: Judgement
@@ -28,7 +28,7 @@ class Ended:
         return np.stack(values)[self.by, np.arange(len(self.by))]
 
 
-def last_words(judgements: Mapping[str, Judgement]) -> Ended:
+def last_words(judgements: Mapping[str, Judgement]) -> CascadeResult:
     """Join what the models of a cascade, in turn, say about the same rows. A single model has the last word itself.
 
     Scores that not all of them have are NaN where another model had the word. Of the most probable labels as many are
@@ -40,7 +40,7 @@ def last_words(judgements: Mapping[str, Judgement]) -> Ended:
         escalated = np.array([action is Action.ESCALATE for action in judgement.decisions.actions], dtype=bool)
         by = np.where((by == model) & escalated, model + 1, by)
     if len(judged) == 1:
-        return Ended(judgement=judged[0], by=by)
+        return CascadeResult(judgement=judged[0], by=by)
     names = list(dict.fromkeys(name for judgement in judged for name in judgement.scores))
     calibrated = [known.shape[1] for judgement in judged if (known := judgement.label_confidence) is not None]
     k = min(calibrated, default=0)
@@ -48,7 +48,7 @@ def last_words(judgements: Mapping[str, Judgement]) -> Ended:
     for model, judgement in enumerate(judged[1:], start=1):
         rows = by == model
         ended = ended.replaced(rows, _alike(judgement, names, k).rows(rows))
-    return Ended(judgement=ended, by=by)
+    return CascadeResult(judgement=ended, by=by)
 
 
 def _alike(judgement: Judgement, names: list[str], k: int) -> Judgement:

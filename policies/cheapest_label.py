@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from demur.policies.cost import ROUNDING
-from demur.policies.decision import Action, Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Action, Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
 from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, probability_rows, real_number
 from demur.uncertainty.temperature import Temperature, TemperatureMap
@@ -74,10 +74,10 @@ class CostLimit:
     def __post_init__(self) -> None:
         real_number("reject_cost", self.reject_cost)
 
-    def fit(self, rows: Graded) -> "CostLimit":  # noqa: ARG002 - nothing is learnt
+    def fit(self, rows: GradedRows) -> "CostLimit":  # noqa: ARG002 - nothing is learnt
         return self
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         if assessed.expected_cost is None:
             raise InvalidInput("the rule acts on expected costs, and no costs are given")
         costs = np.where(np.isnan(assessed.confidence), np.nan, assessed.expected_cost)

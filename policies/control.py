@@ -18,7 +18,7 @@ from demur.uncertainty.checks import InvalidInput, fraction, real_number
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ControlledValue:
     """Where a controlled value stands, and what came of it."""
 
     start: float
@@ -32,7 +32,7 @@ class Course:
     """What is averaged, summed over them."""
 
     @classmethod
-    def at(cls, value: float) -> "Course":
+    def at(cls, value: float) -> "ControlledValue":
         return cls(value, value)
 
     @property
@@ -40,13 +40,13 @@ class Course:
         """NaN before the first prediction."""
         return self.total / self.n if self.n else float("nan")
 
-    def counted(self, value: float, total: float, *, n: int = 1) -> "Course":
+    def counted(self, value: float, total: float, *, n: int = 1) -> "ControlledValue":
         """After `n` more predictions that add `total`."""
-        return Course(self.start, value, self.n + n, self.total + total)
+        return ControlledValue(self.start, value, self.n + n, self.total + total)
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
+class ControlledAction:
     """What becomes of a prediction under a control."""
 
     action: Action
@@ -61,7 +61,7 @@ class PricedReviews:
     rule: ReviewPrice
     kind: ClassVar[str] = "review_price"
 
-    def steer(self, action: Action, confidence: float, price: float) -> Steered:
+    def steer(self, action: Action, confidence: float, price: float) -> ControlledAction:
         """`action` is the artifact's. What it answers is answered or reviewed, what it holds is reviewed or abstained
         from, and what it abstains from stays so. An unknown confidence, NaN, counts as 0."""
         sure = 0.0 if isnan(confidence) else confidence
@@ -78,13 +78,13 @@ class PricedReviews:
             f"{self.kind}: an error would cost {loss} on average, {'more' if worth else 'not more'} than a review at"
             f" {cost}, of which {price:.3g} is the present price of reviewers' time"
         )
-        return Steered(taken, note)
+        return ControlledAction(taken, note)
 
-    def moved(self, course: Course, steered: Action, confidence: float) -> Course:  # noqa: ARG002 - others read it
+    def moved(self, course: ControlledValue, steered: Action, confidence: float) -> ControlledValue:  # noqa: ARG002 - others read it
         """After a decision: up by a review, else down."""
         return course.counted(self.rule.next_price(course.value, steered), float(steered is Action.REVIEW))
 
-    def reach(self, course: Course) -> tuple[float, float]:
+    def reach(self, course: ControlledValue) -> tuple[float, float]:
         """Between which ends the average lies after so many predictions, whatever they were."""
         if not course.n:
             return 0.0, 1.0
@@ -100,25 +100,25 @@ class TrackedRate:
     rule: ReviewRate
     kind: ClassVar[str] = "review_rate"
 
-    def steer(self, action: Action, confidence: float, limit: float) -> Steered:
+    def steer(self, action: Action, confidence: float, limit: float) -> ControlledAction:
         """`action` is the artifact's. What it answers is answered or reviewed; anything else stays as it is."""
         taken = self.rule.decide(confidence, limit) if action is Action.ANSWER else action
         if isnan(confidence):
-            return Steered(taken, f"{self.kind}: the confidence is unknown; the present limit is {limit:.3g}")
+            return ControlledAction(taken, f"{self.kind}: the confidence is unknown; the present limit is {limit:.3g}")
         here, there = told_apart(confidence, limit)
         side = "below" if confidence < limit else "not below"
-        return Steered(
+        return ControlledAction(
             taken, f"{self.kind}: confidence {here} is {side} {there}, the present limit for {self.rule.target:.3g}"
             " of the stream"
         )  # fmt: skip
 
-    def moved(self, course: Course, steered: Action, confidence: float) -> Course:  # noqa: ARG002 - others read it
+    def moved(self, course: ControlledValue, steered: Action, confidence: float) -> ControlledValue:  # noqa: ARG002 - others read it
         """After a decision. An unknown confidence, NaN, moves nothing."""
         if isnan(confidence):
             return course
         return course.counted(self.rule.next_threshold(course.value, confidence), float(confidence < course.value))
 
-    def reach(self, course: Course) -> tuple[float, float]:
+    def reach(self, course: ControlledValue) -> tuple[float, float]:
         """Between which ends the average lies after so many predictions, whatever they were."""
         return _around(self.rule.target, course.n, 1 + self.rule.step, self.rule.step)
 
@@ -140,31 +140,33 @@ class TrackedRisk:
     def __post_init__(self) -> None:
         fraction("least", real_number("least", self.least), open_low=True)
 
-    def steer(self, action: Action, confidence: float, limit: float) -> Steered:
+    def steer(self, action: Action, confidence: float, limit: float) -> ControlledAction:
         """`action` is the artifact's. What it answers is answered up to the limit; anything else stays as it is."""
         u = 1 - confidence
         answers = self.rule.answers(u, limit)
         taken = Action.REVIEW if action is Action.ANSWER and not answers else action
         if isnan(u):
-            return Steered(taken, f"{self.kind}: the confidence is unknown; the present limit is {1 - limit:.3g}")
+            return ControlledAction(
+                taken, f"{self.kind}: the confidence is unknown; the present limit is {1 - limit:.3g}"
+            )
         here, there = told_apart(confidence, 1 - limit)
-        return Steered(
+        return ControlledAction(
             taken, f"{self.kind}: confidence {here} is {'at or above' if answers else 'below'} {there}, the present"
             f" limit for errors in {self.rule.target:.3g} of all requests"
         )  # fmt: skip
 
-    def after_request(self, course: Course, answered: bool) -> Course:
+    def after_request(self, course: ControlledValue, answered: bool) -> ControlledValue:
         """After a request became known: one that was not answered moves the limit, an answer only with its label."""
         if answered:
             return course.counted(course.value, self.rule.target)
         return course.counted(self.rule.next_limit(course.value, False), 0.0)
 
-    def after_label(self, course: Course, error: float, weight: float) -> Course:
+    def after_label(self, course: ControlledValue, error: float, weight: float) -> ControlledValue:
         """After the label of an answer: `error` in [0, 1], and `weight` is 1 / the probability of that label."""
         moved = self.rule.next_limit(course.value, True, error, weight)
         return course.counted(moved, weight * (error - self.rule.target), n=0)
 
-    def reach(self, course: Course) -> tuple[float, float]:
+    def reach(self, course: ControlledValue) -> tuple[float, float]:
         """Up to which end the average lies after so many requests, whatever they were: there is no lower one. The limit
         falls no further than one label moves it below 0, where nothing is answered; where late labels have moved it
         further, it is where it is."""
@@ -193,11 +195,11 @@ class AdaptiveLevel:
         real_number("step", self.step, above=0)
         fraction("least", real_number("least", self.least), open_low=True)
 
-    def after_request(self, course: Course) -> Course:
+    def after_request(self, course: ControlledValue) -> ControlledValue:
         """After a request became known: without its label it moves nothing."""
         return course.counted(course.value, self.alpha)
 
-    def after_label(self, course: Course, miss: float, weight: float) -> Course:
+    def after_label(self, course: ControlledValue, miss: float, weight: float) -> ControlledValue:
         """After the label of a request: 1 where its set missed the truth, and `weight` is 1 / that label's
         probability."""
         if miss not in (0, 1):
@@ -205,7 +207,7 @@ class AdaptiveLevel:
         moved = course.value + self.step * weight * (self.alpha - miss)
         return course.counted(moved, weight * (miss - self.alpha), n=0)
 
-    def reach(self, course: Course) -> tuple[float, float]:
+    def reach(self, course: ControlledValue) -> tuple[float, float]:
         """Between which ends the average lies after so many predictions, where each label came before the next
         prediction. Labels under way can each move the level once more."""
         return _around(self.alpha, course.n, 1 + self.step / self.least, self.step)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.policies.threshold import Otherwise, Threshold
 from demur.uncertainty.checks import Array, InvalidInput, finite, probability_rows, real_number
 
@@ -90,7 +90,7 @@ class ChowRule:
     def __post_init__(self) -> None:
         self._limit()
 
-    def fit(self, rows: Graded) -> Threshold:  # noqa: ARG002 - nothing is learnt
+    def fit(self, rows: GradedRows) -> Threshold:  # noqa: ARG002 - nothing is learnt
         meaning = (
             f"where answering, at {self.error_cost:g} if wrong and {self.correct_cost:g} if right,"
             f" costs as much as holding, at {self.reject_cost:g}"

@@ -32,7 +32,7 @@ class LabelConfidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assessed:
+class Assessment:
     """What a rule may look at: a batch of `n` predictions, before anything is decided. Undefined numbers are NaN."""
 
     confidence: Array

@@ -9,7 +9,7 @@ from demur.uncertainty.checks import Array, InvalidInput, same_length
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded:
+class GradedRows:
     """`n` rows and S models that are asked in turn until one is sure enough: a single one, unless there is a cascade.
 
     A limit stands for the whole road of a row: each model answers from it on, and what counts is the answer of the
@@ -28,12 +28,12 @@ class Graded:
             raise InvalidInput(f"confidence is {self.confidence.shape}, quality {self.quality.shape}; both are [n, S]")
 
     @classmethod
-    def of_one(cls, confidence: Array, quality: Array) -> "Graded":
+    def of_one(cls, confidence: Array, quality: Array) -> "GradedRows":
         """The rows [n] of a single model."""
         return cls(confidence=np.asarray(confidence)[:, None], quality=np.asarray(quality)[:, None])
 
     @classmethod
-    def in_turn(cls, models: "list[Graded]") -> "Graded":
+    def in_turn(cls, models: "list[GradedRows]") -> "GradedRows":
         """The same rows, as a cascade of these models sees them."""
         return cls(
             confidence=np.concatenate([one.confidence for one in models], axis=1),

@@ -10,7 +10,7 @@ from demur.uncertainty.checks import finite, fraction, outcomes, real_number, sa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Visited:
+class TriedLimit:
     """A limit that the search tried: accept iff confidence >= threshold."""
 
     threshold: float
@@ -33,7 +33,7 @@ class GuaranteedRisk:
     coverage: float
     risk: float
     bound: float
-    last_iterate: Visited
+    last_iterate: TriedLimit
     """Where the search as printed ends. It may miss the target."""
 
 
@@ -58,7 +58,7 @@ def guaranteed_risk(confidence: Any, errors: Any, target_risk: float, *, delta: 
     ranked = scores[order]
     errors_from = np.cumsum(wrong[order].astype(np.int64)[::-1])[::-1]  # [i]: among ranked[i:]
     steps = bisection_steps(n)
-    visited: list[Visited] = []
+    visited: list[TriedLimit] = []
     low, high = 1, n
     for _ in range(steps):
         middle = (low + high + 1) // 2
@@ -66,7 +66,7 @@ def guaranteed_risk(confidence: Any, errors: Any, target_risk: float, *, delta: 
         accepted, n_errors = n - first, int(errors_from[first])
         bound = binomial_upper_bound(n_errors, accepted, delta / steps)
         visited.append(
-            Visited(threshold=float(ranked[first]), coverage=accepted / n, risk=n_errors / accepted, bound=bound)
+            TriedLimit(threshold=float(ranked[first]), coverage=accepted / n, risk=n_errors / accepted, bound=bound)
         )
         low, high = (low, middle) if bound < target_risk else (middle, high)
     safe = [limit for limit in visited if limit.bound < target_risk]

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from demur.policies.decision import Action, Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Action, Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
 from demur.uncertainty.checks import Array, InvalidInput, fraction, unit_interval
 
@@ -25,7 +25,7 @@ class LabelLimits:
 
     otherwise: str = "review"
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         known = assessed.label_confidence
         if known is None:
             raise InvalidInput("the rule has limits for labels, and labels have no confidence here")
@@ -82,5 +82,5 @@ class GivenLabelLimits:
         fraction("limit", self.limit)
         unit_interval("limits", self.limits)
 
-    def fit(self, rows: Graded) -> LabelLimits:  # noqa: ARG002 - nothing is learnt
+    def fit(self, rows: GradedRows) -> LabelLimits:  # noqa: ARG002 - nothing is learnt
         return LabelLimits(limits=np.array(self.limits), limit=self.limit, otherwise=self.otherwise)

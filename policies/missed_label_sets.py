@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from demur.policies.decision import Action, Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Action, Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.missed_labels import LIMITS, shares_missed
 from demur.policies.promise import Promise
 from demur.policies.risk_control import conformal_risk_control
@@ -80,10 +80,10 @@ class MissedLabels:
     def __post_init__(self) -> None:
         whole_number("spare", self.spare)
 
-    def fit(self, rows: Graded) -> "MissedLabels":  # noqa: ARG002 - the sets are fitted, not the rule
+    def fit(self, rows: GradedRows) -> "MissedLabels":  # noqa: ARG002 - the sets are fitted, not the rule
         return self
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         more = assessed.more_labels
         if more is None:
             raise InvalidInput("the rule acts on prediction sets, and there are none")

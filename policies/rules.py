@@ -5,8 +5,8 @@ from typing import Protocol
 
 from demur.policies.cheapest_label import CostLimit
 from demur.policies.cost import ChowRule
-from demur.policies.decision import Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.label_limits import GivenLabelLimits, LabelLimits
 from demur.policies.missed_label_sets import MissedLabels
 from demur.policies.selective_risk import SelectiveRisk
@@ -22,7 +22,7 @@ class Policy(Protocol):
         """What becomes of what is not answered."""
         ...
 
-    def decide(self, assessed: Assessed) -> Decisions: ...
+    def decide(self, assessed: Assessment) -> Decisions: ...
 
 
 class PolicyRecipe(Protocol):
@@ -41,7 +41,7 @@ class PolicyRecipe(Protocol):
         """The scores that it looks at, beside the confidence."""
         ...
 
-    def fit(self, rows: Graded) -> Policy: ...
+    def fit(self, rows: GradedRows) -> Policy: ...
 
 
 POLICIES: dict[str, Callable[..., PolicyRecipe]] = {

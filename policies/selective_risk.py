@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk
 from demur.policies.learn_then_test import rejected_limits
 from demur.policies.promise import SAME_TRAFFIC, Promise
@@ -48,7 +48,7 @@ class SelectiveRisk:
         if self.method not in ("sgr", "ltt", "ltt_fixed_sequence"):
             raise InvalidInput(f"method is {self.method!r}; it is 'sgr', 'ltt' or 'ltt_fixed_sequence'")
 
-    def fit(self, rows: Graded) -> Threshold:
+    def fit(self, rows: GradedRows) -> Threshold:
         outcomes("quality", rows.quality, ndim=2)
         limit, delta = self._search(rows)
         if np.isinf(limit):
@@ -80,7 +80,7 @@ class SelectiveRisk:
                 return 2 * accepted - 1
             steps += 1
 
-    def _search(self, rows: Graded) -> tuple[float, float]:
+    def _search(self, rows: GradedRows) -> tuple[float, float]:
         """The limit, +inf if none is safe, and the error level at which it was tested."""
         if self.method == "sgr":
             if rows.models > 1:
@@ -109,7 +109,7 @@ class SelectiveRisk:
         limit = float(limits[::-1][tested.rejected[-1]]) if tested.rejected else np.inf
         return limit, self.delta / len(limits) if self.method == "ltt" else self.delta
 
-    def _promise(self, rows: Graded, limit: float, level: float) -> Promise:
+    def _promise(self, rows: GradedRows, limit: float, level: float) -> Promise:
         feasible = bool(np.isfinite(limit))
         n_answered, lost = rows.at(np.array([limit]))
         n, errors = int(n_answered[0]), round(float(lost[0]))
@@ -124,7 +124,7 @@ class SelectiveRisk:
             assumption=SAME_TRAFFIC,
         )
 
-    def _missing(self, rows: Graded) -> str:
+    def _missing(self, rows: GradedRows) -> str:
         n, needed = len(rows), self.labels_needed()
         promise = f"at most {self.max_risk:.2%} wrong answers at {100 * (1 - self.delta):g}% confidence"
         if self.method == "ltt_fixed_sequence":

@@ -8,7 +8,7 @@ import numpy as np
 
 from demur.policies.all_of import Gated
 from demur.policies.cheapest_label import CheapestLabel
-from demur.policies.decision import Action, Assessed, Decisions, LabelConfidence
+from demur.policies.decision import Action, Assessment, Decisions, LabelConfidence
 from demur.policies.judgement import Judgement
 from demur.policies.label_sets import PredictionSets, needs_of_sets, not_ruled_out, shown
 from demur.policies.prediction import MostProbable, Predictor
@@ -114,11 +114,11 @@ class Selector:
         known = None if groups is None else [group for group, yes in zip(groups, usable, strict=True) if yes]
         return nothing.replaced(usable, self._judge(output.rows(usable), known)) if usable.any() else nothing
 
-    def assess(self, output: Output, predicted: Mask, inside: Mask) -> Assessed:
+    def assess(self, output: Output, predicted: Mask, inside: Mask) -> Assessment:
         """What the rule is to look at, from usable rows and the labels [n, C] that are predicted and not ruled out."""
         scores = all_scores(self.scores, self.combinations, output)
         confidence = self.calibrator.confidence(evidence(self.calibrator.reads, scores[self.confidence_score], output))
-        return Assessed(
+        return Assessment(
             confidence=confidence,
             scores=scores,
             set_size=inside.sum(axis=1),
@@ -151,7 +151,7 @@ class Selector:
             decisions=self._passed_on(self._with_causes(self.policy.decide(assessed), assessed, output)),
         )
 
-    def _with_causes(self, decisions: Decisions, assessed: Assessed, output: Output) -> Decisions:
+    def _with_causes(self, decisions: Decisions, assessed: Assessment, output: Output) -> Decisions:
         """Say of rows that are held because a score is unknown that the model told no log-probabilities, where the
         score needs them."""
         if not self._on_logprobs:

@@ -7,8 +7,8 @@ import numpy as np
 
 from demur.policies import prediction
 from demur.policies.all_of import AllOf, behind, fitted_gates, passing
-from demur.policies.decision import Assessed
-from demur.policies.graded import Graded
+from demur.policies.decision import Assessment
+from demur.policies.graded import GradedRows
 from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
 from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
 from demur.policies.rules import PolicyRecipe, acts_on_sets
@@ -27,7 +27,7 @@ NO_RULE = Threshold(limit=np.inf, meaning="no rule is fitted yet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class FitSplit:
     """Labelled rows, apart as far as what is fitted later must not be fitted on what was fitted on before."""
 
     statistics: LabelledOutput
@@ -111,7 +111,7 @@ class SelectorRecipe:
     def _decisive(self) -> frozenset[str]:
         return self.policy.reads | {self.confidence_score}
 
-    def fit(self, parts: Parts) -> Selector:
+    def fit(self, parts: FitSplit) -> Selector:
         """Fit each thing on its part.
 
         The calibrator may share rows with a rule that certifies nothing: a calibrator is monotone in its score, so
@@ -120,7 +120,7 @@ class SelectorRecipe:
         """
         return fit_in_turn({"": self}, {"": parts})[0]
 
-    def without_rule(self, parts: Parts) -> Selector:
+    def without_rule(self, parts: FitSplit) -> Selector:
         """Fit everything but the policy."""
         if self.sets is None and acts_on_sets(self.policy):
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
@@ -187,7 +187,7 @@ def readable(rows: LabelledOutput) -> LabelledOutput:
     return rows.rows(usable)
 
 
-def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts]) -> list[Selector]:
+def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSplit]) -> list[Selector]:
     """Fit models, by name, that are asked in turn until one answers: the rule of the first decides for all of them.
 
     The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on the road
@@ -208,14 +208,14 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, Parts
         assessed = _assessed(draft, readable(rows))
         confidence = np.full(len(rows), np.nan)  # what could not be read is not answered at any limit
         confidence[usable] = np.where(passing(own, assessed), assessed.confidence, np.nan)
-        graded.append(Graded.of_one(confidence, recipes[name].quality(draft.predictor, rows)))
-    fitted = rule.fit(Graded.in_turn(graded))
+        graded.append(GradedRows.of_one(confidence, recipes[name].quality(draft.predictor, rows)))
+    fitted = rule.fit(GradedRows.in_turn(graded))
     return [
         replace(draft, policy=behind(own, fitted), asks_next=following)
         for draft, own, following in zip(drafts, gates, [*names[1:], ""], strict=True)
     ]
 
 
-def _assessed(draft: Selector, rows: LabelledOutput) -> Assessed:
+def _assessed(draft: Selector, rows: LabelledOutput) -> Assessment:
     groups: Sequence[str | None] | None = None if rows.groups is None else rows.groups.tolist()
     return draft.assess(rows.output, *draft.labels(rows.output, groups))

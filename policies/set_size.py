@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from demur.policies.decision import Action, Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Action, Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.threshold import UNKNOWN, Otherwise
 from demur.uncertainty.checks import one_of, whole_number
 
@@ -38,10 +38,10 @@ class SetSize:
         for name in ("otherwise", "when_empty", "when_full"):
             one_of(name, getattr(self, name), ("review", "abstain"))
 
-    def fit(self, rows: Graded) -> "SetSize":  # noqa: ARG002 - the sets are fitted, not the rule
+    def fit(self, rows: GradedRows) -> "SetSize":  # noqa: ARG002 - the sets are fitted, not the rule
         return self
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         known = ~np.isnan(assessed.confidence)
         rows = zip(known.tolist(), assessed.set_size.tolist(), assessed.in_set.tolist(), strict=True)
         judged = [

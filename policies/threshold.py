@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from demur.policies.decision import Action, Assessed, Decisions
-from demur.policies.graded import Graded
+from demur.policies.decision import Action, Assessment, Decisions
+from demur.policies.graded import GradedRows
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import (
     InvalidInput,
@@ -40,7 +40,7 @@ class Threshold:
     otherwise: str = "review"
     promise: Promise | None = None
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         answered = assessed.confidence >= self.limit  # False for NaN: what is unknown is held
         return Decisions.where(
             answered,
@@ -67,7 +67,7 @@ class ScoreLimit:
     meaning: str
     otherwise: str = "review"
 
-    def decide(self, assessed: Assessed) -> Decisions:
+    def decide(self, assessed: Assessment) -> Decisions:
         values = assessed.scores[self.score]
         answered = (values <= self.limit) & ~np.isnan(assessed.confidence)
         return Decisions.where(
@@ -120,7 +120,7 @@ class GivenLimit:
     def reads(self) -> frozenset[str]:
         return frozenset() if self.score is None else frozenset({self.score})
 
-    def fit(self, rows: Graded) -> Threshold | ScoreLimit:  # noqa: ARG002 - nothing is learnt
+    def fit(self, rows: GradedRows) -> Threshold | ScoreLimit:  # noqa: ARG002 - nothing is learnt
         meaning = "the limit in the configuration"
         if self.score is None:
             return Threshold(limit=self.limit, meaning=meaning, otherwise=self.otherwise)
@@ -143,7 +143,7 @@ class TargetRisk:
     def __post_init__(self) -> None:
         fraction("max_risk", self.max_risk, open_high=True)
 
-    def fit(self, rows: Graded) -> Threshold:
+    def fit(self, rows: GradedRows) -> Threshold:
         limits = np.unique(rows.surest if rows.models == 1 else rows.confidence)
         limits = limits[np.isfinite(limits)]
         n_answered, lost = rows.at(limits)
@@ -168,7 +168,7 @@ class RejectionRate:
     def __post_init__(self) -> None:
         fraction("rate", self.rate)
 
-    def fit(self, rows: Graded) -> Threshold:
+    def fit(self, rows: GradedRows) -> Threshold:
         # a row that no limit answers counts among the held, as the least sure of all
         found = threshold_at_rejection_rate(-np.where(np.isneginf(rows.surest), -1.0, rows.surest), self.rate)
         meaning = f"the limit that held at most {self.rate:.2%} of the calibration data"

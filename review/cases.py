@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row, kwargs_row
 
-from demur.review.item import ENDED, EVERYTHING, Case, Event, Kind, Opinion, Order, Scope, Status
+from demur.review.item import ENDED, EVERYTHING, Case, Event, Kind, Opinion, QueueOrder, ReviewerScope, Status
 from demur.traffic.database import Connection
 
 LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
@@ -22,8 +22,8 @@ CASE = (
 )
 
 IN_ORDER = {
-    Order.AGE: "priority desc, due_at, created_at, id",
-    Order.UNCERTAINTY: "(-priority), due_at, confidence nulls first, id",
+    QueueOrder.AGE: "priority desc, due_at, created_at, id",
+    QueueOrder.UNCERTAINTY: "(-priority), due_at, confidence nulls first, id",
 }
 """Written as the indexes are."""
 
@@ -88,7 +88,7 @@ def case(connection: Connection, case_id: UUID) -> Case:
     return found
 
 
-def backlog(connection: Connection, scope: Scope = EVERYTHING) -> Backlog:
+def backlog(connection: Connection, scope: ReviewerScope = EVERYTHING) -> Backlog:
     """Of the cases that have not ended and lie in the scope."""
     counts = {
         status: (n, overdue, oldest)
@@ -113,8 +113,8 @@ def listed(
     connection: Connection,
     which: Filter,
     *,
-    scope: Scope = EVERYTHING,
-    order: Order = Order.AGE,
+    scope: ReviewerScope = EVERYTHING,
+    order: QueueOrder = QueueOrder.AGE,
     limit: int,
     offset: int = 0,
 ) -> list[Case]:
@@ -130,7 +130,7 @@ def listed(
     return _cases(connection, f"where {where} order by {order_by} limit %(limit)s offset %(offset)s", values)
 
 
-def ids(connection: Connection, which: Filter, *, scope: Scope = EVERYTHING) -> list[UUID]:
+def ids(connection: Connection, which: Filter, *, scope: ReviewerScope = EVERYTHING) -> list[UUID]:
     """Of all these cases, oldest first."""
     where, values = _where(which, scope)
     rows = connection.execute(f"select id from review_items i where {where} order by created_at, id", values)
@@ -174,7 +174,7 @@ def draft_of(connection: Connection, case_id: UUID, reviewer: str) -> dict[str, 
     return None if row is None else row[0]
 
 
-def _where(which: Filter, scope: Scope) -> tuple[str, dict[str, Any]]:
+def _where(which: Filter, scope: ReviewerScope) -> tuple[str, dict[str, Any]]:
     """The condition under which a case is meant, and its values."""
     wheres, values = [IN_SCOPE], _scope(scope)
     if which.statuses is not None:
@@ -189,7 +189,7 @@ def _where(which: Filter, scope: Scope) -> tuple[str, dict[str, Any]]:
     return " and ".join(wheres), values
 
 
-def _scope(scope: Scope) -> dict[str, Any]:
+def _scope(scope: ReviewerScope) -> dict[str, Any]:
     return {
         "models": None if scope.models is None else list(scope.models),
         "groups": None if scope.groups is None else list(scope.groups),

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import nan
 
 from demur.review.cases import IN_SCOPE
-from demur.review.statistics import RESOLVED, Window
+from demur.review.statistics import RESOLVED, StatisticsWindow
 from demur.traffic.database import Connection
 from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Overturned:
+class OverturnCount:
     """Resolved cases of one range of the model's confidence, and in how many people said otherwise."""
 
     lower: float | None
@@ -31,7 +31,7 @@ class Overturned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Together:
+class LabelPair:
     """`n` cases about which people said `labels`, in no order."""
 
     labels: tuple[Answer, ...]
@@ -42,7 +42,7 @@ class Together:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class SecondLooks:
     """`n` resolved cases that somebody else looked at once more, blindly."""
 
     first: Answer
@@ -84,7 +84,7 @@ SAID = "(select * from review_opinions where undone_at is null)"
 JUDGED = f"(select * from {SAID} standing where not adjudicates and label is not null)"
 
 
-def overturned(connection: Connection, window: Window, *, bins: int = 10) -> list[Overturned]:
+def overturned(connection: Connection, window: StatisticsWindow, *, bins: int = 10) -> list[OverturnCount]:
     """How often people overturned the model, by confidence in bins of equal width; empty bins are left out.
 
     Of the cases resolved in the window with a label whose record has a prediction. They are no sample of all traffic:
@@ -103,7 +103,7 @@ def overturned(connection: Connection, window: Window, *, bins: int = 10) -> lis
         {**window.values, "bins": bins},
     ).fetchall()
     return [
-        Overturned(
+        OverturnCount(
             lower=None if part is None else part / bins,
             upper=None if part is None else (part + 1) / bins,
             saw_prediction=saw,
@@ -115,7 +115,7 @@ def overturned(connection: Connection, window: Window, *, bins: int = 10) -> lis
     ]
 
 
-def together(connection: Connection, window: Window) -> list[Together]:
+def together(connection: Connection, window: StatisticsWindow) -> list[LabelPair]:
     """What people said who spoke about the same case, the last of them in the window; adjudicators left out."""
     rows = connection.execute(
         f"with units as (select case_id, array_agg(label::text order by label::text) as labels,"
@@ -126,10 +126,10 @@ def together(connection: Connection, window: Window) -> list[Together]:
         f" from units join {ITEMS} i on i.id = case_id group by labels, saw order by count(*) desc, units.labels, saw",
         window.values,
     ).fetchall()
-    return [Together(labels=tuple(labels), saw_prediction=saw, n=n) for labels, saw, n in rows]
+    return [LabelPair(labels=tuple(labels), saw_prediction=saw, n=n) for labels, saw, n in rows]
 
 
-def checked(connection: Connection, window: Window) -> list[Checked]:
+def checked(connection: Connection, window: StatisticsWindow) -> list[SecondLooks]:
     """The re-reviews whose answer fell in the window."""
     rows = connection.execute(
         "with second as (select distinct on (o.case_id) i.record_id, i.label as truth, o.label, o.at"
@@ -144,7 +144,7 @@ def checked(connection: Connection, window: Window) -> list[Checked]:
         window.values,
     ).fetchall()
     return [
-        Checked(
+        SecondLooks(
             first=row[0],
             second=row[1],
             saw_prediction=row[2],
@@ -156,7 +156,7 @@ def checked(connection: Connection, window: Window) -> list[Checked]:
     ]
 
 
-def work(connection: Connection, window: Window) -> list[PersonsWork]:
+def work(connection: Connection, window: StatisticsWindow) -> list[PersonsWork]:
     """What each person did, who did most first."""
     rows = connection.execute(
         "with said as (select o.*, i.label::jsonb as final,"

@@ -12,7 +12,7 @@ WHY = "its input was erased"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Erased:
+class Erasure:
     """That the input and the reply of a prediction are gone for good."""
 
     id: UUID
@@ -20,7 +20,7 @@ class Erased:
     by_whom: str
 
 
-def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erased:
+def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erasure:
     """Delete the input and the reply of a prediction, its group and cluster, drafts about it, and what is kept of what
     webhooks were told of it; withdraw what is still open about it, because nobody could look at it any more. The
     record, its outcomes and what people said stay.
@@ -54,9 +54,9 @@ def erase(connection: Connection, record_id: UUID, by_whom: str) -> Erased:
     return done
 
 
-def erased(connection: Connection, record_id: UUID) -> Erased | None:
+def erased(connection: Connection, record_id: UUID) -> Erasure | None:
     """Who erased what came with a prediction, and when; None where nobody did."""
     row: tuple[datetime, str] | None = connection.execute(
         "select at, by_whom from erased_payloads where record_id = %s", (record_id,)
     ).fetchone()
-    return None if row is None else Erased(id=record_id, at=row[0], by_whom=row[1])
+    return None if row is None else Erasure(id=record_id, at=row[0], by_whom=row[1])

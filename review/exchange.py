@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from demur.review import cases, queue, settling
-from demur.review.item import Case, Opinion, Scope, Verdict
+from demur.review.item import Case, Opinion, ReviewerScope, ReviewVerdict
 from demur.review.settling import Settlement
 from demur.traffic import log
 from demur.traffic.database import Connection
@@ -24,7 +24,7 @@ class SaidOtherwise(ValueError):
     """This person has said something else about this case here. What was said here counts."""
 
 
-class Taken(StrEnum):
+class ImportOutcome(StrEnum):
     """What became of a verdict from elsewhere."""
 
     TAKEN = "taken"  # it counts
@@ -71,12 +71,12 @@ def take_in(
     connection: Connection,
     case_id: UUID,
     reviewer: str,
-    verdict: Verdict,
+    verdict: ReviewVerdict,
     *,
     seconds: float | None,
-    scope: Scope,
+    scope: ReviewerScope,
     rules: Settlement,
-) -> Taken:
+) -> ImportOutcome:
     """Let a verdict count that somebody gave elsewhere: the case is claimed for them, answered and settled at once.
 
     `seconds` is what it took them, where that is known. Bringing it again changes nothing. Raises `ClaimLost` for a
@@ -85,7 +85,7 @@ def take_in(
     for opinion in cases.opinions_of(connection, [case_id])[case_id]:
         if opinion.reviewer == reviewer and opinion.undone_at is None:
             if (opinion.label, opinion.reason) == (verdict.label, verdict.reason):
-                return Taken.KNOWN
+                return ImportOutcome.KNOWN
             raise SaidOtherwise(f"{reviewer} has said {opinion.label or opinion.reason!r} about this case before")
     claim = queue.claim(connection, case_id, reviewer, lease_seconds=WHILE_WRITING, scope=scope)
     queue.answer(connection, case_id, reviewer, token=claim.token, verdict=verdict, undo_seconds=0)
@@ -95,7 +95,7 @@ def take_in(
             (seconds, case_id, claim.token),
         )
     settling.settle(connection, rules, case_id)
-    return Taken.TAKEN
+    return ImportOutcome.TAKEN
 
 
 def some_input(connection: Connection, model: str) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from demur.review.cases import IN_SCOPE, NOT_YET_BY
-from demur.review.item import EVERYTHING, Scope, Status
+from demur.review.item import EVERYTHING, ReviewerScope, Status
 from demur.traffic.database import Connection
 
 KEPT_AWAY = (
@@ -40,7 +40,7 @@ def forget(connection: Connection, case_id: UUID, reviewer: str) -> None:
 
 
 def left_for(
-    connection: Connection, reviewer: str, *, scope: Scope = EVERYTHING, model: str | None = None
+    connection: Connection, reviewer: str, *, scope: ReviewerScope = EVERYTHING, model: str | None = None
 ) -> GivenBack | None:
     """Return what only their own giving back keeps from this person; None where there is no such case."""
     free = [Status.WAITING, Status.ADJUDICATION] if scope.adjudicates else [Status.WAITING]

@@ -38,7 +38,7 @@ class Kind(StrEnum):
     RE_REVIEW = "re_review"  # drawn to see whether reviewers are right
 
 
-class Order(StrEnum):
+class QueueOrder(StrEnum):
     """What comes first, among cases of one priority and due time."""
 
     AGE = "age"  # the oldest
@@ -118,7 +118,7 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class ReviewVerdict:
     """What a person says about a case: a label, or why they cannot tell."""
 
     label: Answer | None = None
@@ -163,7 +163,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
+class ReviewerScope:
     """What a person may see and do."""
 
     models: tuple[str, ...] | None = None
@@ -178,4 +178,4 @@ class Scope:
         return (self.models is None or case.model in self.models) and (self.groups is None or case.group in self.groups)
 
 
-EVERYTHING = Scope()
+EVERYTHING = ReviewerScope()

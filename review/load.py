@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from demur.review.cases import IN_ORDER
-from demur.review.item import ENDED, Case, Order, Status
+from demur.review.item import ENDED, Case, QueueOrder, Status
 from demur.traffic.database import Connection
 
 MOST_AHEAD = 10_000
@@ -59,7 +59,7 @@ def open_cases(connection: Connection, *, at_most: int) -> int:
     return min(int(row[0]), at_most)
 
 
-def expect(connection: Connection, case: Case, order: Order) -> Expectation:
+def expect(connection: Connection, case: Case, order: QueueOrder) -> Expectation:
     """What comes before a case in the order in which cases are worked, and how long that will take at the pace of late.
 
     It is as if everybody could answer every case. Reads no more than `MOST_AHEAD` entries of one index, and the
@@ -75,7 +75,7 @@ def expect(connection: Connection, case: Case, order: Order) -> Expectation:
     return Expectation(ahead=ahead, expected_seconds=(ahead + 1) * span / resolved if resolved else None)
 
 
-def _before(connection: Connection, case: Case, order: Order) -> int:
+def _before(connection: Connection, case: Case, order: QueueOrder) -> int:
     """Cases about which people disagree come before all that wait."""
     disputed, place = _place(connection, case, Status.ADJUDICATION, order)
     if case.status is Status.ADJUDICATION:
@@ -83,7 +83,7 @@ def _before(connection: Connection, case: Case, order: Order) -> int:
     return min(disputed + _place(connection, case, Status.WAITING, order)[1], MOST_AHEAD)
 
 
-def _place(connection: Connection, case: Case, status: Status, order: Order) -> tuple[int, int]:
+def _place(connection: Connection, case: Case, status: Status, order: QueueOrder) -> tuple[int, int]:
     """How many cases have this status, up to `MOST_AHEAD`, and how many of them come before this one."""
     values = {"id": case.id, "most": MOST_AHEAD}
     n, place = connection.execute(PLACE[order, status], values).fetchone() or (0, None)

@@ -27,7 +27,7 @@ KEPT_DAYS = 30
 TO_DO = "delivered_at is null and dead_at is null"
 
 
-class Told(StrEnum):
+class WebhookEvent(StrEnum):
     """What other systems can be told of: a case, but for the last."""
 
     RESOLVED = "resolved"  # people have decided, or even who was to decide could not tell
@@ -112,7 +112,7 @@ def subscriptions(connection: Connection) -> list[Subscription]:
     ]
 
 
-def announce(connection: Connection, case_id: UUID, event: Told) -> None:
+def announce(connection: Connection, case_id: UUID, event: WebhookEvent) -> None:
     """Put what has just become of a case into the outbox, for every webhook that wants to know, and wake whoever waits
     for its record. Doing it again changes nothing.
 
@@ -128,7 +128,7 @@ def announce(connection: Connection, case_id: UUID, event: Told) -> None:
         " on conflict do nothing",
         {"id": case_id, "event": event.value},
     )
-    if event is not Told.OVERDUE:
+    if event is not WebhookEvent.OVERDUE:
         connection.execute(
             "select pg_notify(%s, record_id::text) from review_items where id = %s", (OUTCOMES_CHANNEL, case_id)
         )
@@ -141,7 +141,7 @@ def announce_alarm(connection: Connection, alarm_id: int, model: str) -> None:
         "insert into webhook_deliveries (webhook, event, alarm_id)"
         " select webhook, %(event)s, %(id)s from webhook_subscriptions"
         " where %(event)s = any(events) and (models is null or %(model)s = any(models)) on conflict do nothing",
-        {"id": alarm_id, "event": Told.ALARM.value, "model": model},
+        {"id": alarm_id, "event": WebhookEvent.ALARM.value, "model": model},
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from demur.review.cases import IN_SCOPE
-from demur.review.item import Scope
+from demur.review.item import ReviewerScope
 from demur.traffic.database import Connection
 
 FULLY = 20_000
@@ -44,7 +44,7 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shelf:
+class QueueBucket:
     """The open cases of one model and group."""
 
     model: str
@@ -52,7 +52,7 @@ class Shelf:
     open: int
 
 
-def progress(connection: Connection, reviewer: str, since: datetime, scope: Scope) -> Progress:
+def progress(connection: Connection, reviewer: str, since: datetime, scope: ReviewerScope) -> Progress:
     own = connection.execute(
         "select count(*), percentile_cont(0.5) within group (order by seconds) from review_opinions"
         " where reviewer = %s and at >= %s and undone_at is null",
@@ -74,14 +74,14 @@ def progress(connection: Connection, reviewer: str, since: datetime, scope: Scop
     )
 
 
-def shelves(connection: Connection, scope: Scope) -> list[Shelf]:
+def shelves(connection: Connection, scope: ReviewerScope) -> list[QueueBucket]:
     """Where the open cases are, by name."""
     rows = connection.execute(
         f'select model, "group", count(*) from review_items where ended_at is null and {IN_SCOPE}'
         ' group by model, "group" order by model, "group" nulls first',
         _values(scope),
     ).fetchall()
-    return [Shelf(model=model, group=group, open=n) for model, group, n in rows]
+    return [QueueBucket(model=model, group=group, open=n) for model, group, n in rows]
 
 
 def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, Any]:
@@ -100,7 +100,7 @@ def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, An
     )
 
 
-def _values(scope: Scope) -> dict[str, Any]:
+def _values(scope: ReviewerScope) -> dict[str, Any]:
     return {
         "models": None if scope.models is None else list(scope.models),
         "groups": None if scope.groups is None else list(scope.groups),

@@ -13,8 +13,8 @@ import orjson
 
 from demur.review import cases, given_back
 from demur.review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
-from demur.review.item import ENDED, EVERYTHING, Case, Claim, NewCase, Order, Scope, Status, Verdict
-from demur.review.outbox import Told, announce
+from demur.review.item import ENDED, EVERYTHING, Case, Claim, NewCase, QueueOrder, ReviewerScope, ReviewVerdict, Status
+from demur.review.outbox import WebhookEvent, announce
 from demur.traffic import log
 from demur.traffic.database import Connection, migrations_in
 from demur.traffic.record import Answer
@@ -60,7 +60,7 @@ def enqueue(connection: Connection, new: Sequence[NewCase]) -> None:
 
 
 def claim(
-    connection: Connection, case_id: UUID, reviewer: str, *, lease_seconds: float, scope: Scope = EVERYTHING
+    connection: Connection, case_id: UUID, reviewer: str, *, lease_seconds: float, scope: ReviewerScope = EVERYTHING
 ) -> Claim:
     """Take one case. A reviewer who holds it already gets the lease anew, under the same token."""
     lapse(connection, case_id)
@@ -83,8 +83,8 @@ def claim_next(
     reviewer: str,
     *,
     lease_seconds: float,
-    scope: Scope = EVERYTHING,
-    order: Order = Order.AGE,
+    scope: ReviewerScope = EVERYTHING,
+    order: QueueOrder = QueueOrder.AGE,
     model: str | None = None,
     again: bool = False,
 ) -> Claim | None:
@@ -149,7 +149,7 @@ def keep_draft(connection: Connection, case_id: UUID, reviewer: str, content: di
 
 
 def answer(
-    connection: Connection, case_id: UUID, reviewer: str, *, token: int, verdict: Verdict, undo_seconds: float
+    connection: Connection, case_id: UUID, reviewer: str, *, token: int, verdict: ReviewVerdict, undo_seconds: float
 ) -> Case:
     """Say what a claimed case is. It settles (`demur.review.settling`) when the time to take it back is over.
 
@@ -246,7 +246,7 @@ def withdraw(connection: Connection, case_id: UUID, actor: str, *, why: str) -> 
         {"id": case_id, "actor": actor, "detail": _json({"why": why}), "ended": [status.value for status in ENDED]},
     ).rowcount
     if changed:
-        announce(connection, case_id, Told.WITHDRAWN)
+        announce(connection, case_id, WebhookEvent.WITHDRAWN)
     now = cases.case(connection, case_id)
     if changed == 0 and now.status is not Status.WITHDRAWN:
         raise ClaimLost(f"this case has ended: it is {now.status.value}")
@@ -292,13 +292,13 @@ def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim 
     return Claim(case_id=row[0], reviewer=values["reviewer"], token=row[1], lease_until=row[2], adjudicating=row[3])
 
 
-def check_covers(scope: Scope, case: Case) -> None:
+def check_covers(scope: ReviewerScope, case: Case) -> None:
     """Raise `NotYours` for a case that lies outside of the scope."""
     if not scope.covers(case):
         raise NotYours(f"cases of {case.model!r}, group {case.group or 'none'}, are not among those you review")
 
 
-def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Scope) -> None:
+def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: ReviewerScope) -> None:
     check_covers(scope, wanted)
     if wanted.status is Status.ADJUDICATION and not scope.adjudicates:
         raise NotYours("people disagree about this case, and you are not among those who decide")
@@ -309,7 +309,7 @@ def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Scope
         raise NotYours("you have answered this case before; it waits for somebody else")
 
 
-def _said_before(connection: Connection, case_id: UUID, reviewer: str, token: int, verdict: Verdict) -> bool:
+def _said_before(connection: Connection, case_id: UUID, reviewer: str, token: int, verdict: ReviewVerdict) -> bool:
     row: tuple[Answer | None, str | None, str | None] | None = connection.execute(
         "select label, reason, comment from review_opinions"
         " where case_id = %s and token = %s and reviewer = %s and undone_at is null",

@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from demur.review import cases, queue
 from demur.review.adjudication import Agreement, adjudicate
 from demur.review.item import Case, Kind, Opinion, Status
-from demur.review.outbox import Told, announce
+from demur.review.outbox import WebhookEvent, announce
 from demur.traffic import log
 from demur.traffic.database import Connection
 from demur.traffic.draw import Draws, limit
@@ -36,7 +36,7 @@ AtDue = Literal["escalate", "notify", "unanswered"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prone:
+class DisagreementRule:
     """Groups about whose cases people disagree get more opinions."""
 
     disagreement_above: float
@@ -62,7 +62,7 @@ class Settlement:
     draws: Draws | None = None
     """Of purpose `re-review`; needed where a share is drawn."""
 
-    prone: Prone | None = None
+    prone: DisagreementRule | None = None
     at_due: AtDue = "escalate"
 
 
@@ -132,7 +132,7 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
     )
     if label is not None and not (case.kind is Kind.RE_REVIEW and resolution == "agreed"):  # that says nothing new
         log.add_outcome(connection, case.record_id, label=label, source=REVIEW, author=case.claimed_by)
-    announce(connection, case.id, Told.RESOLVED)
+    announce(connection, case.id, WebhookEvent.RESOLVED)
     if case.kind is not Kind.RE_REVIEW and label is not None:
         _draw_re_review(connection, case, rules)
 
@@ -157,7 +157,7 @@ def _draw_re_review(connection: Connection, case: Case, rules: Settlement) -> No
         )
 
 
-def _wanted_in_group(connection: Connection, case: Case, prone: Prone) -> int:
+def _wanted_in_group(connection: Connection, case: Case, prone: DisagreementRule) -> int:
     row = connection.execute(
         "select count(*), count(*) filter (where resolution <> 'agreed') from ("
         '  select resolution from review_items where model = %(model)s and "group" is not distinct from %(group)s'
@@ -187,13 +187,13 @@ def pass_due(connection: Connection, at_due: AtDue) -> int:
                 " where id = %s",
                 (case_id,),
             )
-            announce(connection, case_id, Told.EXPIRED)
+            announce(connection, case_id, WebhookEvent.EXPIRED)
         else:
             raised = f", priority = greatest(priority, {ESCALATED})" if at_due == "escalate" else ""
             connection.execute(
                 f"update review_items set overdue_at = clock_timestamp(){raised} where id = %s", (case_id,)
             )
-            announce(connection, case_id, Told.OVERDUE)
+            announce(connection, case_id, WebhookEvent.OVERDUE)
     return len(rows)
 
 

@@ -9,7 +9,7 @@ from math import inf, nan
 from typing import Any
 
 from demur.review.cases import IN_SCOPE
-from demur.review.item import EVERYTHING, Scope
+from demur.review.item import EVERYTHING, ReviewerScope
 from demur.traffic.database import Connection
 
 
@@ -18,12 +18,12 @@ class EmptyWindow(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class StatisticsWindow:
     """[since, until), and which cases are looked at."""
 
     since: datetime
     until: datetime
-    scope: Scope = EVERYTHING
+    scope: ReviewerScope = EVERYTHING
 
     def __post_init__(self) -> None:
         if not self.since < self.until:
@@ -91,7 +91,7 @@ class BacklogCurve:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class QueueState:
     """One model's queue as it is now."""
 
     model: str
@@ -110,7 +110,7 @@ class Standing:
     """Of these, those on which they did not all say the same."""
 
     @classmethod
-    def empty(cls, model: str) -> "Standing":
+    def empty(cls, model: str) -> "QueueState":
         return cls(
             model=model,
             waiting=0,
@@ -139,7 +139,7 @@ def now(connection: Connection) -> datetime:
     return found
 
 
-def flows(connection: Connection, window: Window) -> list[Flow]:
+def flows(connection: Connection, window: StatisticsWindow) -> list[Flow]:
     """All models together first, then each that had a case open in the window, by name."""
     rows = connection.execute(
         "select grouping(model) = 1, model,"
@@ -170,7 +170,7 @@ def flows(connection: Connection, window: Window) -> list[Flow]:
     ]
 
 
-def backlog_curve(connection: Connection, window: Window, *, points: int = 60) -> BacklogCurve:
+def backlog_curve(connection: Connection, window: StatisticsWindow, *, points: int = 60) -> BacklogCurve:
     """The number of open cases at the ends of `points` equal parts of the window."""
     arrived, ended = [0] * (points + 1), [0] * (points + 1)  # by part; the first holds what was before the window
     rows = connection.execute(
@@ -198,7 +198,7 @@ def backlog_curve(connection: Connection, window: Window, *, points: int = 60) -
     )
 
 
-def standings(connection: Connection) -> list[Standing]:
+def standings(connection: Connection) -> list[QueueState]:
     """The queue of each model that ever had a case open in the last seven days, by name."""
     rows = connection.execute(
         "with still as (select model, count(*) filter (where status = 'waiting') as waiting,"
@@ -219,7 +219,7 @@ def standings(connection: Connection) -> list[Standing]:
         " from still full join done using (model) order by model"
     ).fetchall()
     return [
-        Standing(
+        QueueState(
             model=row[0],
             waiting=row[1],
             claimed=row[2],
@@ -234,7 +234,7 @@ def standings(connection: Connection) -> list[Standing]:
     ]
 
 
-def _begun(connection: Connection, window: Window) -> datetime:
+def _begun(connection: Connection, window: StatisticsWindow) -> datetime:
     """When the first case came, or any time before the window."""
     row = connection.execute(
         "select case when exists (select from review_items where ended_at < %(since)s) then %(since)s"

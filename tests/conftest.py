@@ -21,7 +21,7 @@ from psycopg import Error, connect, sql
 from uuid_utils.compat import uuid7
 
 from demur.review import queue, settling
-from demur.review.item import NewCase, Verdict
+from demur.review.item import NewCase, ReviewVerdict
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Connection, Database
@@ -208,7 +208,7 @@ def new_case(of: Entry | Record, **changes: Any) -> NewCase:
 def resolve(connection: Connection, case_id: UUID, reviewer: str, label: Answer) -> None:
     """A person looks at a case and answers it, beyond recall."""
     claim = queue.claim(connection, case_id, reviewer, lease_seconds=60)
-    verdict = Verdict(label=label, saw_prediction=True)
+    verdict = ReviewVerdict(label=label, saw_prediction=True)
     queue.answer(connection, case_id, reviewer, token=claim.token, verdict=verdict, undo_seconds=0)
     settling.settle(connection, settling.Settlement(), case_id)
 

@@ -11,7 +11,7 @@ from demur.traffic.record import HELD_BY_ALARM, Answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arrived:
+class ArrivedRecord:
     """A decision, as far as it takes to count it."""
 
     id: UUID
@@ -21,7 +21,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class LabelledAnswer:
     """An answer whose truth is known."""
 
     prediction: Answer | None
@@ -36,9 +36,9 @@ def arrived(
     *,
     since: datetime,
     until: datetime,
-    after: Arrived | None,
+    after: ArrivedRecord | None,
     most: int,
-) -> list[Arrived]:
+) -> list[ArrivedRecord]:
     """The decisions of an artifact in [since, until) that come after one that is known already, in order of time: the
     first `most` of them."""
     rows = connection.execute(
@@ -57,12 +57,12 @@ def arrived(
             "last_id": None if after is None else after.id,
         },
     ).fetchall()
-    return [Arrived(id=row[0], created_at=row[1], action=row[2]) for row in rows]
+    return [ArrivedRecord(id=row[0], created_at=row[1], action=row[2]) for row in rows]
 
 
 def checked(
     connection: Connection, model: str, artifact: str, *, precedence: Precedence, since: datetime
-) -> Sequence[Checked]:
+) -> Sequence[LabelledAnswer]:
     """The answers of an artifact since then that were drawn for a label and have one, in the order in which their first
     labels came, each with the outcome that counts: it may have been corrected from elsewhere."""
     rows = connection.execute(
@@ -74,4 +74,4 @@ def checked(
         " order by reviewed.first",
         {"model": model, "artifact": artifact, "since": since, "precedence": listed(precedence)},
     ).fetchall()
-    return [Checked(prediction=row[0], outcome=row[1], label_probability=row[2]) for row in rows]
+    return [LabelledAnswer(prediction=row[0], outcome=row[1], label_probability=row[2]) for row in rows]

@@ -57,7 +57,7 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Logged:
+class LoggedRow:
     """A record as far as it takes to decide it again: with its input, if that is still kept, and the outcome that
     counts."""
 
@@ -112,12 +112,12 @@ def logged_pages(
     until: datetime | None,
     labelled: bool = False,
     size: int,
-) -> Iterator[list[Logged]]:
+) -> Iterator[list[LoggedRow]]:
     """Yield the records decided in [since, until) in order of time, `size` at a time, each page read by itself.
 
     However many there are, one page is in memory, and no transaction stays open while the caller works on it.
     """
-    last: Logged | None = None
+    last: LoggedRow | None = None
     while True:
         with database.transaction() as connection:
             rows = connection.execute(
@@ -138,7 +138,7 @@ def logged_pages(
                 },
             ).fetchall()
         page = [
-            Logged(
+            LoggedRow(
                 id=row[0],
                 created_at=row[1],
                 prediction=row[2],

@@ -12,7 +12,7 @@ from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class ShadowSide:
     """One of two artifacts that decided about the same `n` records."""
 
     predictions: list[Answer | None]
@@ -30,8 +30,8 @@ class ShadowedTraffic:
     artifacts: list[str | None]
     """Who decided what the caller was told: the artifact in force at the time, or a canary."""
 
-    told: Side
-    shadow: Side
+    told: ShadowSide
+    shadow: ShadowSide
     label_probability: NDArray[np.float64]
     """[n], the chance that a person was asked, as it stood when the record was written."""
 
@@ -88,6 +88,8 @@ def read_shadowed(
 
 def _side(
     predictions: tuple[Answer | None, ...], actions: tuple[str, ...], confidence: tuple[float | None, ...]
-) -> Side:
+) -> ShadowSide:
     # None becomes NaN
-    return Side(predictions=list(predictions), actions=list(actions), confidence=np.array(confidence, dtype=np.float64))
+    return ShadowSide(
+        predictions=list(predictions), actions=list(actions), confidence=np.array(confidence, dtype=np.float64)
+    )

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import NONE, Coded, Mentions
+from demur.audit.ledger.ledger import NONE, CodedColumn, Mentions
 from demur.audit.metrics.likeness import likeness
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
@@ -17,14 +17,14 @@ from demur.uncertainty.checks import Array, Mask
 Codes = NDArray[np.int32]
 
 
-def text_codes(column: pa.ChunkedArray | pa.Array) -> Coded:
+def text_codes(column: pa.ChunkedArray | pa.Array) -> CodedColumn:
     """[n], each text as its place among those that occur, in order of the alphabet."""
     texts, codes = _encoded(column)
     order = np.asarray(pc.sort_indices(texts))
     place = np.empty(len(order) + 1, dtype=np.int32)  # one more, for NONE to point at
     place[order] = np.arange(len(order), dtype=np.int32)
     place[NONE] = NONE
-    return Coded(names=tuple(texts.take(order).to_pylist()), codes=place[codes])
+    return CodedColumn(names=tuple(texts.take(order).to_pylist()), codes=place[codes])
 
 
 def _encoded(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, Codes]:
@@ -42,7 +42,7 @@ def _encoded(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, Codes]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answers:
+class AnswerColumn:
     """[n], answers that were written as JSON: one label each, or a list of labels; or none."""
 
     values: Sequence[Answer]
@@ -59,24 +59,24 @@ class Answers:
         return np.not_equal(self.codes, NONE)
 
 
-def read_answers(column: pa.ChunkedArray | pa.Array) -> Answers:
+def read_answers(column: pa.ChunkedArray | pa.Array) -> AnswerColumn:
     """[n], from texts of JSON."""
     texts, codes = _encoded(column)
-    return Answers(values=[orjson.loads(text) for text in texts.to_pylist()], codes=codes)
+    return AnswerColumn(values=[orjson.loads(text) for text in texts.to_pylist()], codes=codes)
 
 
-def in_one_alphabet(answers: Sequence[Answers]) -> list[Coded]:
+def in_one_alphabet(answers: Sequence[AnswerColumn]) -> list[CodedColumn]:
     """Labels that exclude each other, all with the same codes."""
     names = tuple(sorted({str(value) for each in answers for value in each.values}))
     place = {name: at for at, name in enumerate(names)}
     coded = []
     for each in answers:
         places = np.array([*(place[str(value)] for value in each.values), NONE], dtype=np.int32)
-        coded.append(Coded(names=names, codes=places[each.codes]))
+        coded.append(CodedColumn(names=names, codes=places[each.codes]))
     return coded
 
 
-def quality_of(predicted: Answers, true: Answers, *, exact: bool) -> Array:
+def quality_of(predicted: AnswerColumn, true: AnswerColumn, *, exact: bool) -> Array:
     """[n], how right each prediction was: 1 or 0; of label sets their Jaccard similarity, unless it is to be `exact`.
 
     NaN without an outcome; 0 where there was no prediction, but an outcome.
@@ -120,7 +120,7 @@ def read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
     return Lists(names=names, labels=labels, sizes=sizes.to_numpy().astype(np.int32, copy=False))
 
 
-def held(lists: Lists, true: Answers) -> Mask:
+def held(lists: Lists, true: AnswerColumn) -> Mask:
     """For each label of each list, whether it is the right one, or one of the right ones. False without an outcome."""
     place = {name: at for at, name in enumerate(lists.names.to_pylist())}
     truths = [_listed(value) for value in true.values]
@@ -141,7 +141,7 @@ SMALL = 10_000_000
 """Up to so many pairs of an answer and a label, a table of all of them is the quickest way to look one up."""
 
 
-def given_to_right(lists: Lists, probabilities: Array, true: Answers) -> Array:
+def given_to_right(lists: Lists, probabilities: Array, true: AnswerColumn) -> Array:
     """[n], what the right label of each has among the `probabilities` of the lists' labels; 0 where it is not among
     them, NaN without an outcome."""
     found = held(lists, true)
@@ -149,7 +149,7 @@ def given_to_right(lists: Lists, probabilities: Array, true: Answers) -> Array:
     return np.where(true.known, given, np.nan)
 
 
-def mentions_of(predicted: Answers, true: Answers, tops: Lists, probabilities: Array) -> Mentions:
+def mentions_of(predicted: AnswerColumn, true: AnswerColumn, tops: Lists, probabilities: Array) -> Mentions:
     """Each label that is predicted or right in a row with an outcome: by row, and in order of the alphabet."""
     names = sorted({label for each in (predicted, true) for value in each.values for label in _listed(value)})
     place = {name: at for at, name in enumerate(names)}
@@ -166,14 +166,14 @@ def mentions_of(predicted: Answers, true: Answers, tops: Lists, probabilities: A
     rows, labels = np.divmod(pairs, max(len(names), 1))
     return Mentions(
         rows=rows.astype(np.intp),
-        labels=Coded(names=tuple(names), codes=labels.astype(np.int32)),
+        labels=CodedColumn(names=tuple(names), codes=labels.astype(np.int32)),
         predicted=np.isin(pairs, said),
         right=np.isin(pairs, right),
         probability=np.where(there, probabilities[top[at]] if len(top) else 0.0, 0.0),
     )
 
 
-def _pairs(answers: Answers, rows: NDArray[np.intp], place: dict[str, int]) -> NDArray[np.int64]:
+def _pairs(answers: AnswerColumn, rows: NDArray[np.intp], place: dict[str, int]) -> NDArray[np.int64]:
     """Each label of these rows: the row times how many labels there are, plus the place of the label."""
     labels = [sorted({place[label] for label in _listed(value)}) for value in answers.values]
     sizes = np.array([*map(len, labels), 0])
@@ -190,7 +190,7 @@ def _listed(value: Answer) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def covered_share(lists: Lists, true: Answers) -> Array:
+def covered_share(lists: Lists, true: AnswerColumn) -> Array:
     """[n], which share of the right labels each list holds; NaN without an outcome."""
     found = np.bincount(lists.rows[held(lists, true)], minlength=len(lists.sizes))
     wanted = np.array([*(len(set(value)) if isinstance(value, list) else 1 for value in true.values), 0])[true.codes]

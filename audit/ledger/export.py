@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from demur.audit.ledger.exported import Exported, File, Kind, Run
+from demur.audit.ledger.exported import ExportFolder, File, Kind, Run
 from demur.audit.ledger.gathering import score_columns
 from demur.audit.ledger.settled import settled_moment
 from demur.audit.ledger.snapshot import Read, snapshot
@@ -66,7 +66,7 @@ class RangeTaken(ValueError):
 
 
 @dataclass
-class Done:
+class ExportSummary:
     """What one run has done."""
 
     end: datetime
@@ -85,14 +85,14 @@ def export(
     until: datetime | None = None,
     inputs: bool = False,
     progress: Progress | None = None,
-) -> Done:
+) -> ExportSummary:
     """Write what is new since the last run under this URL: records from `since` on, all of them if None, and what came
     before `until`, or is settled.
 
     Late outcomes and ends of cases go to the day of their record, so that each day can be audited by itself. Inputs are
     written with `inputs` only: those of records that are new.
     """
-    exported = Exported(url, model)
+    exported = ExportFolder(url, model)
     with database.transaction() as connection:
         end = settled_moment(connection)
     if until is not None:
@@ -107,12 +107,12 @@ def export(
     begin = runs[-1].end if runs else since and since - TICK
     first = first if runs else begin
     if begin is not None and end <= begin:
-        return Done(end=begin)
+        return ExportSummary(end=begin)
     long_ago = datetime(1, 1, 1, tzinfo=UTC)
     late = max(first or long_ago, begin - LATE) if begin and runs else begin or long_ago
     which = {"model": model, "first": first or long_ago, "begin": begin or long_ago, "late": late, "end": end}
     kinds: list[Kind] = ["records", "outcomes", "reviews", *(["inputs"] if inputs else [])]  # type: ignore[list-item]
-    done, written, total = Done(end=end), 0, 0
+    done, written, total = ExportSummary(end=end), 0, 0
     with snapshot(database) as read:
         if progress is not None:
             total = sum(_count(read, kind, which) for kind in kinds)
@@ -131,7 +131,7 @@ def export(
     return done
 
 
-def let_count(exported: Exported, run: Run) -> None:
+def let_count(exported: ExportFolder, run: Run) -> None:
     """Give the files of a run their names, and then let them count, all at once."""
     for file in run.files:
         exported.folder.move(_draft(file.path), file.path)
@@ -147,7 +147,7 @@ def _rows(read: Read, kind: Kind, which: dict[str, object]) -> Iterator[pa.Recor
     yield from read("".join(FROM[kind]) + " order by r.created_at", **which)
 
 
-def _ids_since(exported: Exported, kind: Kind, moment: datetime) -> pa.Array | None:
+def _ids_since(exported: ExportFolder, kind: Kind, moment: datetime) -> pa.Array | None:
     """Which records were written before, of those that will be read once more."""
     column = {"records": "id", "inputs": "record_id"}.get(kind)
     if column is None:
@@ -172,7 +172,7 @@ def _plain(column: pa.Array) -> pa.Array:
 class DayFiles:
     """Takes rows in order of their record's time, and writes a file for each day."""
 
-    def __init__(self, exported: Exported, kind: Kind, begin: datetime | None, end: datetime) -> None:
+    def __init__(self, exported: ExportFolder, kind: Kind, begin: datetime | None, end: datetime) -> None:
         self._exported = exported
         self._kind = kind
         self._name = f"{kind}-{_compact(begin) if begin else 'first'}-{_compact(end)}"

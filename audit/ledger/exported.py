@@ -60,7 +60,7 @@ class Run:
     files: Sequence[File]
 
 
-class Exported:
+class ExportFolder:
     """The export of one model under a URL."""
 
     def __init__(self, url: str, model: str) -> None:

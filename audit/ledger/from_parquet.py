@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from demur.audit.ledger.exported import Exported, File, Kind, NotExported
+from demur.audit.ledger.exported import ExportFolder, File, Kind, NotExported
 from demur.audit.ledger.gathering import LISTS, NUMBERS, TEXTS, Gathering
 from demur.audit.ledger.ledger import Extent, Ledger
 from demur.traffic.outcomes import Precedence
@@ -36,17 +36,17 @@ DAY = timedelta(days=1)
 
 def exported_end(url: str, model: str) -> datetime:
     """Up to when everything of a model has been exported; raises `NotExported` if nothing has."""
-    return _end(Exported(url, model))
+    return _end(ExportFolder(url, model))
 
 
 def partitions(url: str, model: str, since: datetime | None, until: datetime | None) -> list[tuple[datetime, datetime]]:
     """Return [since, until) cut where days begin in UTC, without the days of which there are no records: each part can
     be read, and audited, by itself."""
-    return [part for part, _ in _days(Exported(url, model), since, until)]
+    return [part for part, _ in _days(ExportFolder(url, model), since, until)]
 
 
 def _days(
-    exported: Exported, since: datetime | None, until: datetime | None
+    exported: ExportFolder, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[tuple[datetime, datetime], int]]:
     """Each beside how many records the whole day has."""
     for day, n in exported.days().items():
@@ -90,7 +90,7 @@ def read_exported(
     progress: Progress | None = None,
 ) -> Ledger:
     """Return what `demur.audit.ledger.from_database.read_ledger` returns, from an export that reaches up to `as_of`."""
-    exported = Exported(url, model)
+    exported = ExportFolder(url, model)
     _check_reaches(exported, as_of)
     extent = _extent(exported, since, until, as_of)
     since, until, as_of = extent.since, extent.until, extent.as_of
@@ -113,13 +113,13 @@ def read_exported(
     return gathering.ledger(extent, exact=exact)
 
 
-def _end(exported: Exported) -> datetime:
+def _end(exported: ExportFolder) -> datetime:
     if exported.end is None:
         raise NotExported(f"there is no export of {exported.model!r} in {exported.folder.url}; run demur export first")
     return exported.end
 
 
-def _check_reaches(exported: Exported, as_of: datetime) -> None:
+def _check_reaches(exported: ExportFolder, as_of: datetime) -> None:
     if as_of > _end(exported):
         raise NotExported(
             f"{exported.folder.url} reaches up to {_end(exported).isoformat()} only; audit as of then, or run demur"
@@ -127,7 +127,7 @@ def _check_reaches(exported: Exported, as_of: datetime) -> None:
         )
 
 
-def _extent(exported: Exported, since: datetime | None, until: datetime | None, as_of: datetime) -> Extent:
+def _extent(exported: ExportFolder, since: datetime | None, until: datetime | None, as_of: datetime) -> Extent:
     """In UTC: the days of the export are."""
     as_of = as_of.astimezone(UTC)
     until = as_of if until is None else min(until, as_of).astimezone(UTC)
@@ -135,7 +135,7 @@ def _extent(exported: Exported, since: datetime | None, until: datetime | None, 
     return Extent(model=exported.model, since=min(first, until).astimezone(UTC), until=until, as_of=as_of)
 
 
-def _first_moment(exported: Exported, days: list[date], until: datetime) -> datetime:
+def _first_moment(exported: ExportFolder, days: list[date], until: datetime) -> datetime:
     for day in days[:1]:
         found: list[datetime] = [
             pc.min(batch.column("created_at")).as_py()
@@ -147,7 +147,7 @@ def _first_moment(exported: Exported, days: list[date], until: datetime) -> date
 
 
 def _batches(
-    exported: Exported,
+    exported: ExportFolder,
     file: File,
     columns: tuple[str, ...],
     since: datetime | None = None,
@@ -194,7 +194,7 @@ def _records(batch: pa.RecordBatch, as_of: datetime) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class LedgerParts:
     """A ledger that is read part by part. It can be sent to other machines that see the same URL."""
 
     url: str
@@ -227,15 +227,15 @@ def parts_of(
     as_of: datetime | None,
     exact: bool = False,
     at_least: int = 1,
-) -> Parts:
+) -> LedgerParts:
     """Return what `read_exported` would return, to be read in parts of up to `MOST_ROWS` rows, and about `at_least` of
     them; as of the end of the export where `as_of` is None."""
-    exported = Exported(url, model)
+    exported = ExportFolder(url, model)
     as_of = _end(exported) if as_of is None else as_of
     _check_reaches(exported, as_of)
     extent = _extent(exported, since, until, as_of)
     most_rows = max(1, min(MOST_ROWS, ceil(sum(exported.days().values()) / at_least)))
-    return Parts(
+    return LedgerParts(
         url=url,
         extent=extent,
         ranges=list(_of_like_size(_days(exported, extent.since, extent.until), most_rows)),

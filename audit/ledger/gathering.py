@@ -11,7 +11,7 @@ import pyarrow.json as arrow_json
 from numpy.typing import NDArray
 
 from demur.audit.ledger.answers import (
-    Answers,
+    AnswerColumn,
     Lists,
     covered_share,
     given_to_right,
@@ -23,7 +23,7 @@ from demur.audit.ledger.answers import (
     read_lists,
     text_codes,
 )
-from demur.audit.ledger.ledger import ACTIONS, Coded, Extent, Ledger, Mentions, TopColumns
+from demur.audit.ledger.ledger import ACTIONS, CodedColumn, Extent, Ledger, Mentions, TopColumns
 from demur.traffic.outcomes import Precedence
 from demur.uncertainty.checks import Array, Mask
 
@@ -198,7 +198,7 @@ class Gathering:
 
 def empty(extent: Extent) -> Ledger:
     """A ledger without a record."""
-    nothing, none = np.empty(0), Coded(names=(), codes=np.empty(0, dtype=np.int32))
+    nothing, none = np.empty(0), CodedColumn(names=(), codes=np.empty(0, dtype=np.int32))
     return Ledger(
         extent=extent,
         ids=pa.array([], pa.binary(16)),
@@ -277,12 +277,12 @@ def _moved(mentions: Mentions, order: NDArray[np.intp]) -> Mentions:
     )
 
 
-def _actions(coded: Coded) -> Coded:
+def _actions(coded: CodedColumn) -> CodedColumn:
     places = np.array([*(ACTIONS.index(name) for name in coded.names), -1], dtype=np.int32)
-    return Coded(names=ACTIONS, codes=places[coded.codes])
+    return CodedColumn(names=ACTIONS, codes=places[coded.codes])
 
 
-def _taken(parts: Sequence[_Part], name: str) -> Coded:
+def _taken(parts: Sequence[_Part], name: str) -> CodedColumn:
     return text_codes(pa.chunked_array([chunk for part in parts for chunk in part.texts.pop(name).chunks]))
 
 
@@ -369,7 +369,7 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _top(batches: Sequence[dict[str, Any]], tops: Lists, given: Array, true: Answers) -> TopColumns | None:
+def _top(batches: Sequence[dict[str, Any]], tops: Lists, given: Array, true: AnswerColumn) -> TopColumns | None:
     """None where labels exclude each other; rows without calibrated probabilities are empty."""
     if not any("label_confidence" in columns for columns in batches):
         return None
@@ -427,7 +427,7 @@ def _joined_mentions(parts: Sequence[tuple[int, Mentions | None]]) -> Mentions:
         first += n
     return Mentions(
         rows=np.concatenate(rows),
-        labels=Coded(names=names, codes=np.concatenate(codes)),
+        labels=CodedColumn(names=names, codes=np.concatenate(codes)),
         predicted=np.concatenate([each.predicted for each in found]),
         right=np.concatenate([each.right for each in found]),
         probability=np.concatenate([each.probability for each in found]),

@@ -19,7 +19,7 @@ ANSWER, REVIEW, ABSTAIN = range(3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Coded:
+class CodedColumn:
     """[n], a text for each row as its place among `names`, or `NONE`."""
 
     names: tuple[str, ...]
@@ -27,8 +27,8 @@ class Coded:
 
     codes: NDArray[np.int32]
 
-    def __getitem__(self, rows: NDArray[np.intp] | Mask | slice) -> "Coded":
-        return Coded(names=self.names, codes=self.codes[rows])
+    def __getitem__(self, rows: NDArray[np.intp] | Mask | slice) -> "CodedColumn":
+        return CodedColumn(names=self.names, codes=self.codes[rows])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class Mentions:
     rows: NDArray[np.intp]
     """The position of the row in the ledger."""
 
-    labels: Coded
+    labels: CodedColumn
     predicted: Mask
     right: Mask
     probability: Array
@@ -83,14 +83,14 @@ class Ledger:
     times: NDArray[np.datetime64]
     """[n], datetime64[us], UTC."""
 
-    actions: Coded
-    artifacts: Coded
-    groups: Coded
-    clusters: Coded
+    actions: CodedColumn
+    artifacts: CodedColumn
+    groups: CodedColumn
+    clusters: CodedColumn
     """Records with the same one depend on each other, as those of one patient do; without one a record is by itself."""
 
-    predicted: Coded | None
-    true: Coded | None
+    predicted: CodedColumn | None
+    true: CodedColumn | None
     """The predicted label and the right one, in one alphabet. None, both, where labels do not exclude each other."""
 
     true_probability: Array | None
@@ -100,7 +100,7 @@ class Ledger:
     quality: Array
     """[n], how right the prediction was: 0 or 1, or a share of it for label sets. NaN without an outcome."""
 
-    sources: Coded
+    sources: CodedColumn
     """Who said what is right: the source of the outcome that counts."""
 
     confidence: Array

@@ -5,7 +5,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demur.audit.ledger.ledger import Coded, Ledger
+from demur.audit.ledger.ledger import CodedColumn, Ledger
 from demur.uncertainty.checks import Array
 
 AT_ONCE = 131_072
@@ -47,7 +47,7 @@ def write_rows(ledger: Ledger, file: IO[bytes]) -> None:
     pq.write_table(table_of(ledger), file, compression="zstd", row_group_size=AT_ONCE)
 
 
-def _texts(coded: Coded | None) -> pa.Array | None:
+def _texts(coded: CodedColumn | None) -> pa.Array | None:
     """None where labels do not exclude each other: such predictions are in the log alone."""
     if coded is None:
         return None

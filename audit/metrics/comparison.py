@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering:
+class SelectiveFigures:
     """The share of all records that is answered, and the weighted risk of the answered and labelled ones (or NaN)."""
 
     coverage: float
@@ -52,8 +52,8 @@ class DecisionFlips:
     """What two artifacts do with the same records. A cell is named for the actions of the current and the shadow."""
 
     cells: Mapping[str, Cell]
-    current: Answering
-    shadow: Answering
+    current: SelectiveFigures
+    shadow: SelectiveFigures
 
 
 def paired_difference(loss_current: Any, loss_shadow: Any, weights: Any) -> float:
@@ -120,8 +120,8 @@ def flips_of(current: Mask, shadow: Mask, current_loss: Array, shadow_loss: Arra
             )
     return DecisionFlips(
         cells=cells,
-        current=Answering(coverage=float(current.mean()), risk=mean_of(current_loss[current], weights[current])),
-        shadow=Answering(coverage=float(shadow.mean()), risk=mean_of(shadow_loss[shadow], weights[shadow])),
+        current=SelectiveFigures(coverage=float(current.mean()), risk=mean_of(current_loss[current], weights[current])),
+        shadow=SelectiveFigures(coverage=float(shadow.mean()), risk=mean_of(shadow_loss[shadow], weights[shadow])),
     )
 
 

@@ -11,7 +11,7 @@ from demur.uncertainty.checks import outcomes, real_number, whole_number
 MIN_LABELLED = 30
 
 
-class Status(StrEnum):
+class EvidenceStatus(StrEnum):
     NONE = "none"  # no label
     INSUFFICIENT = "insufficient"  # too few labels, or so unequal ones that they count as too few
     EXACT_ONLY = "exact_only"  # too few events, or too few others, for a normal or a bootstrap interval
@@ -28,7 +28,7 @@ class Evidence:
 
     n_events: int
     n_nonevents: int
-    status: Status
+    status: EvidenceStatus
 
 
 def evidence(
@@ -42,11 +42,11 @@ def evidence(
     n, events = len(values), int(outcomes("outcome", values).sum()) if len(values) else 0
     n_effective = effective(w)
     if n == 0:
-        status = Status.NONE
+        status = EvidenceStatus.NONE
     elif n < least_labelled or n_effective < least_effective:
-        status = Status.INSUFFICIENT
+        status = EvidenceStatus.INSUFFICIENT
     elif min(events, n - events) < least_events:
-        status = Status.EXACT_ONLY
+        status = EvidenceStatus.EXACT_ONLY
     else:
-        status = Status.SUFFICIENT
+        status = EvidenceStatus.SUFFICIENT
     return Evidence(n_labelled=n, n_effective=n_effective, n_events=events, n_nonevents=n - events, status=status)

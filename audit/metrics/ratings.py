@@ -21,7 +21,7 @@ CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 999
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Interval95:
     """A number and its 95% interval, whose ends are NaN where there is none."""
 
     value: float
@@ -29,12 +29,12 @@ class Measured:
     upper: float
 
     @classmethod
-    def within(cls, value: float, interval: Interval) -> "Measured":
+    def within(cls, value: float, interval: Interval) -> "Interval95":
         return cls(value=value, lower=interval.lower, upper=interval.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class RatingCut:
     """A row is positive from this rating on. Chosen on the rows that it is measured on, so new rows do a little worse.
 
     Its rating lies midway between the two that it parts.
@@ -45,8 +45,8 @@ class Cut:
     value: float
     """Of the criterion: F1, or Youden's J = sensitivity + specificity - 1 (1950)."""
 
-    precision: Measured
-    recall: Measured
+    precision: Interval95
+    recall: Interval95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +55,13 @@ class RatingMeasures:
 
     n: int
     n_positive: int
-    auroc: Measured
+    auroc: Interval95
     """By DeLong; a higher rating means more surely positive, so nothing is reversed (TOUR)."""
 
-    auprc: Measured
+    auprc: Interval95
     """Average precision, from resampled rows; chance is the share of positives."""
 
-    cut: Cut
+    cut: RatingCut
     to_probability: IsotonicMap
     """From a rating of this tournament to the share of positives: fitted on all of these rows."""
 
@@ -85,14 +85,14 @@ def measure_ratings(
     return RatingMeasures(
         n=n,
         n_positive=int(truth.sum()),
-        auroc=Measured(value=area.value, lower=area.lower, upper=area.upper),
-        auprc=Measured.within(au_prc(truth, scores), precision),
+        auroc=Interval95(value=area.value, lower=area.lower, upper=area.upper),
+        auprc=Interval95.within(au_prc(truth, scores), precision),
         cut=best_cut(scores, truth, criterion=criterion),
         to_probability=fit_isotonic(scores, truth.astype(np.float64)),
     )
 
 
-def best_cut(ratings: Array, positive: Mask, *, criterion: Criterion = "f1") -> Cut:
+def best_cut(ratings: Array, positive: Mask, *, criterion: Criterion = "f1") -> RatingCut:
     """The cut with the highest F1 or J among all; of equals the highest one. Both labels must occur."""
     one_of("criterion", criterion, CRITERIA)
     order = np.argsort(-ratings, kind="stable")
@@ -106,10 +106,10 @@ def best_cut(ratings: Array, positive: Mask, *, criterion: Criterion = "f1") -> 
     last = int(ends[best])
     below = ranked[last + 1] if last + 1 < len(ranked) else ranked[last]
     found, told = int(hits[best]), int(taken[best])
-    return Cut(
+    return RatingCut(
         rating=float((ranked[last] + below) / 2),
         criterion=criterion,
         value=float(values[best]),
-        precision=Measured.within(found / told, clopper_pearson(found, told)),
-        recall=Measured.within(found / positives, clopper_pearson(found, positives)),
+        precision=Interval95.within(found / told, clopper_pearson(found, told)),
+        recall=Interval95.within(found / positives, clopper_pearson(found, positives)),
     )

@@ -17,7 +17,7 @@ from demur.uncertainty.checks import Array, finite, real_number, unit_interval
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectiveRisk:
+class WeightedSelectiveRisk:
     """What is answered, of all `n` rows, and the weighted risk of those among them that have a label (or NaN)."""
 
     coverage: float
@@ -27,7 +27,7 @@ class SelectiveRisk:
     """Of the answered."""
 
 
-def weighted_selective_risk(u: Any, errors: Any, weights: Any, threshold: Any) -> SelectiveRisk:
+def weighted_selective_risk(u: Any, errors: Any, weights: Any, threshold: Any) -> WeightedSelectiveRisk:
     """Answer where u <= threshold (which may be infinite); `errors` [n] lie in [0, 1].
 
     Coverage needs no label. Risk is sum w e / sum w over the answered rows with a label.
@@ -36,7 +36,7 @@ def weighted_selective_risk(u: Any, errors: Any, weights: Any, threshold: Any) -
     w, scores = relative(weights), finite("u", u)
     lost = known_values("errors", errors, w, unit_interval, u=scores)
     answered = scores <= limit
-    return SelectiveRisk(
+    return WeightedSelectiveRisk(
         coverage=float(answered.mean()),
         risk=mean_of(lost[answered], w[answered]),
         n_answered=int(answered.sum()),

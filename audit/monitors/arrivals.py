@@ -7,7 +7,7 @@ from math import nan
 from typing import Any, Self
 from uuid import UUID
 
-from demur.audit.monitors.reference import Confused, Seen
+from demur.audit.monitors.reference import ConfusionCount, UnlabelledRecord
 from demur.traffic.database import Connection
 from demur.traffic.outcomes import BEST_FIRST, Precedence, listed
 from demur.traffic.record import HELD_BY_ALARM, Answer
@@ -17,7 +17,7 @@ SETTLED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Label:
+class MonitorLabel:
     """The first word of the reviewers about an answered record."""
 
     outcome_id: int
@@ -63,7 +63,7 @@ def label_cursor(document: Mapping[str, Any]) -> LabelCursor:
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    new: Sequence[Label]
+    new: Sequence[MonitorLabel]
     cursor: LabelCursor
     """As it is once these are taken in."""
 
@@ -108,7 +108,7 @@ def labels_after(
             "most": most,
         },
     ).fetchall()
-    new = [Label(outcome_id=row[0], prediction=row[1], truth=row[2], probability=row[3]) for row in rows]
+    new = [MonitorLabel(outcome_id=row[0], prediction=row[1], truth=row[2], probability=row[3]) for row in rows]
     more = len(new) == most
     after = replace(cursor, beyond=(*cursor.beyond, *(one.outcome_id for one in new)))
     if cursor.open_before is None:
@@ -129,7 +129,7 @@ class RecordCursor:
     at: datetime | None = None
     id: UUID | None = None
 
-    def moved(self, to: "Record | None") -> Self:
+    def moved(self, to: "MonitorRecord | None") -> Self:
         return self if to is None else replace(self, at=to.at, id=to.id)
 
     def as_json(self) -> dict[str, Any]:
@@ -144,10 +144,10 @@ def record_cursor(document: Mapping[str, Any]) -> RecordCursor:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class MonitorRecord:
     id: UUID
     at: datetime
-    seen: Seen
+    seen: UnlabelledRecord
     probability: float
     """Of a label."""
 
@@ -160,7 +160,7 @@ ROW = (
 
 def records_after(
     connection: Connection, model: str, artifact: str, cursor: RecordCursor, *, counts_from: datetime, most: int
-) -> list[Record]:
+) -> list[MonitorRecord]:
     """Return the first `most` records of an artifact after the cursor, in order of time, of those that have settled."""
     rows = connection.execute(
         f"select {ROW} from records"
@@ -182,7 +182,9 @@ def records_after(
     return [_record(row) for row in rows]
 
 
-def latest_records(connection: Connection, model: str, artifact: str, *, after: datetime, most: int) -> list[Record]:
+def latest_records(
+    connection: Connection, model: str, artifact: str, *, after: datetime, most: int
+) -> list[MonitorRecord]:
     """Return the latest `most` records of an artifact that were decided after a moment, the latest first."""
     rows = connection.execute(
         f"select {ROW} from records where model = %(model)s and artifact = %(artifact)s and created_at > %(after)s"
@@ -201,7 +203,7 @@ def lately_answered(connection: Connection, model: str, *, most: int) -> list[fl
     return [row[0] for row in rows]
 
 
-def confused(connection: Connection, model: str, artifact: str, *, most: int) -> list[Confused]:
+def confused(connection: Connection, model: str, artifact: str, *, most: int) -> list[ConfusionCount]:
     """How often single labels were predicted, and found by people, in the latest `most` drawn cases of a model that
     people have resolved: those of the artifact among them."""
     rows = connection.execute(
@@ -214,10 +216,12 @@ def confused(connection: Connection, model: str, artifact: str, *, most: int) ->
         " where artifact = %(artifact)s group by prediction, truth",
         {"model": model, "artifact": artifact, "most": most},
     ).fetchall()
-    return [Confused(predicted=row[0], true=row[1], weight=row[2], n=row[3]) for row in rows]
+    return [ConfusionCount(predicted=row[0], true=row[1], weight=row[2], n=row[3]) for row in rows]
 
 
-def _record(row: tuple[Any, ...]) -> Record:
+def _record(row: tuple[Any, ...]) -> MonitorRecord:
     id, at, held, confidence, prediction, scores, probability = row
-    seen = Seen(confidence=nan if confidence is None else confidence, held=held, prediction=prediction, scores=scores)
-    return Record(id=id, at=at, seen=seen, probability=probability)
+    seen = UnlabelledRecord(
+        confidence=nan if confidence is None else confidence, held=held, prediction=prediction, scores=scores
+    )
+    return MonitorRecord(id=id, at=at, seen=seen, probability=probability)

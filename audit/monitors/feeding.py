@@ -12,8 +12,8 @@ from typing import Any
 from demur.audit.monitors import alarms, standing
 from demur.audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
 from demur.audit.monitors.arrivals import (
-    Label,
-    Record,
+    MonitorLabel,
+    MonitorRecord,
     confused,
     label_cursor,
     labels_after,
@@ -22,9 +22,9 @@ from demur.audit.monitors.arrivals import (
     record_cursor,
     records_after,
 )
-from demur.audit.monitors.reference import Sample, compared, sample_from_json
+from demur.audit.monitors.reference import ReferenceSample, compared, sample_from_json
 from demur.audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
-from demur.audit.monitors.standing import KNOWN_AFTER_SECONDS, Kept, Role
+from demur.audit.monitors.standing import KNOWN_AFTER_SECONDS, MonitorState, Role
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import confidence_words, held_words, risk_words
 from demur.traffic.database import Connection
@@ -48,7 +48,7 @@ PURPOSE = "drift"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched:
+class WatchedArtifact:
     """An artifact of a model, and how it is watched."""
 
     model: str
@@ -69,14 +69,14 @@ class Watched:
     tighten_to: float
     """Of what was lately answered, the share that a floor leaves."""
 
-    loss: Callable[[Label], float]
+    loss: Callable[[MonitorLabel], float]
     """How wrong an answer was, in [0, 1]."""
 
     precedence: Precedence
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fed:
+class FeedResult:
     """What came of one transaction."""
 
     n: int = 0
@@ -86,10 +86,10 @@ class Fed:
     alarms: tuple[Alarm, ...] = ()
 
 
-NOTHING = Fed()
+NOTHING = FeedResult()
 
 
-def begin(connection: Connection, watched: Watched) -> None:
+def begin(connection: Connection, watched: WatchedArtifact) -> None:
     """Make sure that the artifact has its monitors."""
     common = {"role": watched.role, "counts_from": watched.since}
     standing.begin(
@@ -112,14 +112,14 @@ def begin(connection: Connection, watched: Watched) -> None:
     )
 
 
-def feed_risk(connection: Connection, watched: Watched) -> Fed:
+def feed_risk(connection: Connection, watched: WatchedArtifact) -> FeedResult:
     """Take in labels that have become final. Another promise, or another error level, begins another round."""
     row = standing.taken(connection, watched.model, watched.artifact, "risk")
     if row is None:
         return NOTHING
     if row.settings != asdict(watched.risk):
         _restart_risk(connection, row, watched.risk, watched.floor, after_seconds=0)
-        return Fed(more=True)
+        return FeedResult(more=True)
     before = label_cursor(row.cursor)
     labels = labels_after(
         connection,
@@ -142,17 +142,17 @@ def feed_risk(connection: Connection, watched: Watched) -> Fed:
         _restart_risk(connection, kept, watched.risk, watched.floor, after_seconds=KNOWN_AFTER_SECONDS)
     elif labels.new or labels.cursor != before or state != old:
         standing.keep(connection, row, state=state.as_json(), cursor=labels.cursor.as_json())
-    return Fed(n=len(labels.new), more=labels.more, alarms=(raised,) if raised else ())
+    return FeedResult(n=len(labels.new), more=labels.more, alarms=(raised,) if raised else ())
 
 
-def feed_traffic(connection: Connection, watched: Watched, draws: Draws) -> Fed:
+def feed_traffic(connection: Connection, watched: WatchedArtifact, draws: Draws) -> FeedResult:
     """Take in records: the first of them as the reference, the others to compare."""
     row = standing.taken(connection, watched.model, watched.artifact, "traffic")
     if row is None:
         return NOTHING
     if row.settings != asdict(watched.traffic):
         _restart_traffic(connection, row, watched.traffic, after_seconds=0)
-        return Fed(more=True)
+        return FeedResult(more=True)
     cursor = record_cursor(row.cursor)
     records = records_after(
         connection, watched.model, watched.artifact, cursor, counts_from=row.counts_from, most=AT_A_TIME
@@ -173,10 +173,10 @@ def feed_traffic(connection: Connection, watched: Watched, draws: Draws) -> Fed:
     if records or state != old:
         cursor = cursor.moved(records[-1] if records else None)
         standing.keep(connection, row, state=state.as_json(), cursor=cursor.as_json())
-    return Fed(n=len(records), more=len(records) == AT_A_TIME, alarms=tuple(raised))
+    return FeedResult(n=len(records), more=len(records) == AT_A_TIME, alarms=tuple(raised))
 
 
-def compare(connection: Connection, watched: Watched) -> bool:
+def compare(connection: Connection, watched: WatchedArtifact) -> bool:
     """Compare the latest records with the reference, where that was not just done; return whether it was done now."""
     due = connection.execute(
         "select reference.state, reference.cursor ->> 'at' from monitors reference"
@@ -196,7 +196,7 @@ def compare(connection: Connection, watched: Watched) -> bool:
     )
     found = compared(
         sample_from_json(due[0]["sample"]),
-        Sample().added([one.seen for one in latest]),
+        ReferenceSample().added([one.seen for one in latest]),
         confused(connection, watched.model, watched.artifact, most=CONFUSED),
     )
     if found is None:
@@ -238,7 +238,7 @@ def undo(connection: Connection, alarm_id: int, *, by: str, why: str) -> Alarm:
 
 
 def _restart_risk(
-    connection: Connection, row: Kept, settings: RiskSettings, floor: float, *, after_seconds: float
+    connection: Connection, row: MonitorState, settings: RiskSettings, floor: float, *, after_seconds: float
 ) -> None:
     state = new_risk_state(settings, floor).as_json()
     standing.restart(
@@ -246,7 +246,9 @@ def _restart_risk(
     )
 
 
-def _restart_traffic(connection: Connection, row: Kept, settings: TrafficSettings, *, after_seconds: float) -> None:
+def _restart_traffic(
+    connection: Connection, row: MonitorState, settings: TrafficSettings, *, after_seconds: float
+) -> None:
     state = TrafficState(settings=settings).as_json()
     standing.restart(connection, row, settings=asdict(settings), state=state, cursor={}, after_seconds=after_seconds)
     for kind in ("reference", "comparison"):
@@ -254,7 +256,11 @@ def _restart_traffic(connection: Connection, row: Kept, settings: TrafficSetting
 
 
 def _reference(
-    connection: Connection, watched: Watched, row: Kept, state: TrafficState, records: Sequence[Record]
+    connection: Connection,
+    watched: WatchedArtifact,
+    row: MonitorState,
+    state: TrafficState,
+    records: Sequence[MonitorRecord],
 ) -> tuple[TrafficState, int]:
     """Add records to the reference until it is complete; return the state then, and how many went into it."""
     standing.begin(
@@ -265,7 +271,7 @@ def _reference(
         role=watched.role,
         counts_from=row.counts_from,
         settings=asdict(watched.traffic),
-        state={"complete": False, "sample": Sample().as_json()},
+        state={"complete": False, "sample": ReferenceSample().as_json()},
     )
     kept = standing.held(connection, watched.model, watched.artifact, "reference")
     assert kept is not None
@@ -282,7 +288,7 @@ def _reference(
     return (state.begun(sample) if complete else state), len(wanted)
 
 
-def _risk_alarm(connection: Connection, row: Kept, watched: Watched, state: RiskState) -> Alarm | None:
+def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtifact, state: RiskState) -> Alarm | None:
     action, floor = watched.on_alarm, None
     if action is OnAlarm.TIGHTEN:
         now = [one.floor for one in alarms.safeguards(connection) if one.model == watched.model]
@@ -317,7 +323,7 @@ def _risk_alarm(connection: Connection, row: Kept, watched: Watched, state: Risk
 
 
 def _traffic_alarm(
-    connection: Connection, row: Kept, watched: Watched, state: TrafficState, kind: AlarmKind
+    connection: Connection, row: MonitorState, watched: WatchedArtifact, state: TrafficState, kind: AlarmKind
 ) -> Alarm | None:
     common: dict[str, Any] = {"delta": state.settings.delta, "n": state.n, "reference": state.settings.reference}
     if kind is AlarmKind.CONFIDENCE:

@@ -26,7 +26,7 @@ LABELS_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class UnlabelledRecord:
     """A record, as far as monitors without labels look at it."""
 
     confidence: float
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class ReferenceSample:
     """Records as columns of length `n`."""
 
     confidence: tuple[float, ...] = ()
@@ -57,7 +57,7 @@ class Sample:
     def n(self) -> int:
         return len(self.confidence)
 
-    def added(self, rows: Sequence[Seen]) -> Self:
+    def added(self, rows: Sequence[UnlabelledRecord]) -> Self:
         """Return this sample and further records."""
         names = dict.fromkeys([*self.scores, *(name for row in rows for name in row.scores)])
         unknown = (nan,) * self.n
@@ -86,9 +86,9 @@ class Sample:
         }
 
 
-def sample_from_json(document: Mapping[str, Any]) -> Sample:
+def sample_from_json(document: Mapping[str, Any]) -> ReferenceSample:
     """The sample that `as_json` wrote down."""
-    return Sample(
+    return ReferenceSample(
         confidence=tuple(map(_number, document["confidence"])),
         scores={name: tuple(map(_number, values)) for name, values in document["scores"].items()},
         predicted=document["predicted"],
@@ -121,7 +121,7 @@ class LabelShare:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Confused:
+class ConfusionCount:
     """How often one label was predicted where people then found another, or the same."""
 
     predicted: str
@@ -133,7 +133,7 @@ class Confused:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class DriftComparison:
     """The latest `n` records beside the reference."""
 
     n: int
@@ -170,7 +170,7 @@ class Comparison:
 DRIFT = ("name", "psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "unknown_now")
 
 
-def comparison_from_json(document: Mapping[str, Any]) -> Comparison:
+def comparison_from_json(document: Mapping[str, Any]) -> DriftComparison:
     """The comparison that `as_json` wrote down."""
     kept = dict(document)
     drifts = kept.pop("drifts")
@@ -178,10 +178,12 @@ def comparison_from_json(document: Mapping[str, Any]) -> Comparison:
         tuple(LabelShare(label=label, before=before, now=now) for label, before, now in kept.pop(name))
         for name in ("labels", "classes")
     )
-    return Comparison(drifts=tuple(Drift(**one) for one in drifts), labels=labels, classes=classes, **kept)
+    return DriftComparison(drifts=tuple(Drift(**one) for one in drifts), labels=labels, classes=classes, **kept)
 
 
-def compared(reference: Sample, now: Sample, confusion: Sequence[Confused] = ()) -> Comparison | None:
+def compared(
+    reference: ReferenceSample, now: ReferenceSample, confusion: Sequence[ConfusionCount] = ()
+) -> DriftComparison | None:
     """Return how the records of `now` differ from the reference; None where either has too few. `confusion` is what
     people found about drawn records."""
     if min(reference.n, now.n) < FEWEST:
@@ -193,7 +195,7 @@ def compared(reference: Sample, now: Sample, confusion: Sequence[Confused] = ())
     index, p_value = (None, None) if reference.several or now.several else _labels_drift(reference, now)
     columns = {"confidence": (reference.confidence, now.confidence)}
     columns |= {name: (old, now.scores[name]) for name, old in reference.scores.items() if name in now.scores}
-    return Comparison(
+    return DriftComparison(
         n=now.n,
         n_reference=reference.n,
         drifts=tuple(_drift(name, np.array(old), np.array(new)) for name, (old, new) in columns.items()),
@@ -222,7 +224,7 @@ def _drift(name: str, old: Array, new: Array) -> Drift:
     )
 
 
-def _labels_drift(reference: Sample, now: Sample) -> tuple[float | None, float | None]:
+def _labels_drift(reference: ReferenceSample, now: ReferenceSample) -> tuple[float | None, float | None]:
     """The same index as of a score, with a bin for each label."""
     names = sorted({*reference.predicted, *now.predicted})
     counts = [np.array([sample.predicted.get(name, 0) for name in names], float) for sample in (reference, now)]
@@ -234,7 +236,7 @@ def _labels_drift(reference: Sample, now: Sample) -> tuple[float | None, float |
     return index, float(chdtrc(len(names) - 1, index / scale))
 
 
-def _classes(now: Sample, confusion: Sequence[Confused]) -> tuple[LabelShare, ...]:
+def _classes(now: ReferenceSample, confusion: Sequence[ConfusionCount]) -> tuple[LabelShare, ...]:
     names = sorted({*now.predicted, *(one.true for one in confusion), *(one.predicted for one in confusion)})
     found = Counter[str]()
     for one in confusion:

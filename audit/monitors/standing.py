@@ -19,7 +19,7 @@ from then on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class MonitorState:
     """One monitor of one artifact as it stands in the database."""
 
     model: str
@@ -39,18 +39,18 @@ class Kept:
 KEPT = "model, artifact, kind, role, round, counts_from, settings, state, cursor, updated_at"
 
 
-def taken(connection: Connection, model: str, artifact: str, kind: MonitorKind) -> Kept | None:
+def taken(connection: Connection, model: str, artifact: str, kind: MonitorKind) -> MonitorState | None:
     """Return the row, held until the transaction ends; None where there is none, or somebody else holds it."""
-    with connection.cursor(row_factory=class_row(Kept)) as cursor:
+    with connection.cursor(row_factory=class_row(MonitorState)) as cursor:
         return cursor.execute(
             f"select {KEPT} from monitors where model = %s and artifact = %s and kind = %s for update skip locked",
             (model, artifact, kind),
         ).fetchone()
 
 
-def held(connection: Connection, model: str, artifact: str, kind: MonitorKind) -> Kept | None:
+def held(connection: Connection, model: str, artifact: str, kind: MonitorKind) -> MonitorState | None:
     """Return the row as `taken` does, but wait for it; None where there is none."""
-    with connection.cursor(row_factory=class_row(Kept)) as cursor:
+    with connection.cursor(row_factory=class_row(MonitorState)) as cursor:
         return cursor.execute(
             f"select {KEPT} from monitors where model = %s and artifact = %s and kind = %s for update",
             (model, artifact, kind),
@@ -76,7 +76,7 @@ def begin(
     )
 
 
-def keep(connection: Connection, row: Kept, *, state: Mapping[str, Any], cursor: Mapping[str, Any]) -> None:
+def keep(connection: Connection, row: MonitorState, *, state: Mapping[str, Any], cursor: Mapping[str, Any]) -> None:
     """Write back a row that is held."""
     connection.execute(
         "update monitors set state = %s, cursor = %s, updated_at = clock_timestamp()"
@@ -87,7 +87,7 @@ def keep(connection: Connection, row: Kept, *, state: Mapping[str, Any], cursor:
 
 def restart(
     connection: Connection,
-    row: Kept,
+    row: MonitorState,
     *,
     settings: Mapping[str, Any],
     state: Mapping[str, Any],
@@ -119,10 +119,10 @@ def note_roles(connection: Connection, model: str, roles: Mapping[str, Role]) ->
     )
 
 
-def all_kept(connection: Connection, *, models: list[str] | None = None) -> list[Kept]:
+def all_kept(connection: Connection, *, models: list[str] | None = None) -> list[MonitorState]:
     """The monitors of the artifacts that decide now, by model, artifact and kind; without the references, which are
     long."""
-    with connection.cursor(row_factory=class_row(Kept)) as cursor:
+    with connection.cursor(row_factory=class_row(MonitorState)) as cursor:
         cursor.execute(
             f"select {KEPT} from monitors where role is not null and kind <> 'reference'"
             " and (%(models)s::text[] is null or model = any(%(models)s)) order by model, role desc, artifact, kind",

@@ -12,7 +12,7 @@ import numpy as np
 from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor_from_json
 from demur.audit.monitors.jumper import Jumper, jumper_from_json, new_jumper, steps_of
-from demur.audit.monitors.reference import Sample, Seen
+from demur.audit.monitors.reference import ReferenceSample, UnlabelledRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class TrafficState:
         confidence = self.jumper is not None and self.jumper.alarm_at is not None
         return tuple(kind for kind, on in (("confidence", confidence), ("held", held)) if on)
 
-    def counted(self, rows: Sequence[Seen], probabilities: Sequence[float]) -> Self:
+    def counted(self, rows: Sequence[UnlabelledRecord], probabilities: Sequence[float]) -> Self:
         """Return the state that has counted these records, and compared none of them yet."""
         answered = [not row.held for row in rows]
         never = [one and chance == 0 for one, chance in zip(answered, probabilities, strict=True)]
@@ -73,7 +73,7 @@ class TrafficState:
             n_never=self.n_never + sum(never),
         )
 
-    def begun(self, reference: Sample) -> Self:
+    def begun(self, reference: ReferenceSample) -> Self:
         """Return the state that compares with this reference, from the next record on.
 
         A quarter of `delta` is for the chance that the share held in the reference is further from its true share than
@@ -90,7 +90,7 @@ class TrafficState:
             else None,
         )
 
-    def compared(self, rows: Sequence[Seen], uniforms: Sequence[float]) -> Self:
+    def compared(self, rows: Sequence[UnlabelledRecord], uniforms: Sequence[float]) -> Self:
         """Return the state after further records, each with a draw in [0, 1] that hangs on nothing else."""
         if not rows:
             return self

@@ -15,13 +15,13 @@ from demur.audit.report.curves import reliability, risk_coverage
 from demur.audit.report.estimates import whole
 from demur.audit.report.grounds import Estimate, Grounds
 from demur.audit.report.plain_sample import plain_findings
-from demur.audit.report.plan import Plan, Settings, plan
+from demur.audit.report.plan import AuditPlan, Settings, plan
 from demur.audit.report.resamples import Progress, Resamples, unheard
-from demur.audit.report.risks import Evidence
+from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.scores import compared
 from demur.audit.report.survey import Survey, in_frame, survey
 from demur.audit.report.tally import Tally, tally
-from demur.audit.report.verdict import Judgement, judge, overall
+from demur.audit.report.verdict import PromiseJudgement, judge, overall
 from demur.traffic.outcomes import LATEST, Precedence, rule_in_words
 
 FORMAT = "demur-audit/1"
@@ -43,7 +43,7 @@ class FittedLabels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AuditSettings:
     """What whoever asks for an audit says, beside the records."""
 
     settings: Settings = field(default_factory=Settings)
@@ -86,7 +86,7 @@ def as_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def audit(ledger: Ledger, asked: Asked, *, progress: Progress = unheard) -> Audit:
+def audit(ledger: Ledger, asked: AuditSettings, *, progress: Progress = unheard) -> Audit:
     """Measure a ledger as a whole. Raises `NothingToAudit`."""
     if not len(ledger):
         raise NothingToAudit(
@@ -112,7 +112,7 @@ def least_probability(ledger: Ledger, after: datetime | None) -> float:
     return float(chance.min(initial=1.0))
 
 
-def plan_of(found: Survey, asked: Asked, after: datetime | None, least: float, *, together: bool) -> Plan:
+def plan_of(found: Survey, asked: AuditSettings, after: datetime | None, least: float, *, together: bool) -> AuditPlan:
     return plan(
         found,
         asked.settings,
@@ -127,16 +127,16 @@ def plan_of(found: Survey, asked: Asked, after: datetime | None, least: float, *
 def concluded(
     extent: Extent,
     found: Survey,
-    by: Plan,
+    by: AuditPlan,
     sums: Tally,
-    asked: Asked,
+    asked: AuditSettings,
     *,
     progress: Progress = unheard,
 ) -> Audit:
     """Return what the sums of all records say."""
     labelled = (sums.by_unit[:, 0, RESAMPLED.index("w")] > 0).sum()
     resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
-    evidence = Evidence.of(by, sums, resamples)
+    evidence = RiskEvidence.of(by, sums, resamples)
     estimates = list(whole(evidence))
     judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread)
     plain = plain_findings(sums.plain, by)
@@ -218,7 +218,7 @@ def _grounds(grounds: Grounds) -> dict[str, Any]:
     }
 
 
-def _judgement(one: Judgement) -> dict[str, Any]:
+def _judgement(one: PromiseJudgement) -> dict[str, Any]:
     return {
         "share": one.share,
         "target": one.target,
@@ -231,7 +231,7 @@ def _judgement(one: Judgement) -> dict[str, Any]:
     }
 
 
-def _labels(found: Survey, by: Plan, evidence: Evidence, asked: Asked) -> dict[str, Any]:
+def _labels(found: Survey, by: AuditPlan, evidence: RiskEvidence, asked: AuditSettings) -> dict[str, Any]:
     counts = evidence.counts
     drawn, reviewed = float(counts["drawn"][0]), float(counts["reviewed"][0])
     bounds = evidence.tally.bounds

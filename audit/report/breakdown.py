@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.report.grounds import Estimate, over
 from demur.audit.report.plan import TOTAL
-from demur.audit.report.risks import Evidence, risks
+from demur.audit.report.risks import RiskEvidence, risks
 from demur.uncertainty.checks import Array
 
 
-def breakdowns(evidence: Evidence) -> list[dict[str, Any]]:
+def breakdowns(evidence: RiskEvidence) -> list[dict[str, Any]]:
     """One entry for each way to sort records into cells that tells any apart."""
     answers, everything = risks(evidence, answered=True), risks(evidence, answered=False)
     counts = evidence.counts
@@ -57,7 +57,7 @@ def _risk(one: Estimate) -> dict[str, Any]:
 
 
 def _gap(of: Estimate, value: Array, lower: Array, upper: Array) -> dict[str, Any]:
-    bounded = of.grounds.status == Status.SUFFICIENT
+    bounded = of.grounds.status == EvidenceStatus.SUFFICIENT
     return {
         "value": value if of.grounds.enough else None,
         "lower": lower if bounded else None,

@@ -7,7 +7,7 @@ import numpy as np
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report import rank_sums
 from demur.audit.report.grounds import Estimate, Grounds, estimate, over
-from demur.audit.report.risks import Evidence
+from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.weighted import CalibrationSums
 from demur.uncertainty.checks import Array
 
@@ -38,7 +38,7 @@ NOISY = ("ece", "ace")
 PARTS = ("w", "wc", "wy", "moments", "rank_n", "rank_gap")
 
 
-def calibration_estimates(evidence: Evidence, when: str, total: Grounds) -> Iterator[Estimate]:
+def calibration_estimates(evidence: RiskEvidence, when: str, total: Grounds) -> Iterator[Estimate]:
     sums, naive = evidence.tally.weighted.calibration[when], evidence.tally.naive.calibration[when]
     here, plain = _totals(sums), _totals(naive)
     again = {name: evidence.resamples.of(getattr(sums, name)) for name in PARTS}

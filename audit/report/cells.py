@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.audit.ledger.ledger import REVIEW, Ledger
-from demur.audit.report.plan import Plan, Weighed
+from demur.audit.report.plan import AuditPlan, LabelWeights
 from demur.audit.report.sums import summed
 from demur.uncertainty.checks import Array
 
@@ -36,8 +36,8 @@ LABEL_ROW = np.dtype([("cell", "i4"), ("loss", "f8"), ("weight", "f8"), ("count"
 
 def cell_sums(
     ledger: Ledger,
-    by: Plan,
-    weighed: Weighed,
+    by: AuditPlan,
+    weighed: LabelWeights,
     loss: Array,
     every: Sequence[NDArray[np.intp]],
 ) -> tuple[Array, Array, NDArray[np.void], NDArray[np.void]]:

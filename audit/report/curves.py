@@ -8,7 +8,7 @@ from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report import rank_sums
 from demur.audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
-from demur.audit.report.risks import Evidence
+from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.survey import CONFIDENCE
 from demur.audit.report.weighted import CalibrationSums
 from demur.uncertainty.checks import Array
@@ -16,7 +16,7 @@ from demur.uncertainty.checks import Array
 POINTS = 200
 
 
-def risk_coverage(evidence: Evidence) -> dict[str, Any]:
+def risk_coverage(evidence: RiskEvidence) -> dict[str, Any]:
     """Risk among the surest records against how many those are, if the limit were moved along the confidence; and
     that of all rows with an outcome, each counted once."""
     sums = evidence.tally.weighted.scores.get(CONFIDENCE)
@@ -63,7 +63,7 @@ def risk_coverage(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
+def reliability(evidence: RiskEvidence) -> dict[str, list[dict[str, Any]]]:
     """By bin of confidence: how often predictions were right, before and after calibration."""
     found = {}
     if not grounds_of(evidence.counts, evidence.by, 0).enough:
@@ -91,7 +91,7 @@ def reliability(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _bin_intervals(evidence: Evidence, sums: CalibrationSums, *, apart: bool) -> list[Interval]:
+def _bin_intervals(evidence: RiskEvidence, sums: CalibrationSums, *, apart: bool) -> list[Interval]:
     """Exact where all labels of a bin weigh alike and none hangs on another (`apart`); else resampled, and none of too
     few errors or right answers: what is there to be resampled would then show too little."""
     again = over(evidence.resamples.of(sums.wy), evidence.resamples.of(sums.w))
@@ -107,7 +107,7 @@ def _bin_intervals(evidence: Evidence, sums: CalibrationSums, *, apart: bool) ->
     return found
 
 
-def _bands(evidence: Evidence, coarse: Any, coverage: Array, risk: Array) -> list[tuple[float, float]]:
+def _bands(evidence: RiskEvidence, coarse: Any, coverage: Array, risk: Array) -> list[tuple[float, float]]:
     """The bootstrap's interval of the risk at each coverage, moved from the coarse curve to the fine one."""
     n, weight, loss = (coarse[name] for name in ("n", "weight", "loss"))
     rough_coverage = np.cumsum(n.sum(axis=0)) / n.sum()

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.intervals import normal_quantile
 from demur.audit.metrics.predictive_quality import BUCKETS
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report.calibration_estimates import calibration_estimates
 from demur.audit.report.cells import RESAMPLED
 from demur.audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
-from demur.audit.report.risks import Evidence, missed, risks
+from demur.audit.report.risks import RiskEvidence, missed, risks
 from demur.audit.report.score_estimates import score_estimates
 from demur.audit.report.survey import TOP
 from demur.uncertainty.checks import Array
 
 
-def whole(evidence: Evidence) -> Iterator[Estimate]:
+def whole(evidence: RiskEvidence) -> Iterator[Estimate]:
     """Every number about all records."""
     counts, by = evidence.counts, evidence.by
     total = grounds_of(counts, by, 0)
@@ -50,7 +50,7 @@ ABSTAINED = "share that is neither answered nor given to a person"
 CAUGHT = "share of all errors that were not answered"
 
 
-def _assisted(evidence: Evidence, *plain: Estimate) -> Iterator[Estimate]:
+def _assisted(evidence: RiskEvidence, *plain: Estimate) -> Iterator[Estimate]:
     """Predictions of all rows, put right by the labels of some (AIPW, METHODS 9.2)."""
     z = normal_quantile(evidence.by.settings.delta)
     for row, of in zip(evidence.tally.assisted, plain, strict=True):
@@ -60,7 +60,7 @@ def _assisted(evidence: Evidence, *plain: Estimate) -> Iterator[Estimate]:
         mean = phi / n
         error = np.sqrt(max(0.0, squares - n * mean * mean) / (n * (n - 1)))
         interval = Interval(lower=mean - z * error, upper=mean + z * error)
-        if of.grounds.status != Status.SUFFICIENT or evidence.by.clustered:
+        if of.grounds.status != EvidenceStatus.SUFFICIENT or evidence.by.clustered:
             interval = NO_INTERVAL
         yield estimate(
             f"{of.name}_assisted", mean, interval, of.naive, of.grounds, f"{of.meaning}; {ASSISTED}", method=NORMAL
@@ -70,7 +70,7 @@ def _assisted(evidence: Evidence, *plain: Estimate) -> Iterator[Estimate]:
 ASSISTED = "foreseen from the confidence of every record, and put right by the labels (AIPW)"
 
 
-def _sets(evidence: Evidence) -> Iterator[Estimate]:
+def _sets(evidence: RiskEvidence) -> Iterator[Estimate]:
     counts = evidence.counts
     n = float(counts["set_n"][0])
     if not n or not counts["set_size"][0]:
@@ -98,7 +98,7 @@ def _rest(share: float | None) -> float | None:
 SET_COVERAGE = "share of prediction sets that hold the right label; of several, the mean share that they hold"
 
 
-def _classes(evidence: Evidence, total: Grounds) -> Iterator[Estimate]:
+def _classes(evidence: RiskEvidence, total: Grounds) -> Iterator[Estimate]:
     classes = evidence.tally.weighted.classes
     naive = f1_by_class(evidence.tally.naive.classes.sum(axis=0))
     if classes.shape[-1] == 0:

@@ -8,7 +8,7 @@ HIGHER, LOWER, NEAR_0, NEAR_1 = "higher is better", "lower is better", "nearer t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class MetricWords:
     short: str
     long: str
     better: str = ""
@@ -18,12 +18,12 @@ class Metric:
     """`share` is told as a percentage."""
 
 
-def _share(short: str, long: str, better: str = "") -> Metric:
-    return Metric(short=short, long=long, better=better, unit="share")
+def _share(short: str, long: str, better: str = "") -> MetricWords:
+    return MetricWords(short=short, long=long, better=better, unit="share")
 
 
-def _number(short: str, long: str, better: str = "") -> Metric:
-    return Metric(short=short, long=long, better=better)
+def _number(short: str, long: str, better: str = "") -> MetricWords:
+    return MetricWords(short=short, long=long, better=better)
 
 
 METRICS = {
@@ -69,7 +69,7 @@ METRICS = {
 _VARIANT = re.compile(r"(?P<base>.+?)(?:_at_(?P<k>\d+))?(?P<before>_before)?")
 
 
-def metric(name: Any) -> Metric:
+def metric(name: Any) -> MetricWords:
     """Of a name as documents have it; one that is not known here is called as it is there."""
     name = str(name or "(no name)")
     if name in METRICS:
@@ -77,10 +77,10 @@ def metric(name: Any) -> Metric:
     parts = _VARIANT.fullmatch(name)
     base = METRICS.get(parts["base"]) if parts else None
     if parts is None or base is None:
-        return Metric(short=name.replace("_", " "), long="")
+        return MetricWords(short=name.replace("_", " "), long="")
     at = f"@{parts['k']}" if parts["k"] else ""
     when = ", before calibration" if parts["before"] and parts["base"] != "ece_plus" else ""
-    return Metric(short=f"{base.short}{at}{when}", long=base.long, better=base.better, unit=base.unit)
+    return MetricWords(short=f"{base.short}{at}{when}", long=base.long, better=base.better, unit=base.unit)
 
 
 def ks(names: list[str]) -> list[int]:

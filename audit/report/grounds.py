@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report.cells import COUNTS
-from demur.audit.report.plan import Plan
+from demur.audit.report.plan import AuditPlan
 from demur.audit.report.survey import CHECKED
 from demur.uncertainty.checks import Array
 
@@ -40,11 +40,11 @@ class Grounds:
     """Labelled rows that are not wholly right; of prediction sets, those that lack something."""
 
     status: str
-    """A `Status`, `REFUSED` or `COUNTED`."""
+    """A `EvidenceStatus`, `REFUSED` or `COUNTED`."""
 
     @property
     def enough(self) -> bool:
-        return self.status in (Status.SUFFICIENT, Status.EXACT_ONLY)
+        return self.status in (EvidenceStatus.SUFFICIENT, EvidenceStatus.EXACT_ONLY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Counts:
         return np.asarray(self._table[:, COUNTS.index(name)])
 
 
-def grounds_of(counts: Counts, by: Plan, cell: int, *, answered: bool = False) -> Grounds:
+def grounds_of(counts: Counts, by: AuditPlan, cell: int, *, answered: bool = False) -> Grounds:
     """What is known of a cell, or of its answered rows."""
     a = "a_" if answered else ""
     labelled, w, w_w = (float(counts[a + name][cell]) for name in ("labelled", "w", "w_w"))
@@ -92,7 +92,7 @@ def grounds_of(counts: Counts, by: Plan, cell: int, *, answered: bool = False) -
     )
 
 
-def set_grounds_of(counts: Counts, by: Plan, cell: int, rows: NDArray[np.void]) -> Grounds:
+def set_grounds_of(counts: Counts, by: AuditPlan, cell: int, rows: NDArray[np.void]) -> Grounds:
     """What is known of the prediction sets of a cell, from its distinct labelled ones; an event is a set that lacks
     something."""
     labels = rows["count"] * rows["weight"]
@@ -107,12 +107,12 @@ def set_grounds_of(counts: Counts, by: Plan, cell: int, rows: NDArray[np.void]) 
     )
 
 
-def _is_refused(counts: Counts, by: Plan, cell: int, *, answered: bool) -> bool:
+def _is_refused(counts: Counts, by: AuditPlan, cell: int, *, answered: bool) -> bool:
     refused = (CHECKED in by.refused) if answered else bool(by.refused)
     return not by.labels_meant or (refused and bool(counts["drawn"][cell] > counts["reviewed"][cell]))
 
 
-def _answers_are_silent(counts: Counts, by: Plan, cell: int) -> bool:
+def _answers_are_silent(counts: Counts, by: AuditPlan, cell: int) -> bool:
     """Whether much of a cell is answered, and none of that has a label: by chance nobody was asked, and the labels of
     the held ones would speak for all."""
     answered = counts["answered"][cell]
@@ -123,13 +123,13 @@ def _grounds(*, n: int, labelled: int, effective: float, events: int, refused: b
     if refused:
         status = REFUSED
     elif labelled == 0:
-        status = Status.NONE.value
+        status = EvidenceStatus.NONE.value
     elif silent or labelled < MIN_LABELLED or effective < MIN_EFFECTIVE:
-        status = Status.INSUFFICIENT.value
+        status = EvidenceStatus.INSUFFICIENT.value
     elif min(events, labelled - events) < MIN_EVENTS:
-        status = Status.EXACT_ONLY.value
+        status = EvidenceStatus.EXACT_ONLY.value
     else:
-        status = Status.SUFFICIENT.value
+        status = EvidenceStatus.SUFFICIENT.value
     return Grounds(n=n, labelled=labelled, effective=effective, events=events, status=status)
 
 
@@ -146,7 +146,7 @@ def estimate(
 ) -> Estimate:
     """Nothing is said that the labels cannot carry: then there is no number, whatever came out."""
     known = grounds.enough
-    bounded = known and (grounds.status == Status.SUFFICIENT or method in (EXACT, SEQUENCE))
+    bounded = known and (grounds.status == EvidenceStatus.SUFFICIENT or method in (EXACT, SEQUENCE))
     lower, upper = (number(end) if bounded else None for end in (interval.lower, interval.upper))
     return Estimate(
         name=name,

@@ -11,8 +11,16 @@ import numpy as np
 from demur.audit.ledger.ledger import NONE, Extent, Ledger
 from demur.audit.report import survey as surveys
 from demur.audit.report import tally as tallies
-from demur.audit.report.audit import Asked, Audit, NothingToAudit, concluded, frame_after, least_probability, plan_of
-from demur.audit.report.plan import Plan
+from demur.audit.report.audit import (
+    Audit,
+    AuditSettings,
+    NothingToAudit,
+    concluded,
+    frame_after,
+    least_probability,
+    plan_of,
+)
+from demur.audit.report.plan import AuditPlan
 from demur.audit.report.resamples import Progress, unheard
 from demur.audit.report.survey import Survey
 from demur.audit.report.tally import Tally
@@ -30,7 +38,7 @@ class Everywhere(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class TrafficSummary:
     """What must be known of all records before any is weighed."""
 
     survey: Survey
@@ -42,7 +50,11 @@ class Seen:
 
 
 def audit_in_parts(
-    extent: Extent, everywhere: Everywhere, ask: Callable[[Seen], Asked], *, progress: Progress = unheard
+    extent: Extent,
+    everywhere: Everywhere,
+    ask: Callable[[TrafficSummary], AuditSettings],
+    *,
+    progress: Progress = unheard,
 ) -> Audit:
     """Measure traffic that no machine need hold as a whole: `ask` says what is asked of it. Raises `NothingToAudit`.
 
@@ -66,9 +78,9 @@ def audit_in_parts(
     return concluded(extent, seen.survey, by, sums, asked, progress=progress)
 
 
-def see(ledger: Ledger, *, after: datetime | None) -> Seen:
+def see(ledger: Ledger, *, after: datetime | None) -> TrafficSummary:
     decided = np.flatnonzero(ledger.artifacts.codes != NONE)
-    return Seen(
+    return TrafficSummary(
         survey=surveys.survey(ledger, frame_after=after),
         least_probability=least_probability(ledger, after),
         last_artifact=(
@@ -80,15 +92,15 @@ def see(ledger: Ledger, *, after: datetime | None) -> Seen:
     )
 
 
-def seen_together(parts: Sequence[Seen]) -> Seen:
-    return Seen(
+def seen_together(parts: Sequence[TrafficSummary]) -> TrafficSummary:
+    return TrafficSummary(
         survey=surveys.together([part.survey for part in parts]),
         least_probability=min(part.least_probability for part in parts),
         last_artifact=max((part.last_artifact for part in parts if part.last_artifact), default=None),
     )
 
 
-def tallied(ledger: Ledger, *, by: Plan) -> Tally:
+def tallied(ledger: Ledger, *, by: AuditPlan) -> Tally:
     return tallies.tally(ledger, by)
 
 

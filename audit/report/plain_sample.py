@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from demur.audit.findings import Classes, Judged, all_or_nothing, score_lines, scores_of
+from demur.audit.findings import Classes, KnownDecisions, all_or_nothing, score_lines, scores_of
 from demur.audit.metrics.calibration import mce
-from demur.audit.report.plan import Plan
-from demur.audit.report.sample import Sample
+from demur.audit.report.plan import AuditPlan
+from demur.audit.report.sample import LedgerSample
 
 FEWEST = 30
 
 SHOWN = ("ti", "ti_95", "e_auopt_rc", "rejected_errors", "error_recall", "delta_macro_f1")
 
 
-def plain_findings(sample: Sample, by: Plan) -> dict[str, Any]:
+def plain_findings(sample: LedgerSample, by: AuditPlan) -> dict[str, Any]:
     """The number of rows, and what was found on them; nothing where they are too few."""
     rows = ~np.isnan(sample.confidence) & ~np.isnan(sample.quality)
     n = int(rows.sum())
@@ -26,7 +26,7 @@ def plain_findings(sample: Sample, by: Plan) -> dict[str, Any]:
         return {"n": n, "rows_are": note, "findings": []}
     told = rows & (sample.predicted >= 0) & (sample.true >= 0)
     exclusive = by.exclusive and bool(told[rows].all())
-    judged = Judged(
+    judged = KnownDecisions(
         quality=sample.quality[rows],
         answered=np.zeros(n, dtype=bool),
         confidence=sample.confidence[rows],

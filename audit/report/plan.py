@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
+from demur.audit.ledger.ledger import NONE, REVIEW, CodedColumn, Ledger
 from demur.audit.metrics.predictive_quality import BUCKETS, label_buckets
 from demur.audit.report import hashing
 from demur.audit.report.survey import CHECKED, HELD, Stratum, Survey, in_frame
@@ -103,7 +103,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+class AuditPlan:
     settings: Settings
     frame_after: datetime | None
     """Labels speak of records after this moment alone: before it some could never get one."""
@@ -157,7 +157,7 @@ def plan(
     label_counts: Mapping[str, int],
     n_fitted: int,
     together: bool,
-) -> Plan:
+) -> AuditPlan:
     """Return how to weigh. `together`: all rows are in one ledger, so that few of them can be resampled one by one.
 
     `least_probability` is the lowest chance of a label in the frame; `label_counts` and `n_fitted` tell how often each
@@ -169,7 +169,7 @@ def plan(
     buckets = (
         dict(zip(label_counts, label_buckets(list(label_counts.values()), n_fitted), strict=True)) if n_fitted else {}
     )
-    return Plan(
+    return AuditPlan(
         settings=settings,
         frame_after=None if all_known else frame_after,
         labels_meant=all_known or found.never == 0 or frame_after is not None,
@@ -202,7 +202,7 @@ def plan(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighed:
+class LabelWeights:
     """[n] each, of one ledger: in the frame, what a label stands for, and by which chance it came."""
 
     inside: Mask
@@ -215,7 +215,7 @@ class Weighed:
     hashes: NDArray[np.uint64]
 
 
-def weigh(ledger: Ledger, by: Plan) -> Weighed:
+def weigh(ledger: Ledger, by: AuditPlan) -> LabelWeights:
     n = len(ledger)
     hashes = hashing.of_ids(ledger.ids)
     inside = in_frame(ledger, by.frame_after)
@@ -226,10 +226,10 @@ def weigh(ledger: Ledger, by: Plan) -> Weighed:
         usable = ledger.reviewed & inside & (chance > 0)
         weights = np.divide(1.0, chance, out=np.zeros(n), where=usable)
     units, n_units = _units(ledger, by, hashes)
-    return Weighed(inside=inside, weights=weights, chance=chance, hashes=hashes, units=units, n_units=n_units)
+    return LabelWeights(inside=inside, weights=weights, chance=chance, hashes=hashes, units=units, n_units=n_units)
 
 
-def _units(ledger: Ledger, by: Plan, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
+def _units(ledger: Ledger, by: AuditPlan, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
     own = hashes.copy()
     clustered = ledger.clusters.codes != NONE
     if clustered.any():
@@ -241,9 +241,9 @@ def _units(ledger: Ledger, by: Plan, hashes: NDArray[np.uint64]) -> tuple[NDArra
     return (hashing.mixed(own, UNIT) % np.uint64(by.n_units)).astype(np.intp), by.n_units
 
 
-def cells_of(ledger: Ledger, dimension: Dimension, by: Plan) -> NDArray[np.intp]:
+def cells_of(ledger: Ledger, dimension: Dimension, by: AuditPlan) -> NDArray[np.intp]:
     """[n], the cell of each row; -1 for none."""
-    columns: dict[str, Coded | None] = {
+    columns: dict[str, CodedColumn | None] = {
         "group": ledger.groups,
         "artifact": ledger.artifacts,
         "predicted label": ledger.predicted,
@@ -260,7 +260,7 @@ def cells_of(ledger: Ledger, dimension: Dimension, by: Plan) -> NDArray[np.intp]
     return of_code[texts.codes]
 
 
-def labels_of(texts: Coded, by: Plan) -> NDArray[np.int64]:
+def labels_of(texts: CodedColumn, by: AuditPlan) -> NDArray[np.int64]:
     """[n], places in the plan's labels; -1 for none."""
     place = {label: at for at, label in enumerate(by.labels)}
     return np.array([*(place.get(name, -1) for name in texts.names), -1], dtype=np.int64)[texts.codes]
@@ -274,7 +274,7 @@ def bins_of(values: Array, u: Array) -> NDArray[np.intp]:
     return places
 
 
-def _share_of_rows(ledger: Ledger, by: Plan) -> Array:
+def _share_of_rows(ledger: Ledger, by: AuditPlan) -> Array:
     names = (*ledger.groups.names, None)
     table = np.array([[by.shares.get((kind, name), 0.0) for name in names] for kind in (HELD, CHECKED)])
     held = ledger.actions.codes == REVIEW

@@ -26,7 +26,7 @@ METHODS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FigureTexts:
     """An estimate as texts; empty where there is nothing to tell."""
 
     value: str = ""
@@ -36,11 +36,11 @@ class Told:
     """Why there is no value, or no interval."""
 
 
-def told(found: Any, unit: str, *, target: Any = None, least: int | None = None) -> Told:
+def told(found: Any, unit: str, *, target: Any = None, least: int | None = None) -> FigureTexts:
     """`found` has `value`, `lower`, `upper`, `naive`, `labelled` and `evidence`, some or none of them. All are told
     with the same digits, and with so many that none seems to be the target when it is not."""
     if not isinstance(found, Mapping):
-        return Told(lack="not in this document")
+        return FigureTexts(lack="not in this document")
     value, lower, upper, naive = (known(found.get(key)) for key in ("value", "lower", "upper", "naive"))
     aim = known(target)
     ends = [x for x in (value, lower, upper) if x is not None]
@@ -51,7 +51,7 @@ def told(found: Any, unit: str, *, target: Any = None, least: int | None = None)
     interval = ""
     if width is not None and lower is not None and upper is not None:
         interval = f"{quantity(lower, unit, digits)} to {quantity(upper, unit, digits)}"
-    return Told(
+    return FigureTexts(
         value="" if value is None else quantity(value, unit, digits),
         interval=interval,
         naive="" if naive is None else quantity(naive, unit, digits),

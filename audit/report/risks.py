@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.resampling import Interval
 from demur.audit.metrics.risk_sequence import fixed_bounds
@@ -23,7 +23,7 @@ from demur.audit.report.grounds import (
     over,
     set_grounds_of,
 )
-from demur.audit.report.plan import Plan
+from demur.audit.report.plan import AuditPlan
 from demur.audit.report.resamples import FEWEST_UNITS, Resamples
 from demur.audit.report.tally import Tally
 from demur.audit.report.weight_classes import clustered_end, upper_end
@@ -35,10 +35,10 @@ SETS_LACK = "of the sets lack the right label"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
+class RiskEvidence:
     """A tally, how it was weighed, and its resamples."""
 
-    by: Plan
+    by: AuditPlan
     tally: Tally
     counts: Counts
     resamples: Resamples
@@ -46,7 +46,7 @@ class Evidence:
     """[b, cells, RESAMPLED]."""
 
     @classmethod
-    def of(cls, by: Plan, tally: Tally, resamples: Resamples) -> "Evidence":
+    def of(cls, by: AuditPlan, tally: Tally, resamples: Resamples) -> "RiskEvidence":
         return cls(
             by=by,
             tally=tally,
@@ -65,7 +65,7 @@ class Evidence:
         return value, lower, upper
 
 
-def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:
+def risks(evidence: RiskEvidence, *, answered: bool) -> list[Estimate]:
     """[cells], the mean loss of each cell, or of its answered rows, with the interval that its labels can carry."""
     a = "a_" if answered else ""
     value, lower, upper = evidence.ratio(a + "w_loss", a + "w")
@@ -90,7 +90,7 @@ def risks(evidence: Evidence, *, answered: bool) -> list[Estimate]:
     return found
 
 
-def missed(evidence: Evidence) -> list[Estimate]:
+def missed(evidence: RiskEvidence) -> list[Estimate]:
     """[cells], the share of prediction sets without the right label, with the interval that their labels can carry."""
     value, lower, upper = evidence.ratio("set_w_missed", "set_w")
     naive = over(evidence.counts["k_set_missed"], evidence.counts["k_set"])
@@ -107,7 +107,9 @@ def _in_cell(rows: NDArray[np.void], cell: int) -> NDArray[np.void]:
     return np.asarray(rows[rows["cell"] == cell])
 
 
-def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.void] | None) -> tuple[Interval, str]:
+def _careful(
+    by: AuditPlan, grounds: Grounds, resampled: Interval, rows: NDArray[np.void] | None
+) -> tuple[Interval, str]:
     """Exact where every label had the same chance; else by resampling, or, of few errors, by bets (METHODS 9.3).
 
     `rows` are the distinct labelled ones that the number is about: with labels of different weights, and with
@@ -121,9 +123,9 @@ def _careful(by: Plan, grounds: Grounds, resampled: Interval, rows: NDArray[np.v
         all_or_nothing = bool(np.isin(rows["loss"], (0.0, 1.0)).all())
     if one_weight and all_or_nothing and not by.clustered:
         return clopper_pearson(grounds.events, grounds.labelled, delta), EXACT
-    if rows is not None and grounds.status == Status.EXACT_ONLY and not by.clustered:
+    if rows is not None and grounds.status == EvidenceStatus.EXACT_ONLY and not by.clustered:
         return fixed_bounds(rows["loss"], rows["weight"], rows["count"], delta), SEQUENCE
-    if grounds.status != Status.SUFFICIENT:
+    if grounds.status != EvidenceStatus.SUFFICIENT:
         return NO_INTERVAL, BOOTSTRAP
     if rows is None:
         return resampled, BOOTSTRAP

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from demur.audit.ledger.ledger import Ledger
 from demur.audit.report import hashing
-from demur.audit.report.plan import PLAIN, SAMPLE, TAU, THIN, Plan, Weighed, labels_of
+from demur.audit.report.plan import PLAIN, SAMPLE, TAU, THIN, AuditPlan, LabelWeights, labels_of
 from demur.uncertainty.checks import Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sample:
+class LedgerSample:
     """The first rows of a ledger by `order`, which has nothing to do with what is in them."""
 
     quality: Array
@@ -28,19 +28,19 @@ class Sample:
     order: NDArray[np.uint64]
 
 
-def plain_sample(ledger: Ledger, by: Plan, weighed: Weighed) -> Sample:
+def plain_sample(ledger: Ledger, by: AuditPlan, weighed: LabelWeights) -> LedgerSample:
     """Labelled rows, thinned so that every record of the traffic had the same chance to be among them."""
     rows = _plain_rows(ledger, by, weighed)
     return _sample(ledger, by, rows, hashing.mixed(weighed.hashes, PLAIN))
 
 
-def sample_for_tau(ledger: Ledger, by: Plan, weighed: Weighed) -> Sample:
+def sample_for_tau(ledger: Ledger, by: AuditPlan, weighed: LabelWeights) -> LedgerSample:
     """Rows of all, labelled or not, so many that comparing each two of them is not too dear."""
     order = hashing.mixed(weighed.hashes, TAU)
     return _sample(ledger, by, hashing.shares(order) < by.tau_share, order)
 
 
-def joined(parts: Sequence[Sample]) -> Sample:
+def joined(parts: Sequence[LedgerSample]) -> LedgerSample:
     order = np.concatenate([p.order for p in parts])
     chosen = np.argsort(order, kind="stable")[:SAMPLE]
     names = dict.fromkeys(name for p in parts for name in p.scores)
@@ -48,8 +48,8 @@ def joined(parts: Sequence[Sample]) -> Sample:
     def column(name: str) -> Any:
         return np.concatenate([getattr(p, name) for p in parts])[chosen]
 
-    return Sample(
-        **{f.name: column(f.name) for f in fields(Sample) if f.name not in ("scores", "order")},
+    return LedgerSample(
+        **{f.name: column(f.name) for f in fields(LedgerSample) if f.name not in ("scores", "order")},
         scores={
             name: np.concatenate([p.scores.get(name, np.full(len(p.order), np.nan)) for p in parts])[chosen]
             for name in names
@@ -58,7 +58,7 @@ def joined(parts: Sequence[Sample]) -> Sample:
     )
 
 
-def _plain_rows(ledger: Ledger, by: Plan, weighed: Weighed) -> NDArray[np.bool_]:
+def _plain_rows(ledger: Ledger, by: AuditPlan, weighed: LabelWeights) -> NDArray[np.bool_]:
     if by.all_known:
         return ledger.known
     keep = np.divide(by.plain_share, weighed.chance, out=np.zeros(len(ledger)), where=weighed.chance > 0)
@@ -66,11 +66,11 @@ def _plain_rows(ledger: Ledger, by: Plan, weighed: Weighed) -> NDArray[np.bool_]
     return (weighed.weights > 0) & thin
 
 
-def _sample(ledger: Ledger, by: Plan, rows: NDArray[np.bool_], order: NDArray[np.uint64]) -> Sample:
+def _sample(ledger: Ledger, by: AuditPlan, rows: NDArray[np.bool_], order: NDArray[np.uint64]) -> LedgerSample:
     index = np.flatnonzero(rows)
     index = index[np.argsort(order[index], kind="stable")][:SAMPLE]
     none = np.full(len(index), -1, dtype=np.int64)
-    return Sample(
+    return LedgerSample(
         quality=ledger.quality[index],
         confidence=ledger.confidence[index],
         top_probability=ledger.top_probability[index],

@@ -9,7 +9,7 @@ from demur.audit.report import rank_sums
 from demur.audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
 from demur.audit.report.rank_sums import RankSums
 from demur.audit.report.resamples import widened
-from demur.audit.report.risks import Evidence
+from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.weighted import ScoreSums
 from demur.uncertainty.checks import Array
 
@@ -26,7 +26,7 @@ SHARES = ("auroc", "au_prc", "rc_auc")
 """Those that lie in [0, 1]."""
 
 
-def score_estimates(evidence: Evidence, name: str, total: Grounds) -> Iterator[Estimate]:
+def score_estimates(evidence: RiskEvidence, name: str, total: Grounds) -> Iterator[Estimate]:
     """Intervals rest on the errors alone, and on as many of equal weight as would make their variance as uncertain:
     five heavy ones among the answers count for little more than five, however many held ones stand beside them."""
     sums: ScoreSums = evidence.tally.weighted.scores[name]

@@ -8,14 +8,14 @@ import numpy as np
 from demur.audit.metrics.correlation import benefit_z, kendall_tau_b
 from demur.audit.report.grounds import Estimate
 from demur.audit.report.plan import ROWS_FOR_TAU
-from demur.audit.report.sample import Sample
+from demur.audit.report.sample import LedgerSample
 from demur.audit.report.survey import CONFIDENCE
 
 BETTER = {"auroc": "higher", "au_prc": "higher", "prr": "higher", "rc_auc": "lower"}
 """The estimates by which scores are compared, and which way is better."""
 
 
-def compared(estimates: Sequence[Estimate], sample: Sample) -> dict[str, Any]:
+def compared(estimates: Sequence[Estimate], sample: LedgerSample) -> dict[str, Any]:
     """The scores, best first, by the mean over the estimates of how many standard deviations each is better than all on
     average (PRED 4.2); and Kendall's tau-b between each two."""
     values = {(one.name, one.of): one.value for one in estimates if one.name in BETTER}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import NONE, REVIEW, Coded, Ledger
+from demur.audit.ledger.ledger import NONE, REVIEW, CodedColumn, Ledger
 from demur.uncertainty.checks import Array, Mask
 
 FINEST = 1 << 20
@@ -199,12 +199,12 @@ def _strata(ledger: Ledger, rows: NDArray[np.bool_], held: NDArray[np.bool_]) ->
     }
 
 
-def _counts(texts: Coded) -> dict[str | None, int]:
+def _counts(texts: CodedColumn) -> dict[str | None, int]:
     counts = np.bincount(texts.codes + 1, minlength=len(texts.names) + 1).tolist()
     return {name: n for name, n in zip((None, *texts.names), counts, strict=True) if n}
 
 
-def _spans(texts: Coded, times: NDArray[np.datetime64]) -> dict[str | None, tuple[datetime, datetime]]:
+def _spans(texts: CodedColumn, times: NDArray[np.datetime64]) -> dict[str | None, tuple[datetime, datetime]]:
     """Of rows in order of time: when each text occurs first and last."""
     n = len(texts.codes)
     codes, first = np.unique(texts.codes, return_index=True)

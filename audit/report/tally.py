@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from demur.audit.ledger.ledger import ANSWER, Ledger
 from demur.audit.report import sample, weighted
 from demur.audit.report.cells import cell_sums, distinct
-from demur.audit.report.plan import Plan, Weighed, bins_of, cells_of, weigh
-from demur.audit.report.sample import Sample, plain_sample, sample_for_tau
+from demur.audit.report.plan import AuditPlan, LabelWeights, bins_of, cells_of, weigh
+from demur.audit.report.sample import LedgerSample, plain_sample, sample_for_tau
 from demur.audit.report.sums import added_up
 from demur.audit.report.survey import doubts
-from demur.audit.report.weighted import Weighted, weighted_sums
+from demur.audit.report.weighted import WeightedSums, weighted_sums
 from demur.uncertainty.checks import Array
 
 
@@ -29,8 +29,8 @@ class Tally:
     by_unit: Array
     """[g, cells, RESAMPLED]."""
 
-    weighted: Weighted
-    naive: Weighted
+    weighted: WeightedSums
+    naive: WeightedSums
     """The rows with any outcome, each counted once."""
 
     assisted: Array
@@ -45,11 +45,11 @@ class Tally:
     bounds: Array
     """[2, 3], of drawn rows, all and answered: weighted errors of the reviewed, weight of the missing, of all drawn."""
 
-    plain: Sample
-    tau: Sample
+    plain: LedgerSample
+    tau: LedgerSample
 
 
-def tally(ledger: Ledger, by: Plan) -> Tally:
+def tally(ledger: Ledger, by: AuditPlan) -> Tally:
     """Sum up one ledger, or one part of what a plan was made for."""
     weighed = weigh(ledger, by)
     loss = np.where(ledger.known, 1 - ledger.quality, 0.0)
@@ -89,7 +89,7 @@ def together(parts: Sequence[Tally]) -> Tally:
     )
 
 
-def _assisted(ledger: Ledger, by: Plan, weighed: Weighed, loss: Array) -> Array:
+def _assisted(ledger: Ledger, by: AuditPlan, weighed: LabelWeights, loss: Array) -> Array:
     """The predicted loss is 1 - confidence; where that is unknown, a half."""
     f = 1 - np.where(np.isnan(ledger.confidence), 0.5, ledger.confidence)
     phi = f + weighed.weights * np.where(weighed.weights > 0, loss - f, 0.0)
@@ -100,7 +100,7 @@ def _assisted(ledger: Ledger, by: Plan, weighed: Weighed, loss: Array) -> Array:
     return out
 
 
-def _bounds(ledger: Ledger, weighed: Weighed, loss: Array) -> Array:
+def _bounds(ledger: Ledger, weighed: LabelWeights, loss: Array) -> Array:
     p = ledger.label_probability
     v = np.divide(1.0, p, out=np.zeros(len(p)), where=(p > 0) & ledger.drawn & weighed.inside)
     out = np.zeros((2, 3))

@@ -6,14 +6,14 @@ from enum import StrEnum
 from math import nan
 from typing import Any
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.report.grounds import REFUSED, Estimate, Grounds
 from demur.audit.report.plan import TOTAL
-from demur.audit.report.risks import SETS_LACK, Evidence, missed, risks
+from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, risks
 from demur.policies.risk_bound import labels_needed
 
 
-class Verdict(StrEnum):
+class PromiseVerdict(StrEnum):
     KEPT = "kept"  # the whole interval is at or below what was promised
     BROKEN = "broken"  # the whole interval is above it
     UNDECIDED = "not enough evidence"  # it lies on both sides, or there are too few labels for one
@@ -29,7 +29,7 @@ NOT_KNOWN = "promised, and nobody knows what"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class PromiseJudgement:
     """What became of one promise."""
 
     share: str
@@ -45,18 +45,18 @@ class Judgement:
     part: str
     """The group or the artifact that it is about; empty for all."""
 
-    verdict: Verdict
+    verdict: PromiseVerdict
     estimate: Estimate
     why: str
     """The verdict in a sentence, with the numbers behind it."""
 
 
 def judge(
-    evidence: Evidence,
+    evidence: RiskEvidence,
     promises: Mapping[str, Sequence[Mapping[str, Any]]],
     max_risk: float | None,
     unread: Sequence[str] = (),
-) -> list[Judgement]:
+) -> list[PromiseJudgement]:
     """Return a judgement of each promise, the one about wrong answers first.
 
     `promises` are those of each artifact's manifest. Artifacts that promise the same are judged together; `max_risk`
@@ -98,13 +98,13 @@ def judge(
     return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
 
 
-def overall(judgements: Sequence[Judgement]) -> Verdict:
+def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
     """The verdict on all of them: broken if one is, and kept only if every one is."""
     verdicts = {one.verdict for one in judgements}
-    for verdict in (Verdict.BROKEN, Verdict.UNDECIDED, Verdict.KEPT):
+    for verdict in (PromiseVerdict.BROKEN, PromiseVerdict.UNDECIDED, PromiseVerdict.KEPT):
         if verdict in verdicts:
             return verdict
-    return Verdict.NOTHING
+    return PromiseVerdict.NOTHING
 
 
 def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str, float, str], tuple[str, ...]]:
@@ -117,7 +117,7 @@ def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str
     return made
 
 
-def _places(evidence: Evidence) -> dict[tuple[str, str], int]:
+def _places(evidence: RiskEvidence) -> dict[tuple[str, str], int]:
     """Where each cell of the groups and of the artifacts stands."""
     places, at = {}, 0
     for dimension in evidence.by.dimensions:
@@ -130,31 +130,31 @@ def _places(evidence: Evidence) -> dict[tuple[str, str], int]:
 
 def _undecided(
     about: Estimate, share: str, target: float, statement: str, artifacts: tuple[str, ...], part: str, why: str
-) -> Judgement:
+) -> PromiseJudgement:
     """Of a promise that no number is held against; the estimate is of the rows that it is about."""
-    return Judgement(
+    return PromiseJudgement(
         share=share,
         target=target,
         statement=statement,
         artifacts=artifacts,
         part=part,
-        verdict=Verdict.UNDECIDED,
+        verdict=PromiseVerdict.UNDECIDED,
         estimate=about,
         why=why,
     )
 
 
 def _judged(
-    evidence: Evidence,
+    evidence: RiskEvidence,
     found: Estimate,
     share: str,
     target: float,
     statement: str,
     artifacts: tuple[str, ...],
     part: str,
-) -> Judgement:
+) -> PromiseJudgement:
     verdict, why = verdict_on(found, target, evidence.by.settings.delta)
-    return Judgement(
+    return PromiseJudgement(
         share=share,
         target=target,
         statement=statement,
@@ -166,26 +166,26 @@ def _judged(
     )
 
 
-def _of_each(evidence: Evidence, one: Judgement) -> Judgement:
+def _of_each(evidence: RiskEvidence, one: PromiseJudgement) -> PromiseJudgement:
     """What was promised of each group is not shown to be kept by many of them taken together."""
     (groups,) = (dimension for dimension in evidence.by.dimensions if dimension.name == "group")
     n = groups.texts_in(groups.cells.index(one.part))
-    if n == 1 or one.verdict is not Verdict.KEPT:
+    if n == 1 or one.verdict is not PromiseVerdict.KEPT:
         return one
     why = f"{n:,} small groups taken together are {one.why}; of each by itself too little is known"
-    return replace(one, verdict=Verdict.UNDECIDED, why=why)
+    return replace(one, verdict=PromiseVerdict.UNDECIDED, why=why)
 
 
-def verdict_on(found: Estimate, target: float, delta: float) -> tuple[Verdict, str]:
+def verdict_on(found: Estimate, target: float, delta: float) -> tuple[PromiseVerdict, str]:
     grounds, promised = found.grounds, f"{100 * target:g}%"
     if found.lower is None or found.upper is None:
-        return Verdict.UNDECIDED, _too_few(grounds, target)
+        return PromiseVerdict.UNDECIDED, _too_few(grounds, target)
     between = f"between {100 * found.lower:.2f}% and {100 * found.upper:.2f}% ({100 * (1 - delta):g}% interval)"
     if found.upper <= target:
-        return Verdict.KEPT, f"{between}: all of that is at or below the promised {promised}"
+        return PromiseVerdict.KEPT, f"{between}: all of that is at or below the promised {promised}"
     if found.lower > target:
-        return Verdict.BROKEN, f"{between}: all of that is above the promised {promised}"
-    return Verdict.UNDECIDED, f"{between}, which lies on both sides of the promised {promised}"
+        return PromiseVerdict.BROKEN, f"{between}: all of that is above the promised {promised}"
+    return PromiseVerdict.UNDECIDED, f"{between}, which lies on both sides of the promised {promised}"
 
 
 def _too_few(grounds: Grounds, target: float) -> str:
@@ -193,7 +193,7 @@ def _too_few(grounds: Grounds, target: float) -> str:
         return (
             "people were asked about records of which none is reviewed yet, or could never be: nothing speaks for them"
         )
-    if grounds.status == Status.NONE:
+    if grounds.status == EvidenceStatus.NONE:
         return "none of these records has a label that was drawn"
     needed = labels_needed(target)
     if grounds.labelled < needed:

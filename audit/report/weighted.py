@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from demur.audit.ledger.ledger import Ledger
 from demur.audit.metrics.calibration import bin_numbers
-from demur.audit.report.plan import COARSE, Plan, labels_of
+from demur.audit.report.plan import COARSE, AuditPlan, labels_of
 from demur.audit.report.rank_sums import RankSums
 from demur.audit.report.sums import added_up, numbered, summed
 from demur.audit.report.survey import CONFIDENCE, TOP, doubts
@@ -70,7 +70,7 @@ class ScoreSums:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighted:
+class WeightedSums:
     """Everything that hangs on the weights of labels."""
 
     calibration: Mapping[str, CalibrationSums]
@@ -86,14 +86,14 @@ class Weighted:
 
 def weighted_sums(
     ledger: Ledger,
-    by: Plan,
+    by: AuditPlan,
     weights: Array,
     units: NDArray[np.intp],
     n_units: int,
     loss: Array,
     rows: NDArray[np.bool_],
     places: Mapping[str, NDArray[np.intp]],
-) -> Weighted:
+) -> WeightedSums:
     """The sums of `rows`, of which those with a weight have a label. `places` has, for each score, the place of every
     row [n] among its values."""
     quality = 1 - loss
@@ -122,13 +122,13 @@ def weighted_sums(
         if name in by.values
     }
     classes, right_labels = _classes(ledger, by, weights, units, n_units)
-    return Weighted(calibration=calibration, scores=scores, classes=classes, right_labels=right_labels)
+    return WeightedSums(calibration=calibration, scores=scores, classes=classes, right_labels=right_labels)
 
 
-def joined(parts: Sequence[Weighted]) -> Weighted:
+def joined(parts: Sequence[WeightedSums]) -> WeightedSums:
     names = dict.fromkeys(name for p in parts for name in p.calibration)
     scores = dict.fromkeys(name for p in parts for name in p.scores)
-    return Weighted(
+    return WeightedSums(
         calibration={
             name: CalibrationSums(
                 **{
@@ -191,7 +191,7 @@ def _calibration(
 
 
 def _score(
-    by: Plan,
+    by: AuditPlan,
     name: str,
     inside: NDArray[np.intp],
     places: NDArray[np.intp],
@@ -241,7 +241,9 @@ def _score(
     )
 
 
-def _classes(ledger: Ledger, by: Plan, weights: Array, units: NDArray[np.intp], n_units: int) -> tuple[Array, Array]:
+def _classes(
+    ledger: Ledger, by: AuditPlan, weights: Array, units: NDArray[np.intp], n_units: int
+) -> tuple[Array, Array]:
     """Hits and mentions by label, and the probability of right labels."""
     size = len(by.labels)
     if size > MOST_F1_CLASSES:
@@ -291,5 +293,5 @@ def _join_scores(parts: Sequence[ScoreSums]) -> ScoreSums:
     )
 
 
-def _coarse_size(by: Plan, name: str) -> int:
+def _coarse_size(by: AuditPlan, name: str) -> int:
     return int(by.coarse[name].max(initial=0)) + 1

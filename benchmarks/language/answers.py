@@ -11,7 +11,7 @@ from benchmarks.language.collected import Collected, Cost
 from benchmarks.language.comparison import SEED, fixed_scores, quality_of
 from demur.audit.metrics.discrimination import error_roc_auc
 from demur.policies.decision import Action
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.serve.hosts.language.matching import is_right
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.generation import Replies, as_column
@@ -156,7 +156,7 @@ def _outcome(about: Collected, need: str, replies: Sequence[Replies]) -> str:
     order = np.random.default_rng(SEED).permutation(len(rows))
     fit, test = rows.rows(order[: len(rows) // 2]), rows.rows(order[len(rows) // 2 :])
     try:
-        parts = Parts(statistics=fit, mixing=fit, calibration=fit, rule=fit)
+        parts = FitSplit(statistics=fit, mixing=fit, calibration=fit, rule=fit)
         judged = about.task.model(scores=[score]).recipe.fit(parts).decide(test.output)
     except InvalidInput:
         return "no fit: unknown in all of the rows"

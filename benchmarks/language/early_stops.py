@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.language.collected import Advance, Collected, Cost, in_chunks, inputs_of
 from demur.policies.decision import Action
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.offline import OfflineModel
 from demur.uncertainty.output import Need
@@ -82,7 +82,7 @@ def _by(about: Collected, by: str, todo: Sequence[Exercise], advance: Advance) -
     rows = about.rows
     if by == "samples":
         rows = replace(rows, output=with_sample_probabilities(rows.output))
-    selector = config.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = config.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     model = OfflineModel(config)
     try:
         inputs = inputs_of(todo, model)

@@ -10,7 +10,7 @@ from benchmarks.language.comparison import Split, quality_of, splits
 from benchmarks.real.spread import Spread, over_splits
 from demur.policies.decision import Action
 from demur.policies.label_sets import seen_by
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.uncertainty.output import LabelledOutput
 
 SPLITS = 100
@@ -105,7 +105,7 @@ def kept(about: Collected, score: str, *, max_risk: float, times: int = RULES) -
 
 def _decided(recipe: object, rows: LabelledOutput, right: np.ndarray, part: Split) -> tuple[float, float]:
     calibration, rule = rows.rows(part.learn), rows.rows(part.calibrate)
-    selector = recipe.fit(Parts(statistics=calibration, mixing=calibration, calibration=calibration, rule=rule))  # type: ignore[attr-defined]
+    selector = recipe.fit(FitSplit(statistics=calibration, mixing=calibration, calibration=calibration, rule=rule))  # type: ignore[attr-defined]
     judged = selector.decide(rows.rows(part.test).output)
     answered = np.array([action is Action.ANSWER for action in judged.decisions.actions])
     if not answered.any():

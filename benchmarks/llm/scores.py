@@ -31,7 +31,7 @@ from demur.policies.decision import Action
 from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import VllmHost
-from demur.serve.contract.batching import Together
+from demur.serve.contract.batching import TurnBatcher
 from demur.serve.contract.engine import Asking, Message
 from demur.serve.contract.inputs import Conversation, ModelInput
 from demur.serve.contract.model import ModelRequest, MoreSamples
@@ -104,7 +104,7 @@ class Judged:
 
     def __init__(self, model: LanguageModel, selector: Selector, inputs: list[ModelInput], more: MoreSamples) -> None:
         self._model, self._selector, self._inputs, self._more = model, selector, inputs, more
-        self._judging: Together[Output, Action] = Together(self._judge)
+        self._judging: TurnBatcher[Output, Action] = TurnBatcher(self._judge)
 
     @classmethod
     async def on(cls, engine: VllmEngine, task: str, settings: dict[str, Any]) -> "Judged":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.policies.selector import Selector
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.engine import Engine
@@ -84,7 +84,7 @@ async def fitted(config: ModelConfig, engine: Engine, rows: LabelledFile) -> tup
     output = await model.run(ModelRequest(inputs=read(few, model), needs=config.recipe.needs))
     truth = truth_about(output, few, truth_of(few, config.task), config.task)
     labelled = LabelledOutput(output=output, truth=truth, exclusive=config.task.exclusive)
-    return model, config.recipe.fit(Parts(statistics=labelled, mixing=labelled, calibration=labelled, rule=labelled))
+    return model, config.recipe.fit(FitSplit(statistics=labelled, mixing=labelled, calibration=labelled, rule=labelled))
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

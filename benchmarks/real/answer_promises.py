@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.real.predictions import Index
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.policies.guaranteed_risk import guaranteed_risk
 from demur.policies.selective_risk import LIMITS, SelectiveRisk
 from demur.policies.threshold import TargetRisk
@@ -78,11 +78,11 @@ Rule = Callable[[Array, Array, float], float]
 
 
 def _target_risk(confidence: Array, correct: Array, risk: float) -> float:
-    return TargetRisk(max_risk=risk).fit(Graded.of_one(confidence, correct)).limit
+    return TargetRisk(max_risk=risk).fit(GradedRows.of_one(confidence, correct)).limit
 
 
 def _sgr(confidence: Array, correct: Array, risk: float) -> float:
-    return SelectiveRisk(max_risk=risk, delta=DELTA, method="sgr").fit(Graded.of_one(confidence, correct)).limit
+    return SelectiveRisk(max_risk=risk, delta=DELTA, method="sgr").fit(GradedRows.of_one(confidence, correct)).limit
 
 
 def _last_step(confidence: Array, correct: Array, risk: float) -> float:
@@ -91,13 +91,13 @@ def _last_step(confidence: Array, correct: Array, risk: float) -> float:
 
 
 def _ltt(confidence: Array, correct: Array, risk: float) -> float:
-    return SelectiveRisk(max_risk=risk, delta=DELTA, method="ltt").fit(Graded.of_one(confidence, correct)).limit
+    return SelectiveRisk(max_risk=risk, delta=DELTA, method="ltt").fit(GradedRows.of_one(confidence, correct)).limit
 
 
 def _ltt_fixed_sequence(confidence: Array, correct: Array, risk: float) -> float:
     return (
         SelectiveRisk(max_risk=risk, delta=DELTA, method="ltt_fixed_sequence")
-        .fit(Graded.of_one(confidence, correct))
+        .fit(GradedRows.of_one(confidence, correct))
         .limit
     )
 
@@ -106,7 +106,7 @@ def _ltt_from_nine_tenths(confidence: Array, correct: Array, risk: float) -> flo
     """The same without the highest limits, which few rows reach."""
     limits = tuple(limit for limit in LIMITS if limit <= 0.9)
     recipe = SelectiveRisk(max_risk=risk, delta=DELTA, method="ltt_fixed_sequence", limits=limits)
-    return recipe.fit(Graded.of_one(confidence, correct)).limit
+    return recipe.fit(GradedRows.of_one(confidence, correct)).limit
 
 
 RULES: Mapping[str, Rule] = {

@@ -13,7 +13,7 @@ from benchmarks.real import intents, medical_answers, readability
 from benchmarks.real.archives import csv_rows
 from benchmarks.real.confidence import right
 from benchmarks.real.splits import SEED, halves
-from demur.audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
+from demur.audit.ledger.ledger import ACTIONS, NONE, CodedColumn, Extent, Ledger
 from demur.uncertainty.beta import Beta
 from demur.uncertainty.checks import Array
 from demur.uncertainty.feature_scores import FeatureLogistic
@@ -40,7 +40,7 @@ class AuditCase:
     quality: Array
     """[n], 1 where the prediction is right, 0 where not."""
 
-    groups: Coded
+    groups: CodedColumn
     max_risk: float
     """Which share of the answers may be wrong."""
 
@@ -136,9 +136,9 @@ CASES: Mapping[str, CaseSource] = {
 }
 
 
-def coded(texts: list[str]) -> Coded:
+def coded(texts: list[str]) -> CodedColumn:
     names, codes = np.unique(texts, return_inverse=True)
-    return Coded(names=tuple(names.tolist()), codes=codes.astype(np.int32))
+    return CodedColumn(names=tuple(names.tolist()), codes=codes.astype(np.int32))
 
 
 def labelled_traffic(case: AuditCase, rows: NDArray[np.intp], spot_check: float, rng: np.random.Generator) -> Ledger:
@@ -149,20 +149,20 @@ def labelled_traffic(case: AuditCase, rows: NDArray[np.intp], spot_check: float,
     probability = np.where(answered, spot_check, 1.0)
     drawn = rng.random(n) < probability
     nothing = np.full(n, np.nan)
-    absent = Coded(names=(), codes=np.full(n, NONE, dtype=np.int32))
+    absent = CodedColumn(names=(), codes=np.full(n, NONE, dtype=np.int32))
     return Ledger(
         extent=Extent(model=case.name, since=START, until=START.replace(month=2), as_of=START.replace(month=3)),
         ids=pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(rng.bytes(16 * n))]),
         times=np.full(n, np.datetime64("2026-01-15", "us")),
-        actions=Coded(names=ACTIONS, codes=np.where(answered, 0, 1).astype(np.int32)),
-        artifacts=Coded(names=("fitted",), codes=np.zeros(n, dtype=np.int32)),
+        actions=CodedColumn(names=ACTIONS, codes=np.where(answered, 0, 1).astype(np.int32)),
+        artifacts=CodedColumn(names=("fitted",), codes=np.zeros(n, dtype=np.int32)),
         groups=case.groups[rows],
         clusters=absent,
         predicted=None,
         true=None,
         true_probability=None,
         quality=np.where(drawn, quality, np.nan),
-        sources=Coded(names=("review",), codes=np.where(drawn, 0, NONE).astype(np.int32)),
+        sources=CodedColumn(names=("review",), codes=np.where(drawn, 0, NONE).astype(np.int32)),
         confidence=confidence,
         top_probability=nothing,
         scores={},
@@ -176,7 +176,9 @@ def labelled_traffic(case: AuditCase, rows: NDArray[np.intp], spot_check: float,
     )
 
 
-def _case(name: str, about: str, confidence: Array, quality: Array, groups: Coded, *, max_risk: float) -> AuditCase:
+def _case(
+    name: str, about: str, confidence: Array, quality: Array, groups: CodedColumn, *, max_risk: float
+) -> AuditCase:
     return AuditCase(
         name=name,
         about=about,

@@ -26,9 +26,9 @@ from benchmarks.real.splits import SEED
 from demur.audit.metrics.calibration import brier, ece, nll
 from demur.audit.metrics.discrimination import error_roc_auc
 from demur.audit.metrics.selective import prr, rc_auc
-from demur.audit.report.audit import Asked, audit
+from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.plan import Settings
-from demur.audit.report.verdict import Verdict
+from demur.audit.report.verdict import PromiseVerdict
 from demur.uncertainty.checks import Array
 from tests.audit.report import simulated_audits
 from tests.audit.report.simulated import simulated
@@ -84,7 +84,7 @@ class Drawn:
 
 
 def document_of(case: AuditCase, rows: Any, spot_check: float, rng: Any, *, replicates: int) -> Mapping[str, Any]:
-    asked = Asked(settings=Settings(replicates=replicates), max_risk=case.max_risk)
+    asked = AuditSettings(settings=Settings(replicates=replicates), max_risk=case.max_risk)
     return audit(labelled_traffic(case, rows, spot_check, rng), asked).document
 
 
@@ -195,7 +195,10 @@ def _rate_row(case: AuditCase, spot_check: float, found: Drawn) -> list[str]:
     truth, draws = METRICS["selective_risk"](case), len(found.labelled)
     value, lower, upper, _ = found.numbers["selective_risk"].T
     told = ~np.isnan(lower)
-    verdicts = (found.verdicts[one.value] / draws for one in (Verdict.KEPT, Verdict.UNDECIDED, Verdict.BROKEN))
+    verdicts = (
+        found.verdicts[one.value] / draws
+        for one in (PromiseVerdict.KEPT, PromiseVerdict.UNDECIDED, PromiseVerdict.BROKEN)
+    )
     return [
         case.name,
         f"{spot_check:.0%}",

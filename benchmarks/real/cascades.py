@@ -13,7 +13,7 @@ from benchmarks.real.splits import SEED
 from demur.policies.cascade import last_words
 from demur.policies.decision import Action
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn
 from demur.uncertainty.checks import Array
 from demur.uncertainty.isotonic import Isotonic
 from demur.uncertainty.output import LabelledOutput
@@ -135,7 +135,7 @@ def _ended(
     parts = {}
     for stage in road:
         fitted = stage.rows.rows(calibration)
-        parts[stage.model] = Parts(statistics=fitted, mixing=fitted, calibration=fitted, rule=stage.rows.rows(rule))
+        parts[stage.model] = FitSplit(statistics=fitted, mixing=fitted, calibration=fitted, rule=stage.rows.rows(rule))
     selectors = fit_in_turn(recipes, parts)
     ended = last_words(
         {stage.model: selector.decide(stage.rows.output) for stage, selector in zip(road, selectors, strict=True)}

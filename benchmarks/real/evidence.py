@@ -1,4 +1,4 @@
-"""What the scores, calibrators and metrics say about real models: stored outputs measured, tables for docs/evidence/models.md.
+"""What the scores, calibrators and metrics say about stored outputs of real models: tables for docs/evidence/models.md.
 
 python benchmarks/real/evidence.py [--data FOLDER] [--write docs/evidence/models.md]
 """

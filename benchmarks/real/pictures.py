@@ -15,7 +15,7 @@ from benchmarks.real.predictions import Predictions
 from benchmarks.real.ranking import scores
 from benchmarks.real.splits import splits
 from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, STYLE, as_svg
-from demur.audit.findings import Judged
+from demur.audit.findings import KnownDecisions
 from demur.audit.metrics.calibration import binned
 from demur.audit.metrics.selective import rc_curve, thinned
 
@@ -37,7 +37,7 @@ def before_and_after(predictions: Predictions) -> str:
     """The audit's own reliability picture of the first split, isotonic."""
     part = splits(predictions)[0]
     fit, test = predictions.rows.rows(part.fit), predictions.rows.rows(part.test)
-    rows = Judged(
+    rows = KnownDecisions(
         quality=right(test),
         answered=np.ones(len(test), dtype=bool),
         confidence=calibrated(CALIBRATORS["isotonic"], fit, test),
@@ -72,7 +72,7 @@ def _one_model(axes: Axes, predictions: Predictions, max_points: int) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def reliability(rows: Judged, *, n_bins: int = 10) -> str:
+def reliability(rows: KnownDecisions, *, n_bins: int = 10) -> str:
     """How often predictions of each confidence were right, before and after calibration."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")

@@ -15,7 +15,7 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import GreedyBatcher
 from demur.serve.contract.inputs import InputLimits, InputSpec, ModelInput
 from demur.serve.contract.reading.inputs import read_input
-from demur.serve.deployments.shortcut import open_shortcut
+from demur.serve.deployments.in_process_router import open_shortcut
 
 LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
 

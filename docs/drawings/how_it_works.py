@@ -72,7 +72,8 @@ def _box(left: int, top: int, name: str, what: str, look: Look) -> str:
     width, height = BOX
     middle = left + width // 2
     return (
-        f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="9" fill="{look.box}" stroke="{look.accent}"/>'
+        f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="9" fill="{look.box}"'
+        f' stroke="{look.accent}"/>'
         + _words(middle, top + 32, name, look.text, 16, "600")
         + _words(middle, top + 54, what, look.faint, 12)
     )

@@ -21,7 +21,7 @@ class Via(StrEnum):
     PROXY = "proxy"
 
 
-class Buckets:
+class RateBuckets:
     """What a key has left of its rates in this process."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Caller:
     models: frozenset[str] | None = None
     """What may be asked, and asked about; None for all."""
 
-    buckets: Buckets | None = field(default=None, repr=False, compare=False)
+    buckets: RateBuckets | None = field(default=None, repr=False, compare=False)
 
     @property
     def owner(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from demur.serve.access.rates import Rate
-from demur.serve.access.tokens import KEY, Token, new_token
+from demur.serve.access.tokens import KEY, SecretToken, new_token
 from demur.serve.config.access import Scope
 from demur.traffic.database import Connection
 
@@ -60,7 +60,7 @@ def make_key(
     models: Sequence[str] | None = None,
     rates: Rates | None = None,
     expires_at: datetime | None = None,
-) -> Token:
+) -> SecretToken:
     """Make a key, and return the only copy of its secret."""
     token = new_token(KEY)
     connection.execute(
@@ -97,7 +97,7 @@ def revoke_key(connection: Connection, key_id: str, *, by: str) -> Key:
     return _key(row)
 
 
-def usable_key(connection: Connection, token: Token) -> Key | None:
+def usable_key(connection: Connection, token: SecretToken) -> Key | None:
     """The key that this is, if it is in force."""
     row = connection.execute(
         f"select {COLUMNS}, secret_hash from access_keys"

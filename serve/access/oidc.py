@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import httpx
 
 from demur.serve.access.roles import person_of
-from demur.serve.access.sessions import LoginRefused, Person
+from demur.serve.access.sessions import LoggedInPerson, LoginRefused
 from demur.serve.config.access import OidcConfig
 from demur.traffic.database import Connection
 
@@ -33,7 +33,7 @@ LEAST_APART_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class LoginStart:
     """A login that has begun: where the browser goes, and what must come back."""
 
     address: str = field(repr=False)
@@ -56,7 +56,7 @@ class Provider:
     def close(self) -> None:
         self._http.close()
 
-    def begin(self) -> Begun:
+    def begin(self) -> LoginStart:
         """Raises `LoginRefused` where the provider does not answer."""
         state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -72,9 +72,9 @@ class Provider:
         }
         endpoint = self._described()["authorization_endpoint"]
         address = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
-        return Begun(address=address, state=state, nonce=nonce, verifier=verifier)
+        return LoginStart(address=address, state=state, nonce=nonce, verifier=verifier)
 
-    def finish(self, code: str, *, nonce: str, verifier: str) -> Person:
+    def finish(self, code: str, *, nonce: str, verifier: str) -> LoggedInPerson:
         """Who has logged in there; raises `LoginRefused` for anything that is not as it must be."""
         told = {
             "grant_type": "authorization_code",
@@ -170,7 +170,7 @@ class Provider:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Awaited:
+class PendingLogin:
     """What is needed when a browser comes back from the provider."""
 
     state: str = field(repr=False)
@@ -188,18 +188,18 @@ class Seal:
         """`secret` is one that all replicas know."""
         self._key = hmac.digest(secret.encode(), b"a login at a provider", "sha256")
 
-    def closed(self, begun: Begun, *, back: str, now: float) -> str:
+    def closed(self, begun: LoginStart, *, back: str, now: float) -> str:
         told = [begun.state, begun.nonce, begun.verifier, back, now + LOGIN_MINUTES * 60]
         content = base64.urlsafe_b64encode(json.dumps(told).encode()).rstrip(b"=")  # which a cookie would have to quote
         return f"{content.decode()}.{self._signature(content)}"
 
-    def opened(self, text: str, *, now: float) -> Awaited | None:
+    def opened(self, text: str, *, now: float) -> PendingLogin | None:
         """What was sealed; None where this is nothing that this service has sealed, or its time is up."""
         content, _, signature = text.encode().rpartition(b".")
         if not hmac.compare_digest(signature, self._signature(content).encode()):
             return None
         state, nonce, verifier, back, until = json.loads(base64.urlsafe_b64decode(content + b"=="))
-        return Awaited(state=state, nonce=nonce, verifier=verifier, back=back) if now < until else None
+        return PendingLogin(state=state, nonce=nonce, verifier=verifier, back=back) if now < until else None
 
     def _signature(self, content: bytes) -> str:
         return hmac.new(self._key, content, "sha256").hexdigest()

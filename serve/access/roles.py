@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from demur.serve.access.names import as_name
-from demur.serve.access.sessions import LoginRefused, Person
+from demur.serve.access.sessions import LoggedInPerson, LoginRefused
 from demur.serve.config.access import Scope
 
 
 def person_of(
     name: object, roles: Iterable[str], granted: Mapping[str, Sequence[Scope]], everyone: Sequence[Scope]
-) -> Person:
+) -> LoggedInPerson:
     """The person with the scopes of their roles; raises `LoginRefused` where that is nobody, or may nothing here."""
     known = as_name(name) if isinstance(name, str) else None
     if known is None:
@@ -23,4 +23,4 @@ def person_of(
         raise LoginRefused(
             f"{known} is known, and may nothing here; the configuration of `access` gives roles their scopes"
         )
-    return Person(name=known, scopes=tuple(scopes))
+    return LoggedInPerson(name=known, scopes=tuple(scopes))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from demur.serve.access.tokens import CODE, SESSION, Token, new_token
+from demur.serve.access.tokens import CODE, SESSION, SecretToken, new_token
 from demur.serve.config.access import Scope
 from demur.traffic.database import Connection
 
@@ -18,7 +18,7 @@ class LoginRefused(PermissionError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person:
+class LoggedInPerson:
     """Who logs in, and what they may do."""
 
     name: str
@@ -31,7 +31,7 @@ class Session:
     """Somebody who is logged in."""
 
     id: str
-    person: Person
+    person: LoggedInPerson
     began_by: BeganBy
     began_at: datetime
     seen_at: datetime
@@ -45,7 +45,9 @@ IN_FORCE = (
 )
 
 
-def make_code(connection: Connection, name: str, scopes: Sequence[Scope], *, by: str, expires_at: datetime) -> Token:
+def make_code(
+    connection: Connection, name: str, scopes: Sequence[Scope], *, by: str, expires_at: datetime
+) -> SecretToken:
     """Make a code with which somebody logs in once, and return its only copy."""
     token = new_token(CODE)
     connection.execute(
@@ -56,7 +58,7 @@ def make_code(connection: Connection, name: str, scopes: Sequence[Scope], *, by:
     return token
 
 
-def use_code(connection: Connection, token: Token) -> Person:
+def use_code(connection: Connection, token: SecretToken) -> LoggedInPerson:
     """Whose code this is; it is used up now. Of two who bring it at the same time one is let in."""
     row = connection.execute(
         "select secret_hash, name, scopes, used_at, expires_at > now() from access_codes where id = %s for update",
@@ -70,12 +72,12 @@ def use_code(connection: Connection, token: Token) -> Person:
     if not in_time:
         raise LoginRefused("the time of this link is up; ask for a new one")
     connection.execute("update access_codes set used_at = now() where id = %s", (token.id,))
-    return Person(name=name, scopes=tuple(Scope(scope) for scope in scopes))
+    return LoggedInPerson(name=name, scopes=tuple(Scope(scope) for scope in scopes))
 
 
 def begin_session(
-    connection: Connection, person: Person, *, by: BeganBy, idle_seconds: float, expires_at: datetime
-) -> Token:
+    connection: Connection, person: LoggedInPerson, *, by: BeganBy, idle_seconds: float, expires_at: datetime
+) -> SecretToken:
     """Begin a session, and return the only copy of its secret: always a new one."""
     token = new_token(SESSION)
     connection.execute(
@@ -135,7 +137,7 @@ def _session(row: tuple[Any, ...]) -> Session:
     id, name, scopes, key_id, began_by, began_at, seen_at, expires_at = row
     return Session(
         id=id,
-        person=Person(name=name, scopes=tuple(Scope(scope) for scope in scopes), key_id=key_id),
+        person=LoggedInPerson(name=name, scopes=tuple(Scope(scope) for scope in scopes), key_id=key_id),
         began_by=began_by,
         began_at=began_at,
         seen_at=seen_at,

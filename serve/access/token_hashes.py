@@ -4,7 +4,7 @@ database."""
 from threading import BoundedSemaphore, Lock
 from time import monotonic, sleep
 
-from demur.serve.access.tokens import CODE, KEY, Token
+from demur.serve.access.tokens import CODE, KEY, SecretToken
 from demur.traffic.database import Database, DatabaseUnavailable
 
 LOOK_APART_SECONDS = 0.2
@@ -32,7 +32,7 @@ class TokenHashes:
         self._one_at_a_time = Lock()
         self._places = BoundedSemaphore(MOST_STRANGERS)
 
-    def look_for(self, token: Token) -> bool:
+    def look_for(self, token: SecretToken) -> bool:
         """Whether this code or key, which is not known yet, was made here all the same; raises `DatabaseUnavailable`
         where that could not be found out."""
         if self._places.acquire(blocking=False):
@@ -42,7 +42,7 @@ class TokenHashes:
                 self._places.release()
         return self.knows(token)
 
-    def knows(self, token: Token) -> bool:
+    def knows(self, token: SecretToken) -> bool:
         """Whether it is known that this code or key was made here. Asks nobody."""
         kept = self._hashes.get((token.kind, token.id))
         return kept is not None and token.fits(kept)

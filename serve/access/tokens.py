@@ -18,7 +18,7 @@ FORM = re.compile(r"(demur(?:code|session)?)_([a-z0-9]{10})_([A-Za-z0-9]{40})")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SecretToken:
     """A secret, and the name by which its hash is found. Its text is never in a repr."""
 
     kind: str
@@ -36,13 +36,13 @@ class Token:
         return compare_digest(self.hash, kept)
 
 
-def new_token(kind: str) -> Token:
+def new_token(kind: str) -> SecretToken:
     token_id = "".join(secrets.choice(ID_LETTERS) for _ in range(10))
     secret = "".join(secrets.choice(LETTERS) for _ in range(40))
-    return Token(kind, token_id, f"{kind}_{token_id}_{secret}")
+    return SecretToken(kind, token_id, f"{kind}_{token_id}_{secret}")
 
 
-def read_token(text: str) -> Token | None:
+def read_token(text: str) -> SecretToken | None:
     """The token in a text; None for what cannot be one."""
     found = FORM.fullmatch(text)
-    return Token(found[1], found[2], text) if found else None
+    return SecretToken(found[1], found[2], text) if found else None

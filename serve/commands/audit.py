@@ -24,7 +24,7 @@ from demur.serve.local.private_run import private_run
 from demur.serve.local.ray_job import isolated_job
 
 if TYPE_CHECKING:
-    from demur.serve.jobs.reports.making import Wish
+    from demur.serve.jobs.reports.making import ReportRequest
     from demur.traffic.database import Database
 
 EXIT_STATUS = {"kept": 0, "broken": 3, "not enough evidence": 4}
@@ -34,7 +34,7 @@ NOTHING_TO_AUDIT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AuditOptions:
     """What the options say, before ages are turned into moments."""
 
     model: str
@@ -119,7 +119,7 @@ def audit(
     if ray and parquet is None:
         raise BadConfig("--ray goes with --parquet: several machines read exported records; see demur export")
     pause, folder = _pause(every), to or settings.data / "audit"
-    asked = Asked(
+    asked = AuditOptions(
         model=name,
         since=since,
         until=until,
@@ -166,7 +166,7 @@ def _again_and_again(once: Callable[[], int], pause: timedelta, say: Console) ->
 def _once(
     settings: Config,
     database: "Database | None",
-    asked: Asked,
+    asked: AuditOptions,
     to: Path,
     *,
     store: bool,
@@ -217,10 +217,10 @@ def _pause(every: str | None) -> timedelta | None:
         raise BadConfig(f"--every: {every!r} is not a length of time like 24h or 30m, 15m at least") from None
 
 
-def _wished(asked: Asked) -> "Wish":
+def _wished(asked: AuditOptions) -> "ReportRequest":
     """What is asked for, as of now."""
     from demur.audit.ledger.from_parquet import exported_end
-    from demur.serve.jobs.reports.making import Wish
+    from demur.serve.jobs.reports.making import ReportRequest
 
     if asked.max_risk is not None and not 0 < asked.max_risk < 1:
         raise BadConfig(
@@ -235,7 +235,7 @@ def _wished(asked: Asked) -> "Wish":
         raise BadConfig("--until: the range must not end after --as-of, which is now unless you say otherwise")
     if since is not None and since >= until:
         raise BadConfig("--since: the range must begin before it ends")
-    return Wish(
+    return ReportRequest(
         model=asked.model,
         since=since,
         until=until,

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from demur.serve.jobs.reports.making import Made
+    from demur.serve.jobs.reports.making import NewlyMadeReport
     from demur.serve.jobs.reports.making import Progress as Step
 
 HEADLINES_SHOWN = 3
@@ -21,7 +21,7 @@ HEADLINES_SHOWN = 3
 COLOURS = {"kept": "green", "broken": "red", "not enough evidence": "yellow"}
 
 
-def write_report(made: "Made", folder: Path, json_to: str | None, say: Console) -> None:
+def write_report(made: "NewlyMadeReport", folder: Path, json_to: str | None, say: Console) -> None:
     """Write the page, the numbers and the rows into a folder, and the numbers once more where `json_to` says."""
     from demur.audit.ledger.rows import write_rows
 
@@ -59,7 +59,7 @@ def progress_of(say: Console, model: str) -> "Iterator[Step]":
         yield tell
 
 
-def table_of(made: "Made") -> Table:
+def table_of(made: "NewlyMadeReport") -> Table:
     from demur.serve.web.shared.quantities import figure_in_words, interval_in_words
 
     summary = made.summary

@@ -43,7 +43,7 @@ class CannotRestore(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Kept:
+class BackupFile:
     """One file of a backup."""
 
     bytes: int
@@ -169,9 +169,9 @@ def _copied(source: Folder, target: Folder) -> Iterator[str]:
         yield name
 
 
-def _kept(path: Path) -> Kept:
+def _kept(path: Path) -> BackupFile:
     with path.open("rb") as file:
-        return Kept(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return BackupFile(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _checked(backup: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.score_cost import costs
 from demur.serve.commands.terminal import out
-from demur.serve.commands.trials import Remark, Untried, Wrong, findings_of, trials_of
+from demur.serve.commands.trials import NotTried, Remark, Wrong, findings_of, trials_of
 from demur.serve.config.access import reach_in_words
 from demur.serve.config.file import BadConfig, Config, ModelConfig
 from demur.serve.config.mistake import in_order
@@ -35,7 +35,7 @@ def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) 
         with _quiet("demur.language"):
             findings = findings_of(trials, lambda: bar.advance(task))
     for finding in findings:
-        if isinstance(finding, Untried):
+        if isinstance(finding, NotTried):
             out.print(f"not tried: {finding.text}")
         elif isinstance(finding, Remark):
             out.print(f"note: {finding.text}")

@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.labelled_rows import truth_of
-from demur.serve.commands.trials import Finding, Steps, Untried, Wrong
+from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
@@ -40,14 +40,14 @@ def try_checkpoint(name: str, model: ModelConfig, *, offline: bool) -> Iterator[
             raise BadCheckpoint(f"host.checkpoint: {no_folder(host.checkpoint)}")
         on_hub = not Path(host.checkpoint).is_dir()
         if on_hub and offline:
-            yield Untried(f"the checkpoint of {name}, {host.checkpoint}, which is no folder (--offline)")
+            yield NotTried(f"the checkpoint of {name}, {host.checkpoint}, which is no folder (--offline)")
             return
         _check_suits(model, _described_by_hub(host.checkpoint) if on_hub else Path(host.checkpoint))
     except BadCheckpoint as error:
         yield _wrong(place, error)
         return
     if on_hub:
-        yield Untried(f"the weights of {name}: {host.checkpoint} comes whole from its hub when it is first needed")
+        yield NotTried(f"the weights of {name}: {host.checkpoint} comes whole from its hub when it is first needed")
         return
     for why in _broken(Path(host.checkpoint), classifier=not host.is_language):
         yield Wrong((*place, "host", "checkpoint"), why)

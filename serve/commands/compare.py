@@ -26,7 +26,7 @@ class NothingToCompare(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ArtifactComparison:
     """What was found, and what could not take part in it."""
 
     a: str
@@ -58,7 +58,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class ReadableRows:
     """Labelled rows of which some could be read."""
 
     ids: list[str]
@@ -75,17 +75,17 @@ class Batch:
 
 def compare_on_file(
     config: Config, model: str, a: str, b: str, data: Path, *, form: FileForm | None = None, progress: Progress
-) -> Comparison:
+) -> ArtifactComparison:
     """Compare on a labelled file, every row of which must be sound."""
     rows = read_labelled_file(data, form or config.model(model).calibration.form)
     truth = truth_of(rows, config.model(model).task)
     rerun = Rerun(config, model, [a, b])
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> Iterator[ReadableRows]:
         end = 0
         for inputs in rows_read(rows, rerun.read, at_a_time=ROWS_AT_A_TIME):
             start, end = end, end + len(inputs)
-            yield Batch(
+            yield ReadableRows(
                 ids=[f"row {number}" for number in range(start + 1, end + 1)],
                 inputs=inputs,
                 groups=rows.groups[start:end],
@@ -108,7 +108,7 @@ def compare_on_traffic(
     since: datetime | None,
     until: datetime | None,
     progress: Progress,
-) -> Comparison:
+) -> ArtifactComparison:
     """Compare on the records in [since, until) that have an outcome and an input. One page is in memory at a time."""
     rerun = Rerun(config, model, [a, b])
     with database.transaction() as connection:
@@ -127,7 +127,7 @@ def compare_on_traffic(
         row[[index[label] for label in labels]] = True
         return rerun.task.closed(row)  # it may have been told before the task had a label tree
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> Iterator[ReadableRows]:
         done = 0
         for page in logged_pages(
             database,
@@ -143,7 +143,7 @@ def compare_on_traffic(
                 (record, rerun.read_if_possible(record.input), truth(outcome, record.input)) for record, outcome in kept
             ]
             whole = [(record, value, row) for record, value, row in read if value is not None and row is not None]
-            yield Batch(
+            yield ReadableRows(
                 ids=[str(record.id) for record, _, _ in whole],
                 inputs=[value for _, value, _ in whole],
                 groups=[record.group for record, _, _ in whole],
@@ -159,7 +159,7 @@ def compare_on_traffic(
     return _compare(rerun, batches())
 
 
-def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
+def _compare(rerun: Rerun, batches: Iterable[ReadableRows]) -> ArtifactComparison:
     columns: tuple[list[Any], list[Any]] = ([], [])
     forgotten, unusable, rewritten, undefined = 0, 0, 0, 0
     flips: list[Flip] = []
@@ -207,7 +207,7 @@ def _compare(rerun: Rerun, batches: Iterable[Batch]) -> Comparison:
             f" (keep_inputs_days), {unusable:,} do not fit the model, {undefined:,} have no confidence, and of"
             f" {rewritten:,} another text was judged than is written now"
         )
-    return Comparison(
+    return ArtifactComparison(
         a=rerun.artifacts[0],
         b=rerun.artifacts[1],
         forgotten=forgotten,

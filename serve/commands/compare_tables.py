@@ -2,14 +2,14 @@
 
 from rich.table import Table
 
-from demur.serve.commands.compare import Comparison
+from demur.serve.commands.compare import ArtifactComparison
 from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
 
 FEW_ROWS, FEW_ERRORS = 30, 5
 """Below these there is no evidence, or none that a resampled interval could show (METHODS 9.3)."""
 
 
-def tables(found: Comparison) -> list[Table]:
+def tables(found: ArtifactComparison) -> list[Table]:
     """The numbers of both, the four cells, and some of the records that flip."""
     numbers = found.numbers
     shown = [
@@ -19,7 +19,7 @@ def tables(found: Comparison) -> list[Table]:
     return [*shown, flips_table(found.flips, numbers.flips)] if found.flips else shown
 
 
-def remarks(found: Comparison) -> list[str]:
+def remarks(found: ArtifactComparison) -> list[str]:
     """The test, said in words, and what the rows can show."""
     numbers = found.numbers
     said = [mcnemar_in_words(numbers.answered_and_right)] if numbers.answered_and_right else []

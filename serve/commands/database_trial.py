@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from demur.serve.commands.trials import Finding, Untried, Wrong
+from demur.serve.commands.trials import Finding, NotTried, Wrong
 from demur.serve.config.file import Config
 from demur.traffic.database import described, one_line
 
@@ -20,7 +20,7 @@ def try_database(config: Config, *, offline: bool) -> Iterator[Finding]:
     if config.database == "embedded":
         return
     if offline:
-        yield Untried("the database (--offline)")
+        yield NotTried("the database (--offline)")
         return
     try:
         with psycopg.connect(config.database, connect_timeout=SECONDS) as connection:

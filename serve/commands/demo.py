@@ -34,7 +34,7 @@ class DemoRefused(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class DemoSample:
     part: str
     """A corruption, or the group of the row."""
 
@@ -43,7 +43,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class DemoLine:
     """One line of the table: what became of the samples of one part."""
 
     part: str
@@ -61,12 +61,12 @@ class Line:
         return self.rows - self.answered
 
 
-def samples(data: Path, seed: int, form: FileForm | None = None) -> list[Sample]:
+def samples(data: Path, seed: int, form: FileForm | None = None) -> list[DemoSample]:
     """The rows of a labelled file as they are; images as nested numbers once more under each corruption."""
     rows = read_labelled_file(data, form)
     if not all(isinstance(value, list) for value in rows.inputs):
         every = zip(rows.inputs, rows.labels, rows.groups, strict=True)
-        found = [Sample(part=group or ALL, input=value, label=label) for value, label, group in every]
+        found = [DemoSample(part=group or ALL, input=value, label=label) for value, label, group in every]
         return sorted(found, key=lambda sample: sample.part)
     rng = np.random.default_rng(seed)
     out = []
@@ -76,7 +76,7 @@ def samples(data: Path, seed: int, form: FileForm | None = None) -> list[Sample]
                 image = np.asarray(value, dtype=np.float64)
             except (TypeError, ValueError):
                 raise BadDataFile(f"{data}: an image is nested numbers, rows of the same length") from None
-            out.append(Sample(part=part, input=np.clip(corrupt(image, rng), 0, 1).round(4).tolist(), label=label))
+            out.append(DemoSample(part=part, input=np.clip(corrupt(image, rng), 0, 1).round(4).tolist(), label=label))
     return out
 
 
@@ -115,7 +115,7 @@ CORRUPTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 async def replay(
     url: str,
     model: str,
-    todo: Sequence[Sample],
+    todo: Sequence[DemoSample],
     *,
     task: TaskConfig,
     outcomes: bool,
@@ -127,7 +127,7 @@ async def replay(
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
 
-        async def one(sample: Sample) -> dict[str, Any]:
+        async def one(sample: DemoSample) -> dict[str, Any]:
             async with gate:
                 body = {"model": model, "input": sample.input, "group": sample.part}
                 prediction = await _post(client, "/v1/predict", body)
@@ -145,7 +145,7 @@ async def replay(
             ) from None
 
 
-def table(todo: Sequence[Sample], predictions: Sequence[dict[str, Any]], task: TaskConfig) -> list[Line]:
+def table(todo: Sequence[DemoSample], predictions: Sequence[dict[str, Any]], task: TaskConfig) -> list[DemoLine]:
     """A line for each part, and one for all of them together, or for all the corrupted ones."""
     parts = np.array([sample.part for sample in todo])
     right = np.array([_is_right(sample, p, task) for p, sample in zip(predictions, todo, strict=True)])
@@ -157,21 +157,21 @@ def table(todo: Sequence[Sample], predictions: Sequence[dict[str, Any]], task: T
     return [*lines, _line(name, right[last], answered[last])]
 
 
-def _is_right(sample: Sample, prediction: dict[str, Any], task: TaskConfig) -> bool:
+def _is_right(sample: DemoSample, prediction: dict[str, Any], task: TaskConfig) -> bool:
     said = prediction["prediction"]
     if task.kind == "generate":
         return said is not None and is_right(said, str(sample.label), task.match)
     return bool(said == sample.label if task.exclusive else said is not None and sorted(said) == sorted(sample.label))
 
 
-def _truth(sample: Sample, prediction: dict[str, Any], task: TaskConfig) -> Answer:
+def _truth(sample: DemoSample, prediction: dict[str, Any], task: TaskConfig) -> Answer:
     if task.kind != "generate":
         return sample.label
     return "right" if _is_right(sample, prediction, task) else "wrong"
 
 
-def _line(part: str, right: np.ndarray, answered: np.ndarray) -> Line:
-    return Line(
+def _line(part: str, right: np.ndarray, answered: np.ndarray) -> DemoLine:
+    return DemoLine(
         part=part,
         rows=len(right),
         answered=int(answered.sum()),

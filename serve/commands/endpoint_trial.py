@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from demur.serve.commands.http_answer import SECONDS, NoAnswer, answer_of, as_json
-from demur.serve.commands.trials import Finding, Remark, Steps, Untried, Wrong
+from demur.serve.commands.trials import Finding, NotTried, Remark, Steps, Wrong
 from demur.serve.config.access import is_loopback
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
@@ -45,7 +45,7 @@ def _answer(name: str, host: OpenAIHost, endpoint: EndpointConfig, place: Steps,
         yield Wrong((*place, "api_key_env"), why)
         return
     if offline:
-        yield Untried(f"the endpoint of {name}, {url} (--offline)")
+        yield NotTried(f"the endpoint of {name}, {url} (--offline)")
         return
     try:
         status, body = answer_of(f"{url}/models", {"Authorization": f"Bearer {key}"} if key else {})

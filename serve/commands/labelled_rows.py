@@ -18,7 +18,7 @@ from demur.uncertainty.output import Output
 Read = TypeVar("Read")
 
 
-class Told(Protocol):
+class LabelSource(Protocol):
     """What was said of rows: `LabelledFile`, or a part of it."""
 
     @property
@@ -80,7 +80,7 @@ def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
     return not isinstance(options, list) or option_of(label, options) is not None
 
 
-def truth_about(output: Output, rows: Told, truth: Mask, task: TaskConfig) -> Mask:
+def truth_about(output: Output, rows: LabelSource, truth: Mask, task: TaskConfig) -> Mask:
     """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
     or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
     if task.kind != "generate":

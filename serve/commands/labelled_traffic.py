@@ -13,7 +13,7 @@ import numpy as np
 from demur.audit.metrics.sampling import completion_weights
 from demur.review.drawn import DrawnShare, drawn_shares, reviewed_among
 from demur.traffic.database import Database
-from demur.traffic.dataset import LabelledFile, Logged, count_logged, logged_pages
+from demur.traffic.dataset import LabelledFile, LoggedRow, count_logged, logged_pages
 from demur.traffic.outcomes import Precedence, rule_in_words
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array
@@ -84,7 +84,7 @@ def read_labelled_traffic(
         )
     if not every_outcome_known:
         _check_drawn(model, shares)
-    kept: list[Logged] = []
+    kept: list[LoggedRow] = []
     forgotten, unusable, strange, not_drawn, done = 0, 0, 0, 0, 0
     for page in logged_pages(
         database, model, precedence=precedence, since=since, until=until, labelled=True, size=PAGE
@@ -175,7 +175,7 @@ def _check_drawn(model: str, shares: Sequence[DrawnShare]) -> None:
     )
 
 
-def _weights(model: str, kept: Sequence[Logged], shares: Sequence[DrawnShare]) -> tuple[Array | None, float]:
+def _weights(model: str, kept: Sequence[LoggedRow], shares: Sequence[DrawnShare]) -> tuple[Array | None, float]:
     """Return how many records each row stands for, None where all stand for as many, and the share of the drawn ones
     that is missing."""
     actions, done = [record.action for record in kept], len(kept)
@@ -199,7 +199,7 @@ def _kind(action: str) -> str:
     return {"answer": "answered", "review": "held", "abstain": "abstained"}.get(action, action)
 
 
-def _fingerprint(records: Sequence[Logged]) -> str:
+def _fingerprint(records: Sequence[LoggedRow]) -> str:
     """SHA-256 of the ids and labels, in order."""
     digest = hashlib.sha256()
     for record in records:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from demur.serve.commands.http_answer import NoAnswer, answer_of, as_json
-from demur.serve.commands.trials import Finding, Untried, Wrong
+from demur.serve.commands.trials import Finding, NotTried, Wrong
 from demur.serve.config.access import OidcConfig
 
 OK = 200
@@ -12,7 +12,7 @@ OK = 200
 def try_provider(oidc: OidcConfig, *, offline: bool) -> Iterator[Finding]:
     """Whether a provider of OpenID Connect describes itself as who it is said to be."""
     if offline:
-        yield Untried(f"the provider of logins, {oidc.issuer} (--offline)")
+        yield NotTried(f"the provider of logins, {oidc.issuer} (--offline)")
         return
     url = f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
     try:

@@ -14,7 +14,7 @@ from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.serve.config.file import Config
 from demur.serve.contract.decided import as_columns
 from demur.traffic.database import Database
-from demur.traffic.dataset import Logged, count_logged, logged_pages
+from demur.traffic.dataset import LoggedRow, count_logged, logged_pages
 from demur.traffic.record import Answer
 
 
@@ -142,7 +142,7 @@ def left_out(replayed: ReplayedTraffic) -> str:
 
 
 def _decide(
-    rerun: Rerun, inputs: Sequence[Read], records: Sequence[Logged]
+    rerun: Rerun, inputs: Sequence[Read], records: Sequence[LoggedRow]
 ) -> tuple[list[str], list[Answer | None], list[bool]]:
     """Actions, predictions, and whether the outcomes are about what is predicted now."""
     (judged,) = rerun.judge(inputs, [record.group for record in records])

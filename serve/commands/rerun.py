@@ -113,7 +113,7 @@ def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rejudged:
+class ReplayResult:
     """What an artifact makes of a batch."""
 
     artifact: str
@@ -163,7 +163,7 @@ class Rerun:
         except InvalidRequest:
             return None
 
-    def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[Rejudged]:
+    def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[ReplayResult]:
         """What each artifact decides about at least one input."""
         outputs = {
             name: model.run([read[name] for read in inputs], self._needs[name], without=self._without[name])
@@ -171,7 +171,7 @@ class Rerun:
         }
         return [self._judged(artifact, outputs, groups) for artifact in self._artifacts]
 
-    def _judged(self, artifact: Artifact, outputs: dict[str, Output], groups: Sequence[str | None]) -> Rejudged:
+    def _judged(self, artifact: Artifact, outputs: dict[str, Output], groups: Sequence[str | None]) -> ReplayResult:
         steps = {name: outputs[name] for name in (self._name, *artifact.further)}
         ended = last_words(
             {
@@ -187,7 +187,7 @@ class Rerun:
             probabilities=ended.of([output.probabilities for output in steps.values()]),
             replies=ended.of(written) if len(written) == len(steps) else None,
         )
-        return Rejudged(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
+        return ReplayResult(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
 
     def _needed_of(self, step: str) -> frozenset[Need]:
         return frozenset[Need]().union(

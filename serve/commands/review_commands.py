@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from demur.review.item import Scope, Status
+from demur.review.item import ReviewerScope, Status
 from demur.serve.commands.artifact_commands import ModelArgument
 from demur.serve.commands.terminal import ConfigOption, config_path, now, opened_database, out, progress_bar
 from demur.serve.config.file import BadConfig, Config
@@ -16,7 +16,7 @@ from demur.serve.configuration import load_config
 from demur.traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:
-    from demur.serve.web.review.desk import Desk
+    from demur.serve.web.review.service import ReviewService
 
 review = typer.Typer(no_args_is_help=True, help="What waits for people; export to other tools, and import from them.")
 
@@ -36,7 +36,7 @@ def show_status(config: ConfigOption = None) -> None:
     with ExitStack() as opened:
         database = opened_database(settings, opened)
         with out.status("counting"), database.transaction() as connection:
-            backlogs = [(name, cases.backlog(connection, Scope(models=(name,)))) for name in settings.models]
+            backlogs = [(name, cases.backlog(connection, ReviewerScope(models=(name,)))) for name in settings.models]
             backlogs.append(("all", cases.backlog(connection)))
     for name, backlog in backlogs:
         table.add_row(
@@ -155,7 +155,7 @@ def import_file(
         raise typer.Exit(1)
 
 
-def _desk(settings: Config, opened: ExitStack) -> "Desk":
-    from demur.serve.web.review.desk import Desk
+def _desk(settings: Config, opened: ExitStack) -> "ReviewService":
+    from demur.serve.web.review.service import ReviewService
 
-    return Desk(settings, opened_database(settings, opened))
+    return ReviewService(settings, opened_database(settings, opened))

@@ -12,7 +12,7 @@ from demur.uncertainty.scores import ScoreRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class ScoreCost:
     """Of one prediction, beyond the first reply or pass, which every prediction has."""
 
     calls: int
@@ -25,7 +25,7 @@ class Cost:
     """`10 sampled replies`, for people."""
 
 
-def costs(model: ModelConfig) -> dict[str, Cost]:
+def costs(model: ModelConfig) -> dict[str, ScoreCost]:
     """Of every score and combination, by name. What two of them need is made once, and paid once."""
     recipe = model.recipe
     found = {name: _of_score(model, score) for name, score in recipe.scores.items()}
@@ -34,45 +34,45 @@ def costs(model: ModelConfig) -> dict[str, Cost]:
     return found
 
 
-def _of_score(model: ModelConfig, score: ScoreRecipe) -> Cost:
+def _of_score(model: ModelConfig, score: ScoreRecipe) -> ScoreCost:
     if not model.host.is_language:
         if "mc_probabilities" in score.needs:
             passes = getattr(model.host, "mc_passes", 0)
-            return Cost(calls=passes, tokens=0, words=f"{passes} more passes with dropout left on")
-        return Cost(calls=0, tokens=0, words="nothing beyond the first pass")
+            return ScoreCost(calls=passes, tokens=0, words=f"{passes} more passes with dropout left on")
+        return ScoreCost(calls=0, tokens=0, words="nothing beyond the first pass")
     return _of_needs(model, score.needs, self_reported=bool(getattr(score, "self_reported", False)))
 
 
-def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> Cost:
+def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> ScoreCost:
     assert isinstance(model.host, LanguageHost)
     if rated := model.host.tournament:
-        return Cost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
+        return ScoreCost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
     written, marked = model.host.max_tokens, " (self-reported)" if self_reported else ""
     by = model.prompt.probabilities
     if "samples" in needs or (needs == {"probabilities"} and by == "samples"):
         most, least = model.samples.max, model.samples.min
         few = f"{least} to {most}" if least is not None and least < most else f"{most}"
-        return Cost(calls=most, tokens=most * written, words=f"{few} sampled replies")
+        return ScoreCost(calls=most, tokens=most * written, words=f"{few} sampled replies")
     if "rating" in needs or ("stated" in needs and not _stated_in_the_reply(model)):
-        return Cost(calls=1, tokens=written, words=f"1 more reply{marked}")
+        return ScoreCost(calls=1, tokens=written, words=f"1 more reply{marked}")
     if needs == {"probabilities"} and own_probabilities(model):
-        return Cost(calls=1, tokens=0, words="the log-probabilities of the labels after the prompt")
+        return ScoreCost(calls=1, tokens=0, words="the log-probabilities of the labels after the prompt")
     if "top_logprobs" in needs:
-        return Cost(calls=0, tokens=0, words="alternatives of each token of the first reply")
+        return ScoreCost(calls=0, tokens=0, words="alternatives of each token of the first reply")
     if "logprobs" in needs:
-        return Cost(calls=0, tokens=0, words="log-probabilities of the first reply")
-    return Cost(calls=0, tokens=0, words=f"nothing beyond the first reply{marked}")
+        return ScoreCost(calls=0, tokens=0, words="log-probabilities of the first reply")
+    return ScoreCost(calls=0, tokens=0, words=f"nothing beyond the first reply{marked}")
 
 
 def _stated_in_the_reply(model: ModelConfig) -> bool:
     return model.task.kind == "multilabel" and model.prompt.reply == "json"
 
 
-def _of_mix(mix: CombinationRecipe, found: dict[str, Cost]) -> Cost:
+def _of_mix(mix: CombinationRecipe, found: dict[str, ScoreCost]) -> ScoreCost:
     parts = [found[source] for source in mix.sources]
     if isinstance(mix, Cascade):
         share = f"a share of {mix.ask_share:g} of the rows" if mix.ask_share is not None else "rows above its limit"
         words = f"that of {mix.first}, and of {mix.then} for {share}"
     else:
         words = f"that of {' and '.join(dict.fromkeys(mix.sources))}"
-    return Cost(calls=max(part.calls for part in parts), tokens=max(part.tokens for part in parts), words=words)
+    return ScoreCost(calls=max(part.calls for part in parts), tokens=max(part.tokens for part in parts), words=words)

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from demur.audit.metrics.evidence import Evidence, Status
+from demur.audit.metrics.evidence import Evidence, EvidenceStatus
 from demur.audit.shadowing import NothingShadowed, Shadowing, shadowing
 from demur.serve.commands.flip import MOST_FLIPS, Flip
 from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
 from demur.traffic.database import Database
 from demur.traffic.outcomes import Precedence
-from demur.traffic.shadowed import ShadowedTraffic, Side, read_shadowed
+from demur.traffic.shadowed import ShadowedTraffic, ShadowSide, read_shadowed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +139,9 @@ def _labels(found: Shadowing) -> list[str]:
 
 def _evidence(name: str, one: Evidence) -> list[str]:
     counted = f"{one.n_labelled:,} labelled answers of {name}, {one.n_events:,} of them wrong"
-    if one.status in (Status.NONE, Status.INSUFFICIENT):
+    if one.status in (EvidenceStatus.NONE, EvidenceStatus.INSUFFICIENT):
         return [f"Insufficient evidence on the risk of {name}: {counted}."]
-    if one.status is Status.EXACT_ONLY:
+    if one.status is EvidenceStatus.EXACT_ONLY:
         return [f"The interval of the risk means little: there are {counted}."]
     return []
 
@@ -176,6 +176,6 @@ def _flip(seen: ShadowedTraffic, at: int) -> Flip:
     )
 
 
-def _confidence(side: Side, at: int) -> float | None:
+def _confidence(side: ShadowSide, at: int) -> float | None:
     value = float(side.confidence[at])
     return None if value != value else value

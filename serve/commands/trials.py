@@ -31,7 +31,7 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Untried:
+class NotTried:
     """Something of which nobody knows whether it works, and why."""
 
     text: str
@@ -44,7 +44,7 @@ class Remark:
     text: str
 
 
-Finding = Wrong | Untried | Remark
+Finding = Wrong | NotTried | Remark
 Trial = Callable[[], Iterator[Finding]]
 
 
@@ -109,7 +109,7 @@ def _packages(config: Config) -> Iterator[Finding]:
             continue
         package, command = model.host.package
         if "RAY_ADDRESS" in os.environ:
-            yield Untried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
+            yield NotTried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
         elif find_spec(package) is None:
             yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
     if config.access and config.access.oidc and find_spec("joserfc") is None:
@@ -147,12 +147,12 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
 def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:
     """Whether what decides for a model can be read, is for this checkpoint and these labels, and was fitted with the
     settings that are configured, unless an `older` one will do."""
+    from demur.serve.hosts.artifact_set import check_fits
     from demur.serve.hosts.identity import identity_if_here
-    from demur.serve.hosts.lineup import check_fits
     from demur.serve.local.older_artifacts import ALLOW, not_in_force
 
     if offline and "://" in config.artifacts:
-        yield Untried(f"the artifacts of {name} in {config.artifacts} (--offline)")
+        yield NotTried(f"the artifacts of {name} in {config.artifacts} (--offline)")
         return
     try:
         store = ArtifactStore(config.artifacts)
@@ -171,7 +171,7 @@ def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iter
     except ValueError as error:  # of the checkpoint, the prompt or the ratings, each of which has a trial of its own
         identity, why = None, str(error)
     if identity is None:
-        yield Untried(f"whether the artifacts of {name} fit: {why}")
+        yield NotTried(f"whether the artifacts of {name} fit: {why}")
     for role, artifact in roles.items():
         if artifact is None:
             continue

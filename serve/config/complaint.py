@@ -37,7 +37,7 @@ FIRST_STEPS = re.compile(r"([a-z_]\w*)((?:\.[\w-]+)*): ")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PydanticFinding:
     """One thing that pydantic found, in the place where it stands in what was sent."""
 
     kind: str
@@ -86,14 +86,16 @@ def _mistakes(
     return [mistake for one in found if one not in left_out for mistake in words.mistakes(one)], unknown
 
 
-def _found(error: ValidationError, sent: Any, base: Steps = ()) -> list[Found]:
+def _found(error: ValidationError, sent: Any, base: Steps = ()) -> list[PydanticFinding]:
     return [
         _resolved(one["type"], one.get("ctx", {}), one["loc"], sent, base)
         for one in error.errors(include_url=False, include_input=False)
     ]
 
 
-def _resolved(kind: str, context: Mapping[str, Any], loc: Sequence[str | int], sent: Any, base: Steps) -> Found:
+def _resolved(
+    kind: str, context: Mapping[str, Any], loc: Sequence[str | int], sent: Any, base: Steps
+) -> PydanticFinding:
     """Leave out of pydantic's place what is not in `sent`: names of types between which there was a choice."""
     content: Any = _at(sent, base)
     steps, union_at, of_key = list(base), None, False
@@ -105,7 +107,7 @@ def _resolved(kind: str, context: Mapping[str, Any], loc: Sequence[str | int], s
             of_key = True
         else:
             union_at = len(steps)
-    return Found(kind=kind, context=context, steps=tuple(steps), union_at=union_at, of_key=of_key)
+    return PydanticFinding(kind=kind, context=context, steps=tuple(steps), union_at=union_at, of_key=of_key)
 
 
 def _discriminator(context: Mapping[str, Any]) -> list[str]:
@@ -113,10 +115,10 @@ def _discriminator(context: Mapping[str, Any]) -> list[str]:
     return [context["discriminator"].strip("'")] if "discriminator" in context else []
 
 
-def _united(found: Sequence[Found]) -> Iterator[Found]:
+def _united(found: Sequence[PydanticFinding]) -> Iterator[PydanticFinding]:
     """Make one thing of what pydantic says of each type between which there was a choice: what is wrong under the type
     that was meant, if that shows, else which types would do."""
-    choices: dict[Steps, list[Found]] = {}
+    choices: dict[Steps, list[PydanticFinding]] = {}
     for one in found:
         if one.union_at is not None:
             choices.setdefault(one.steps[: one.union_at], []).append(one)
@@ -134,7 +136,7 @@ def _united(found: Sequence[Found]) -> Iterator[Found]:
             wanted = " or ".join(dict.fromkeys(WANTED[each.kind] for each in wrong_type))
             first = wrong_type[0]
             kind = first.kind if len(wrong_type) == 1 else "union"
-            yield Found(kind=kind, context={"wanted": wanted}, steps=place)
+            yield PydanticFinding(kind=kind, context={"wanted": wanted}, steps=place)
 
 
 class _Words:
@@ -145,7 +147,7 @@ class _Words:
         self._document = document
         self._keys = keys
 
-    def mistakes(self, found: Found) -> Iterator[Mistake]:
+    def mistakes(self, found: PydanticFinding) -> Iterator[Mistake]:
         if found.kind in OURS:
             yield from self._ours(found.context["error"], found.steps)
         elif found.kind in UNKNOWN:
@@ -186,7 +188,7 @@ class _Words:
     def _known(self, steps: Steps) -> list[str]:
         return self._keys.at(steps, self._sent) if self._keys else []
 
-    def _sentence(self, found: Found) -> str:
+    def _sentence(self, found: PydanticFinding) -> str:
         value, written = _at(self._sent, found.steps), self._written(found.steps)
         if found.of_key:
             return sentence(found.kind, found.context)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.control import AdaptiveLevel, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.policies.review_price import ReviewPrice
 from demur.policies.review_rate import ReviewRate
 from demur.policies.tracked_limit import TrackedLimit
@@ -131,11 +131,11 @@ def settings_of(model: Any) -> dict[str, Any]:
     return {**told, "step": step}
 
 
-def first_course(settings: ControlConfig) -> Course:
+def first_course(settings: ControlConfig) -> ControlledValue:
     """Where a control begins that has seen nothing yet."""
     if isinstance(settings, AdaptiveSetsConfig):
-        return Course.at(settings.alpha)
-    return Course.at(1 - settings.start if isinstance(settings, TrackedLimitConfig) else settings.start)
+        return ControlledValue.at(settings.alpha)
+    return ControlledValue.at(1 - settings.start if isinstance(settings, TrackedLimitConfig) else settings.start)
 
 
 def check_control(model: Any) -> None:

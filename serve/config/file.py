@@ -33,7 +33,7 @@ from demur.serve.config.redact import RedactConfig
 from demur.serve.config.review import ReviewConfig, ReviewRule
 from demur.serve.config.scaling import ConsoleConfig, GatewayConfig
 from demur.serve.config.secret import told_elsewhere
-from demur.serve.config.settings import Gathered, Section, settings_of
+from demur.serve.config.settings import GatheredMistakes, Section, settings_of
 from demur.serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from demur.serve.config.task import TaskConfig
 from demur.serve.config.task_settings import check_task_settings
@@ -188,7 +188,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def parts_exist(self) -> "ModelConfig":
-        gathered = Gathered()
+        gathered = GatheredMistakes()
         with gathered:
             check_task_settings(self)
         with gathered:
@@ -422,7 +422,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def goes_together(self) -> "Config":
-        gathered = Gathered()
+        gathered = GatheredMistakes()
         for name in self.models:
             with gathered:
                 self.cascade(name)

@@ -22,7 +22,7 @@ from demur.serve.config.language_recipe import (
 )
 from demur.serve.config.mistake import MOST_TOLD
 from demur.serve.config.nearest import did_you_mean, one_of
-from demur.serve.config.settings import Gathered, Mistakes, named, part
+from demur.serve.config.settings import GatheredMistakes, Mistakes, named, part
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from demur.uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from demur.uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     """Return the recipe, or raise `ValueError` in words for whoever wrote the settings: with everything that is wrong
     with one part or another, else with what does not go together."""
-    gathered = Gathered()
+    gathered = GatheredMistakes()
     with gathered:
         scores, combinations = _scores(model)
     with gathered:
@@ -92,7 +92,7 @@ def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
     scores: dict[str, ScoreRecipe] = {}
     combinations: dict[str, CombinationRecipe] = {}
-    gathered = Gathered()
+    gathered = GatheredMistakes()
     for at, entry in enumerate(model.scores):
         with gathered:
             _add_score(model, f"scores.{at}", entry, scores, combinations)
@@ -172,7 +172,7 @@ def _all_of(model: "ModelConfig", settings: dict[str, Any]) -> AllOf:
     if not isinstance(entries, list) or not entries:
         raise ValueError("policy.gates: write a list of gates, like `- in_distribution: {score: ..., quantile: 0.99}`")
     gates: list[GateRecipe] = []
-    gathered = Gathered()
+    gathered = GatheredMistakes()
     for at, entry in enumerate(entries):
         place = f"policy.gates.{at}"
         with gathered:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from demur.review.item import Order, Scope
+from demur.review.item import QueueOrder, ReviewerScope
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.settings import Section
 from demur.serve.config.webhooks import WebhookConfig
@@ -140,8 +140,8 @@ class Person(Section):
     """Sees the overview, and may withdraw cases."""
 
     @property
-    def scope(self) -> Scope:
-        return Scope(models=self.models, groups=self.groups, adjudicates=self.adjudicates)
+    def scope(self) -> ReviewerScope:
+        return ReviewerScope(models=self.models, groups=self.groups, adjudicates=self.adjudicates)
 
 
 class AdminName(str):
@@ -159,7 +159,7 @@ class ReviewConfig(Section):
     give_back_seconds: float = Field(default=3600, ge=0, le=30 * 86400)
     """How long a case that somebody gave back does not come to the same person by itself. Others get it at once."""
 
-    order: Order = Order.AGE
+    order: QueueOrder = QueueOrder.AGE
     """What comes first, among cases of one priority and due time: `age` or `uncertainty`."""
 
     rules: tuple[ReviewRule, ...] = ()
@@ -203,10 +203,10 @@ class ReviewConfig(Section):
                 )
         return self
 
-    def scope_of(self, name: str) -> Scope | None:
+    def scope_of(self, name: str) -> ReviewerScope | None:
         """What this person may see and do; None where others are named and this one is not."""
         if not self.people or isinstance(name, AdminName):
-            return Scope()
+            return ReviewerScope()
         person = self.people.get(name)
         return None if person is None else person.scope
 

@@ -55,7 +55,7 @@ class UnfitSettings(ValueError):
         return unfit
 
 
-class Gathered(AbstractContextManager["Gathered"]):
+class GatheredMistakes(AbstractContextManager["GatheredMistakes"]):
     """Several checks, each under `with`, whose mistakes are raised together in the end."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Gathered(AbstractContextManager["Gathered"]):
 
 def check_numbers(values: Mapping[str, Any], wanted: Mapping[str, Any], within: str = "") -> None:
     """Raise `ValueError` for true or false where only a number is `wanted`, in a value or inside of it."""
-    gathered = Gathered()
+    gathered = GatheredMistakes()
     for name, value in values.items():
         types = set(_types_in(wanted[name]))
         if types & {int, float} and not types & {bool, Any} and not any(_is_section(one) for one in types):

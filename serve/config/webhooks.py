@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from demur.review.outbox import Subscription, Told
+from demur.review.outbox import Subscription, WebhookEvent
 from demur.serve.config.settings import Section
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - how one is spelled, not one
@@ -28,7 +28,7 @@ class WebhookConfig(Section):
     secret_env: str = Field(min_length=1)
     """Name of the environment variable with the secret that deliveries are signed with."""
 
-    events: tuple[Told, ...] = Field(default=(Told.RESOLVED,), min_length=1)
+    events: tuple[WebhookEvent, ...] = Field(default=(WebhookEvent.RESOLVED,), min_length=1)
     models: tuple[str, ...] | None = Field(default=None, min_length=1)
     """By default all."""
 

@@ -206,7 +206,7 @@ def _of_those_who_wait(
     return waiting, items, kept
 
 
-class Together(Generic[Item, Result]):
+class TurnBatcher(Generic[Item, Result]):
     """Does in one go what is asked for in one turn of the loop.
 
     `do` gets the items of all callers, and returns as many results. If it raises, each item is done by itself, so that

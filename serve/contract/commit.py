@@ -22,7 +22,7 @@ class Writing:
 
 
 @dataclass(kw_only=True, slots=True)
-class Committed:
+class CommitResult:
     """What is on disk for an entry."""
 
     record: Record
@@ -30,6 +30,6 @@ class Committed:
     """True if this key had been used for this input before: `record` is the one from then, and nothing was written."""
 
 
-Pieces = AsyncGenerator[str | Committed, None]
+Pieces = AsyncGenerator[str | CommitResult, None]
 """A reply as it is written, and last what was decided about it, which is on record by then. Closing it stops the model;
 then nothing is on record."""

@@ -14,14 +14,14 @@ from demur.uncertainty.output import Output
 from demur.uncertainty.readings import outages_in
 from demur.uncertainty.top_k import top_labels
 
-Columns = TypeVar("Columns", "Decided", "Shadowed")
+Columns = TypeVar("Columns", "DecidedRows", "ShadowRows")
 
 TOP = 5
 """How many of the most probable labels a record keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
+class DecidedRows:
     """What the gateway needs to know about rows that one artifact decided. None is undefined."""
 
     artifact: str
@@ -49,12 +49,12 @@ class Decided:
     outages: list[Outage | None] | None = None
     """Why the model could not be asked about a row; None where it could about all of them."""
 
-    def rows(self, index: Sequence[int]) -> "Decided":
+    def rows(self, index: Sequence[int]) -> "DecidedRows":
         return _picked(self, index)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shadowed:
+class ShadowRows:
     """What the artifact in the shadow decides about the same rows. None is undefined."""
 
     artifact: str
@@ -64,27 +64,27 @@ class Shadowed:
     actions: list[str]
     reasons: list[str]
 
-    def rows(self, index: Sequence[int]) -> "Shadowed":
+    def rows(self, index: Sequence[int]) -> "ShadowRows":
         return _picked(self, index)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ArtifactShare:
     """The rows of a batch about which one artifact decided. Every row of the batch is in exactly one share."""
 
     rows: list[int]
     """Where these rows are in the batch."""
 
-    decided: Decided
-    shadow: Shadowed | None = None
+    decided: DecidedRows
+    shadow: ShadowRows | None = None
     shadow_milliseconds: float = 0.0
     """Time that the shadow took for these rows."""
 
-    def between(self, start: int, stop: int, *, spent: float) -> "Share":
+    def between(self, start: int, stop: int, *, spent: float) -> "ArtifactShare":
         """Those of the rows [start, stop) that are in it, as the share of a batch of these alone, which took `spent`
         milliseconds more."""
         index = [place for place, row in enumerate(self.rows) if start <= row < stop]
-        return Share(
+        return ArtifactShare(
             rows=[self.rows[place] - start for place in index],
             decided=replace(self.decided.rows(index), model_milliseconds=self.decided.model_milliseconds + spent),
             shadow=None if self.shadow is None else self.shadow.rows(index),
@@ -103,7 +103,7 @@ def as_columns(
     model_milliseconds: float,
     asks_next: str = "",
     note: str = "",
-) -> Decided:
+) -> DecidedRows:
     """Turn arrays into columns: one `tolist` for each, and labels in the place of indices. `note` is added to every
     reason."""
     known = judgement.usable.tolist()
@@ -112,7 +112,7 @@ def as_columns(
     top = top_labels(np.nan_to_num(output.probabilities), k)
     probabilities = np.take_along_axis(output.probabilities, top, axis=1).tolist()
     predicted = _named(judgement.predicted, labels)
-    return Decided(
+    return DecidedRows(
         artifact=artifact,
         predictions=_answers(known, predicted, exclusive=exclusive),
         top_labels=[[labels[i] for i in row] if yes else [] for yes, row in zip(known, top.tolist(), strict=True)],
@@ -142,10 +142,10 @@ def as_shadow(
     judgement: Judgement,
     *,
     exclusive: bool,
-) -> Shadowed:
+) -> ShadowRows:
     """The same of the artifact in the shadow, of which less is kept."""
     predicted = _named(judgement.predicted, labels)
-    return Shadowed(
+    return ShadowRows(
         artifact=artifact,
         predictions=_answers(judgement.usable.tolist(), predicted, exclusive=exclusive),
         prediction_sets=_sets(labels, output, judgement, exclusive=exclusive),

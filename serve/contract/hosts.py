@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import Asking, Message, Piece
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.uncertainty.generation import Generation
@@ -59,18 +59,18 @@ class HostClient(Protocol):
 
     async def decide(
         self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
-    ) -> list[Share]:
+    ) -> list[ArtifactShare]:
         """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's.
 
         Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed.
         """
         ...
 
-    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> DecidedRows:
         """Decide what an earlier model of a cascade escalated. Raises as `decide` does."""
         ...
 
-    def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+    def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | ArtifactShare, None]:
         """Language models: yield the reply to one input as it is written, the first piece empty, and last what was
         decided about it. Closing the generator stops the model. Raises as `decide` does."""
         ...

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import from_json
 
-from demur.review.erasing import Erased
+from demur.review.erasing import Erasure
 from demur.review.item import Case, Status
 from demur.review.load import NOTHING_EXPECTED, Expectation
 from demur.serve.config.complaint import complaint
@@ -394,7 +394,7 @@ def prediction_view_json(
     outcomes: Sequence[Outcome],
     precedence: Precedence,
     expected: Expectation = NOTHING_EXPECTED,
-    erased: Erased | None = None,
+    erased: Erasure | None = None,
 ) -> dict[str, Any]:
     """What became of a prediction: `PredictionView`. `expected` is of its case."""
     told = [outcome_json(outcome) for outcome in outcomes]
@@ -410,7 +410,7 @@ def prediction_view_json(
     }
 
 
-def erased_json(erased: Erased) -> dict[str, Any]:
+def erased_json(erased: Erasure) -> dict[str, Any]:
     """`ErasedView`."""
     return {"id": str(erased.id), "erased_at": erased.at.isoformat(), "erased_by": erased.by_whom}
 

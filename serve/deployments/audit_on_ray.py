@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.ledger.from_parquet import Parts
+from demur.audit.ledger.from_parquet import LedgerParts
 from demur.audit.report.in_parts import Everywhere, folded, measured
 from demur.audit.report.resamples import Progress, unheard
 
@@ -21,7 +21,7 @@ class RayFailed(RuntimeError):
     """Parts of an audit could not be measured on Ray. The message says what the first of them failed with."""
 
 
-def on_ray(parts: Parts, *, progress: Progress = unheard) -> Everywhere:
+def on_ray(parts: LedgerParts, *, progress: Progress = unheard) -> Everywhere:
     """Measure runs of consecutive parts, each run by one task, and put together what they found, in order of time.
 
     Ray must have been started or joined (`ray.init`), and its workers must see the URL of the parts. What parts come to
@@ -64,7 +64,7 @@ class RayCluster:
     def cores(self) -> int:
         return cores()
 
-    def measured(self, parts: Parts, progress: Progress) -> Everywhere:
+    def measured(self, parts: LedgerParts, progress: Progress) -> Everywhere:
         return on_ray(parts, progress=progress)
 
 
@@ -73,7 +73,7 @@ class _Task:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: LedgerParts,
         runs: Sequence[range],
         measure: Callable[[Any], Any],
         together: Callable[[Sequence[Any]], Any],

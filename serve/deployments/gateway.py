@@ -20,17 +20,17 @@ from demur.serve.deployments.guarded import guarded, keeper_of, received
 from demur.serve.deployments.host_client import RayHostClient
 from demur.serve.deployments.host_trouble import HostTrouble
 from demur.serve.deployments.hosts import host_deployment
+from demur.serve.deployments.in_process_router import open_shortcut
 from demur.serve.deployments.ray_metrics import RayMetrics
-from demur.serve.deployments.shortcut import open_shortcut
 from demur.serve.deployments.traced import traces_of
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import Intake
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.hosts.garbage import look_rarely
 from demur.serve.telemetry.logs import log_to_stderr
 from demur.serve.telemetry.telemetry import Telemetry
-from demur.serve.web.native.admission import Entrance
+from demur.serve.web.native.admission import Admission
 from demur.traffic.log import draw_key
 
 ALARM_SECONDS = 1.0
@@ -94,7 +94,7 @@ class Gateway:
         every(TELL_SECONDS, RayMetrics(self._handler.telemetry).flush, name="metrics")
         every(TELL_SECONDS, self._handler.look_at_database, name="database")
         self._keeper = keeper_of(config, self._database)
-        self._room = Room(most=config.limits.open_requests, share=config.limits.share_per_key)
+        self._room = RequestLimit(most=config.limits.open_requests, share=config.limits.share_per_key)
         self._intake = Intake(config.limits)
 
     def _host_clients(
@@ -121,18 +121,18 @@ class Gateway:
                 self._handler.follow(name, replicas=states.get(ReplicaState.RUNNING, 0))
 
     async def close_entrance(self, seconds: float) -> int:
-        """As `Room.close`: before the service stops, as long as hosts are there to end what has begun."""
+        """As `RequestLimit.close`: before the service stops, as long as hosts are there to end what has begun."""
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        from demur.serve.web.native.fast_path import Door
+        from demur.serve.web.native.fast_path import FastPath
         from demur.serve.web.native.routes import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY
         app = gateway_app(self._handler, max_body_bytes=limits.body_bytes, beside=self._over_grpc(), needs=needed)
-        door = Door(self._handler, max_body_bytes=limits.body_bytes).before(app)
-        behind = guarded(Entrance(door, self._room, self._intake), self._config, self._keeper, needs.GATEWAY)
+        door = FastPath(self._handler, max_body_bytes=limits.body_bytes).before(app)
+        behind = guarded(Admission(door, self._room, self._intake), self._config, self._keeper, needs.GATEWAY)
         if not self._config.gateway.autoscaling:  # else Serve has to count what a gateway has to do
             open_shortcut(received(behind, self._config, self._handler.telemetry, echo=True))
         return received(behind, self._config, self._handler.telemetry)

@@ -13,11 +13,11 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.contract.batching import Overloaded
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
 from demur.serve.contract.hosts import HostState, ModelNotReady, Step
 from demur.serve.contract.inputs import ModelInput
-from demur.serve.deployments.hosts import Failed, NoArtifact
+from demur.serve.deployments.hosts import EngineFailure, NoArtifact
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.uncertainty.generation import Generation
 
@@ -50,27 +50,29 @@ class RayHostClient:
 
     async def decide(
         self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
-    ) -> list[Share]:
+    ) -> list[ArtifactShare]:
         try:
             asked = self._handle.decide.remote(_packed(inputs), groups, draws, **_trace())
-            shares: list[Share] | NoArtifact = await asked
+            shares: list[ArtifactShare] | NoArtifact = await asked
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
         if isinstance(shares, NoArtifact):
             raise ArtifactNotFound(self._noted(shares.why))
         return shares
 
-    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> Decided:
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> DecidedRows:
         try:
             asked = self._handle.decide_next.remote(_packed(inputs), groups, step, **_trace())
-            decided: Decided | NoArtifact = await asked
+            decided: DecidedRows | NoArtifact = await asked
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
         if isinstance(decided, NoArtifact):
             raise ArtifactNotFound(self._noted(decided.why))
         return decided
 
-    async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+    async def stream(
+        self, value: ModelInput, group: str | None, draw: int
+    ) -> AsyncGenerator[str | ArtifactShare, None]:
         async with aclosing(_until_left(self._streams.stream.remote(value, group, draw))) as items:
             async for item in items:
                 if isinstance(item, NoArtifact):
@@ -79,17 +81,17 @@ class RayHostClient:
 
     async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
         try:
-            generations: list[Generation] | Failed = await self._handle.complete.remote(messages, asking)
+            generations: list[Generation] | EngineFailure = await self._handle.complete.remote(messages, asking)
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
-        if isinstance(generations, Failed):
+        if isinstance(generations, EngineFailure):
             raise EngineFailed(generations.why)
         return generations
 
     async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
         async with aclosing(_until_left(self._streams.pieces.remote(messages, asking))) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Failed):
+                if isinstance(piece, EngineFailure):
                     raise EngineFailed(piece.why)
                 yield piece
 

@@ -8,7 +8,7 @@ from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.serve.config.file import Config
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import ModelInput
@@ -40,7 +40,7 @@ class NoArtifact:
 
 
 @dataclass(frozen=True)
-class Failed:
+class EngineFailure:
     """What a host replies where its engine failed to pass something through."""
 
     why: str
@@ -84,7 +84,7 @@ class ModelReplica:
         groups: Sequence[str | None],
         draws: Sequence[int],
         traceparent: str | None = None,
-    ) -> list[Share] | NoArtifact:
+    ) -> list[ArtifactShare] | NoArtifact:
         try:
             with self._traced(traceparent):
                 return await self._host.decide(inputs, groups, draws)
@@ -97,7 +97,7 @@ class ModelReplica:
         groups: Sequence[str | None],
         step: Step,
         traceparent: str | None = None,
-    ) -> Decided | NoArtifact:
+    ) -> DecidedRows | NoArtifact:
         try:
             with self._traced(traceparent):
                 return await self._host.decide_next(inputs, groups, step)
@@ -106,7 +106,7 @@ class ModelReplica:
 
     async def stream(
         self, value: ModelInput, group: str | None, draw: int
-    ) -> AsyncGenerator[str | Share | NoArtifact, None]:
+    ) -> AsyncGenerator[str | ArtifactShare | NoArtifact, None]:
         try:
             async with aclosing(self._host.stream(value, group, draw)) as items:
                 async for item in items:
@@ -114,19 +114,19 @@ class ModelReplica:
         except ArtifactNotFound as error:
             yield NoArtifact(str(error))
 
-    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation] | Failed:
+    async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation] | EngineFailure:
         try:
             return await self._host.complete(messages, asking)
         except EngineFailed as error:
-            return Failed(str(error))
+            return EngineFailure(str(error))
 
-    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece | Failed, None]:
+    async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece | EngineFailure, None]:
         try:
             async with aclosing(self._host.pieces(messages, asking)) as pieces:
                 async for piece in pieces:
                     yield piece
         except EngineFailed as error:
-            yield Failed(str(error))
+            yield EngineFailure(str(error))
 
 
 def _check_started(state: HostState, *, fitted: bool) -> None:

@@ -20,7 +20,7 @@ from demur.serve.jobs.canary_watch import CanaryWatch
 from demur.serve.jobs.webhooks import webhook_senders
 from demur.serve.telemetry.logs import log_to_stderr
 from demur.serve.telemetry.telemetry import Telemetry
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.service import ReviewService
 from demur.traffic.database import Database
 
 log = logging.getLogger("demur.deployments")
@@ -70,7 +70,7 @@ def started_console(config: Config, dsn: str) -> Build:
     watch = CanaryWatch(config, ArtifactStore(config.artifacts), database, clock=lambda: datetime.now(UTC))
     every(FORGET_SECONDS, lambda: _forget(config, database), name="forgetting")
     every(WATCH_SECONDS, watch.look, name="canaries")
-    every(SWEEP_SECONDS, Desk(config, database).sweep, name="settling")
+    every(SWEEP_SECONDS, ReviewService(config, database).sweep, name="settling")
     senders = webhook_senders(config, database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
     for sender in senders:
         every(SEND_SECONDS, sender.send, name=f"webhook {sender.url}")

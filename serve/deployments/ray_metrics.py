@@ -4,8 +4,8 @@ from typing import Any
 
 from ray.util.metrics import Counter, Gauge
 
-from demur.serve.telemetry.metrics import METRICS, Metric
-from demur.serve.telemetry.telemetry import Buckets, Labels, Telemetry
+from demur.serve.telemetry.metrics import METRICS, MetricDefinition
+from demur.serve.telemetry.telemetry import Histogram, Labels, Telemetry
 
 LE = "le"
 """The label of a bucket, as Prometheus has it."""
@@ -45,7 +45,7 @@ class RayMetrics:
             for labels, value in standing.items():
                 self._gauges[metric.name].set(value, dict(zip(metric.labels, labels, strict=True)))
 
-    def _raise_buckets(self, metric: Metric, labels: Labels, buckets: Buckets) -> None:
+    def _raise_buckets(self, metric: MetricDefinition, labels: Labels, buckets: Histogram) -> None:
         counts, total = list(buckets.counts), buckets.sum
         bucket, summed, counted = _parts(metric)
         if sum(counts) == self._exported.get((counted, labels), 0):
@@ -64,7 +64,7 @@ class RayMetrics:
             self._counters[name].inc(grown, dict(zip(keys, labels, strict=True)))
 
 
-def _parts(metric: Metric) -> dict[str, tuple[Any, ...]]:
+def _parts(metric: MetricDefinition) -> dict[str, tuple[Any, ...]]:
     """The counters of a histogram, and their labels."""
     return {
         f"{metric.name}_bucket": (*metric.labels, LE),

@@ -9,22 +9,22 @@ from dataclasses import replace
 from demur.policies.decision import Action
 from demur.serve.contract.hosts import ModelNotReady, Step
 from demur.serve.contract.inputs import InvalidRequest, ModelInput
-from demur.serve.gateway.road import Asked, Road, Row
+from demur.serve.gateway.model_client import ModelClient, ModelRow, PendingInput
 
 logger = logging.getLogger("demur.gateway")
 
-Read = Callable[[Asked, Road], Awaitable[ModelInput]]
+Read = Callable[[PendingInput, ModelClient], Awaitable[ModelInput]]
 """Gives an input in the form that another model takes."""
 
 
 async def follow(
     model: str,
-    roads: Mapping[str, Road],
-    asked: Sequence[Asked],
-    rows: Sequence[Row],
+    roads: Mapping[str, ModelClient],
+    asked: Sequence[PendingInput],
+    rows: Sequence[ModelRow],
     *,
     read: Read,
-) -> list[Row]:
+) -> list[ModelRow]:
     """Return the last word about each of the rows that `model` decided.
 
     Every model of a cascade decides by the artifact that the first one named. Where the next one cannot be asked, the
@@ -39,12 +39,12 @@ async def follow(
     return ended
 
 
-def asks_on(row: Row) -> bool:
+def asks_on(row: ModelRow) -> bool:
     """Whether another model is to be asked."""
     return bool(row.share and not row.why_none and row.share.decided.actions[row.index] == Action.ESCALATE)
 
 
-def _escalated(rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
+def _escalated(rows: Sequence[ModelRow]) -> dict[tuple[str, str], list[int]]:
     """Positions of rows for which another model is to be asked, by its name and the artifact that says so."""
     onward: dict[tuple[str, str], list[int]] = {}
     for at, row in enumerate(rows):
@@ -54,11 +54,11 @@ def _escalated(rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
 
 
 async def _ask(
-    rows: list[Row],
+    rows: list[ModelRow],
     members: Sequence[int],
-    road: Road | None,
+    road: ModelClient | None,
     step: Step,
-    asked: Sequence[Asked],
+    asked: Sequence[PendingInput],
     read: Read,
     name: str,
 ) -> None:
@@ -86,6 +86,6 @@ async def _ask(
             rows[at] = replace(answer, before=(*rows[at].before, rows[at]))
 
 
-def _held(row: Row, why: str) -> Row:
+def _held(row: ModelRow, why: str) -> ModelRow:
     """The row as the last model that spoke left it, and held."""
     return replace(row, why_none=why)

@@ -13,7 +13,15 @@ from uuid import UUID
 
 from demur.audit import control_states
 from demur.audit.control_states import ControlState
-from demur.policies.control import AdaptiveLevel, ByDecisions, Course, PricedReviews, Steered, TrackedRate, TrackedRisk
+from demur.policies.control import (
+    AdaptiveLevel,
+    ByDecisions,
+    ControlledAction,
+    ControlledValue,
+    PricedReviews,
+    TrackedRate,
+    TrackedRisk,
+)
 from demur.policies.decision import Action
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import ModelConfig
@@ -43,10 +51,10 @@ class ModelControl:
         self._lock = Lock()
 
     @property
-    def course(self) -> Course:
+    def course(self) -> ControlledValue:
         return self._course
 
-    def steer(self, action: Action, confidence: float, artifact: str | None) -> Steered:
+    def steer(self, action: Action, confidence: float, artifact: str | None) -> ControlledAction:
         """What becomes of a prediction, given the artifact's own action; the value moves. It has moved also where the
         record is not written in the end."""
         with self._lock:
@@ -61,7 +69,7 @@ class ModelControl:
         if isinstance(self.control, TrackedRisk):
             known = control_states.latest(connection, self._model, self.settings)
             if known is not None:
-                self._course = Course(**known.course)
+                self._course = ControlledValue(**known.course)
             return
         if self._lane is None:
             self._find_lane(connection, now=now, new_id=new_id)
@@ -93,7 +101,7 @@ class ModelControl:
             another = control_states.latest(connection, self._model, self.settings) if fresh else None
             with self._lock:
                 if another is not None and self._course.n == 0:
-                    self._course = Course.at(Course(**another.course).value)
+                    self._course = ControlledValue.at(ControlledValue(**another.course).value)
                 course = self._course
             left = control_states.begin(
                 connection,
@@ -106,7 +114,7 @@ class ModelControl:
             )
         else:
             with self._lock:  # a decision made meanwhile is of no more weight than one lost in a crash
-                self._course = Course(**left.course)
+                self._course = ControlledValue(**left.course)
         self._lane = left
 
 

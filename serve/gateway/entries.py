@@ -10,8 +10,8 @@ from demur.policies.decision import Action
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract import wire
 from demur.serve.gateway.controls import ModelControl
-from demur.serve.gateway.final_action import Verdict, final_action
-from demur.serve.gateway.road import Row
+from demur.serve.gateway.final_action import FinalAction, final_action
+from demur.serve.gateway.model_client import ModelRow
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
@@ -20,7 +20,7 @@ from demur.traffic.record import Cost, Entry, KeyUse, Record, ShadowDecision
 def entry_of(
     record_id: UUID,
     request: wire.PredictRequest,
-    row: Row,
+    row: ModelRow,
     *,
     model: ModelConfig,
     spot_checks: SpotChecks,
@@ -45,7 +45,7 @@ def entry_of(
 def _record(
     record_id: UUID,
     request: wire.PredictRequest,
-    row: Row,
+    row: ModelRow,
     model: ModelConfig,
     spot_checks: SpotChecks,
     control: ModelControl | None,
@@ -55,9 +55,9 @@ def _record(
 ) -> Record:
     decided, i = row.share.decided if row.share else None, row.index
     if decided and not row.why_none:
-        said = Verdict(Action(decided.actions[i]), decided.reasons[i])
+        said = FinalAction(Action(decided.actions[i]), decided.reasons[i])
     else:
-        said = Verdict(Action(model.recipe.policy.otherwise), row.why_none)
+        said = FinalAction(Action(model.recipe.policy.otherwise), row.why_none)
     confidence, artifact = (decided.confidence[i], decided.artifact) if decided else (None, None)
     final = final_action(
         said, request.model, confidence, artifact, control=control, safeguards=safeguards, no_room=no_room
@@ -94,7 +94,7 @@ def _record(
     )
 
 
-def _steps(model: str, row: Row) -> list[dict[str, Any]]:
+def _steps(model: str, row: ModelRow) -> list[dict[str, Any]]:
     """What each model of a cascade said, in turn."""
     steps = []
     for one in (*row.before, row):
@@ -132,7 +132,7 @@ def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
     return whole
 
 
-def _shadow(row: Row) -> ShadowDecision | None:
+def _shadow(row: ModelRow) -> ShadowDecision | None:
     """Of the model that was asked first: a shadow is not followed further."""
     first = row.before[0] if row.before else row
     if first.share is None or first.share.shadow is None:

@@ -9,7 +9,7 @@ from demur.serve.gateway.safeguards import Safeguards
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FinalAction:
     """An action, and why."""
 
     action: Action
@@ -17,7 +17,7 @@ class Verdict:
 
 
 def final_action(
-    decided: Verdict,
+    decided: FinalAction,
     model: str,
     confidence: float | None,
     artifact: str | None,
@@ -25,7 +25,7 @@ def final_action(
     control: ModelControl | None,
     safeguards: Safeguards,
     no_room: str,
-) -> Verdict:
+) -> FinalAction:
     """Start from what an artifact `decided`, and let each step have its word in turn; a later one outdoes an earlier.
 
     1. The model's control. It answers nothing that the artifact holds.
@@ -37,10 +37,10 @@ def final_action(
     final = decided
     if control is not None:
         steered = control.steer(decided.action, nan if confidence is None else confidence, artifact)
-        final = Verdict(steered.action, f"{decided.reason}; {steered.note}")
+        final = FinalAction(steered.action, f"{decided.reason}; {steered.note}")
     by_alarm = safeguards.why_held(model, confidence) if final.action is Action.ANSWER else ""
     if by_alarm:
-        final = Verdict(Action.REVIEW, final.reason)
+        final = FinalAction(Action.REVIEW, final.reason)
     if final.action is Action.REVIEW and no_room:
-        final = Verdict(Action.ABSTAIN, f"{no_room}; {final.reason}")
-    return Verdict(final.action, f"{by_alarm}; else: {final.reason}") if by_alarm else final
+        final = FinalAction(Action.ABSTAIN, f"{no_room}; {final.reason}")
+    return FinalAction(final.action, f"{by_alarm}; else: {final.reason}") if by_alarm else final

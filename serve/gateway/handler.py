@@ -19,7 +19,7 @@ from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.body import read_apart
-from demur.serve.contract.commit import Committed, Pieces, Writing
+from demur.serve.contract.commit import CommitResult, Pieces, Writing
 from demur.serve.contract.hosts import HostClient, ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InputLimits, InvalidRequest, ModelInput, TooLarge
 from demur.serve.contract.reading.inputs import read_input
@@ -29,18 +29,18 @@ from demur.serve.gateway.committer import Committer
 from demur.serve.gateway.controls import Controls
 from demur.serve.gateway.entries import entry_of
 from demur.serve.gateway.inquiries import Inquiries
+from demur.serve.gateway.model_client import ModelClient, ModelRow, PendingInput
 from demur.serve.gateway.new_cases import NewCases
 from demur.serve.gateway.pictures import PictureReader, Read
 from demur.serve.gateway.queue_room import Places, QueueRoom
 from demur.serve.gateway.reading import read_batch, read_prediction
 from demur.serve.gateway.redaction import Redaction, RedactionFailed
-from demur.serve.gateway.road import Asked, Road, Row
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.serve.gateway.upstream import UpstreamProblem, problem_of
+from demur.serve.telemetry.request_context import VISIT, RequestContext
 from demur.serve.telemetry.stages import stage
 from demur.serve.telemetry.telemetry import Queue, Telemetry
-from demur.serve.telemetry.visit import VISIT, Visit
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.draw import Draws
 from demur.traffic.record import FailedRequest, KeyUse
@@ -54,13 +54,13 @@ CANNOT_STAND_IN = (InvalidRequest, UnknownModel, ModelNotReady, ArtifactNotFound
 
 
 @dataclass(slots=True)
-class Order:
+class PredictionOrder:
     """One request for a prediction, on its way to its record."""
 
     id: UUID
     request: wire.PredictRequest
     use: KeyUse | None
-    visit: Visit | None = None
+    visit: RequestContext | None = None
     passes_to: str | None = None
     """The model that is asked where the one that was asked for is away, if this caller may ask it."""
 
@@ -68,7 +68,7 @@ class Order:
     """Why this model is asked in the place of another; empty where it was asked for."""
 
 
-Judged = tuple[Order, Row]
+OrderedRow = tuple[PredictionOrder, ModelRow]
 """What was asked, and what the models said about it."""
 
 
@@ -95,7 +95,7 @@ class Handler:
         self.pictures = PictureReader(self._limits)
         self._keep_inputs = timedelta(days=config.keep_inputs_days) if config.keep_inputs_days else None
         self._roads = {
-            name: Road(name, config.models[name], host, self.telemetry, then=self._settled)
+            name: ModelClient(name, config.models[name], host, self.telemetry, then=self._settled)
             for name, host in hosts.items()
         }
         self._database = database
@@ -112,7 +112,7 @@ class Handler:
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._redaction = Redaction(config.redact) if config.redact else None
         self._committer = Committer(database, journal.commit)
-        self._commits: GreedyBatcher[Writing, Committed | Exception] = GreedyBatcher(
+        self._commits: GreedyBatcher[Writing, CommitResult | Exception] = GreedyBatcher(
             self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=MOST_COMMITS, name="the database"
         )
         self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
@@ -123,7 +123,7 @@ class Handler:
             name="the database",
         )
 
-    async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> Committed:
+    async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> CommitResult:
         """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
 
         request, use = await read_apart(len(body), lambda: read_prediction(body, key, caller))
@@ -134,14 +134,16 @@ class Handler:
             return stored
         return await self.predict_one(request, use, caller)
 
-    async def predict_one(self, request: wire.PredictRequest, use: KeyUse | None, caller: Caller | None) -> Committed:
+    async def predict_one(
+        self, request: wire.PredictRequest, use: KeyUse | None, caller: Caller | None
+    ) -> CommitResult:
         """Serve one request that is read and allowed already. What is returned is on disk."""
         result = (await self._serve([request], [use], caller))[0]
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def replay(self, use: KeyUse) -> Committed | None:
+    async def replay(self, use: KeyUse) -> CommitResult | None:
         """Return what was answered under this Idempotency-Key before; None where nothing was."""
         return (await self._replays(use)).get(0)
 
@@ -156,11 +158,11 @@ class Handler:
         road = self.road(request.model)
         value = read_input(request.input, await road.spec(), self._limits)
         draw = self._canary_draw(record_id, use)
-        order = Order(record_id, request, use, VISIT.get())
-        items = road.stream(Asked(value, request.group, draw, time.perf_counter(), visit=order.visit))
+        order = PredictionOrder(record_id, request, use, VISIT.get())
+        items = road.stream(PendingInput(value, request.group, draw, time.perf_counter(), visit=order.visit))
         first = await anext(items)
 
-        async def pieces() -> AsyncGenerator[str | Committed, None]:
+        async def pieces() -> AsyncGenerator[str | CommitResult, None]:
             async with aclosing(items):
                 item = first
                 while isinstance(item, str):
@@ -224,18 +226,18 @@ class Handler:
         return [*waiting, *self.pictures.queues(), ("commits", "", self._commits.queued, MOST_COMMITS)]
 
     @property
-    def roads(self) -> Mapping[str, Road]:
+    def roads(self) -> Mapping[str, ModelClient]:
         """The models that are served, by name."""
         return self._roads
 
     async def predict_batch(
         self, body: bytes, key: str | None, caller: Caller | None = None
-    ) -> list[Committed | Exception]:
+    ) -> list[CommitResult | Exception]:
         """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
         most = self._config.limits.batch
         items, use = await read_apart(len(body), lambda: read_batch(body, key, caller, most=most))
         stored = await self._replays(use) if use else {}
-        results: list[Committed | Exception | None] = [stored.get(position) for position in range(len(items))]
+        results: list[CommitResult | Exception | None] = [stored.get(position) for position in range(len(items))]
         requests: dict[int, wire.PredictRequest] = {}
         for position, item in enumerate(items):
             if position in stored:
@@ -270,7 +272,7 @@ class Handler:
         caller: Caller | None = None,
         *,
         by_this_model: bool = False,
-    ) -> list[Committed]:
+    ) -> list[CommitResult]:
         """Serve up to `limits.batch` requests for one model that another door has read, all or none of them: what does
         not fit one is raised before anything is decided about the others. `use` is by the first. `by_this_model`: no
         other model may be asked in its place."""
@@ -298,7 +300,7 @@ class Handler:
         together: bool = False,
         by_this_model: bool = False,
         instead: Sequence[str] = (),
-    ) -> list[Committed | Exception]:
+    ) -> list[CommitResult | Exception]:
         """With `together`, what does not fit one of them is raised before anything is decided about the others.
         `instead` says why each goes to a model that its caller did not ask for."""
         with self.pictures.request() as read:
@@ -319,8 +321,8 @@ class Handler:
         together: bool,
         by_this_model: bool,
         instead: Sequence[str],
-    ) -> list[Committed | Exception]:
-        results: list[Committed | Exception | None] = [None] * len(requests)
+    ) -> list[CommitResult | Exception]:
+        results: list[CommitResult | Exception | None] = [None] * len(requests)
         inputs: list[ModelInput | None] = [None] * len(requests)
         ids = [self._new_id() for _ in requests]  # before anything is decided, because draws hang on them
         asking: dict[str, list[int]] = {}
@@ -352,18 +354,20 @@ class Handler:
             passes_to = None if by_this_model else self._following(model, caller)
             try:
                 asked = [
-                    Asked(
+                    PendingInput(
                         inputs[at],  # type: ignore[arg-type]
                         requests[at].group,
                         self._canary_draw(ids[at], uses[at]),
                         now,
                         visit=visit,
-                        what=Order(ids[at], requests[at], uses[at], visit, passes_to, instead[at] if instead else ""),
+                        what=PredictionOrder(
+                            ids[at], requests[at], uses[at], visit, passes_to, instead[at] if instead else ""
+                        ),
                     )
                     for at in members
                 ]
                 settled = await self._roads[model].batcher.submit(asked)
-                if any(type(one) is Row for one in settled):
+                if any(type(one) is ModelRow for one in settled):
                     settled = await self._settled_later(model, asked, settled, read)
                 committed = settled
             except (ArtifactNotFound, Overloaded, DatabaseUnavailable) as error:
@@ -390,8 +394,8 @@ class Handler:
         requests: Sequence[wire.PredictRequest],
         uses: Sequence[KeyUse | None],
         caller: Caller | None,
-        done: Sequence[Committed | Exception],
-    ) -> list[Committed | Exception]:
+        done: Sequence[CommitResult | Exception],
+    ) -> list[CommitResult | Exception]:
         """Ask other models in the place of those that are away. Each decides by its own artifact, and the record is
         its own."""
         results = list(done)
@@ -406,19 +410,21 @@ class Handler:
             results[at] = before if isinstance(result, CANNOT_STAND_IN) else result
         return results
 
-    async def _settled(self, asked: list[Asked], rows: list[Row]) -> list[Committed | Exception | Row]:
+    async def _settled(
+        self, asked: list[PendingInput], rows: list[ModelRow]
+    ) -> list[CommitResult | Exception | ModelRow]:
         """Write together what was decided together. Each is what is on disk, or why nothing is; what needs more than
         that, and would keep its neighbours waiting, is left as it is."""
         if self.telemetry.traces:  # a commit is a span of one request
             return list(rows)
         ended = [at for at, row in enumerate(rows) if not asks_on(row)]
         written = await self._write_or_each([judged(asked[at], rows[at]) for at in ended])
-        settled: list[Committed | Exception | Row] = list(rows)
+        settled: list[CommitResult | Exception | ModelRow] = list(rows)
         for at, one in zip(ended, written, strict=True):
             settled[at] = one
         return settled
 
-    async def _write_or_each(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+    async def _write_or_each(self, rows: Sequence[OrderedRow]) -> list[CommitResult | Exception]:
         """As `_write`. Where that fails one of them may be to blame, and the others do not pay for it: what is on disk
         already is written again, which changes nothing."""
         try:
@@ -429,27 +435,31 @@ class Handler:
             return [error] if len(rows) == 1 else [one for row in rows for one in await self._write_or_each([row])]
 
     async def _settled_later(
-        self, model: str, asked: Sequence[Asked], settled: Sequence[Committed | Exception | Row], read: Read
-    ) -> list[Committed | Exception]:
+        self,
+        model: str,
+        asked: Sequence[PendingInput],
+        settled: Sequence[CommitResult | Exception | ModelRow],
+        read: Read,
+    ) -> list[CommitResult | Exception]:
         """Ask on where another model is to be asked, and write what `_settled` has left."""
-        left = [(member, one) for member, one in zip(asked, settled, strict=True) if isinstance(one, Row)]
+        left = [(member, one) for member, one in zip(asked, settled, strict=True) if isinstance(one, ModelRow)]
         members = [member for member, _ in left]
         rows = await follow(model, self._roads, members, [row for _, row in left], read=partial(self._read_again, read))
         written = iter(await self._write(list(map(judged, members, rows))))
-        return [next(written) if isinstance(one, Row) else one for one in settled]
+        return [next(written) if isinstance(one, ModelRow) else one for one in settled]
 
-    async def _read_again(self, read: Read, asked: Asked, road: Road) -> ModelInput:
+    async def _read_again(self, read: Read, asked: PendingInput, road: ModelClient) -> ModelInput:
         """An input as another model takes it."""
-        order: Order = asked.what
+        order: PredictionOrder = asked.what
         (value,) = await read(road.name, [order.request.input], await road.spec())
         if isinstance(value, InvalidRequest):
             raise value
         return value
 
-    async def _replays(self, use: KeyUse) -> dict[int, Committed]:
+    async def _replays(self, use: KeyUse) -> dict[int, CommitResult]:
         return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self._database, use)
 
-    async def _commit(self, writings: list[Writing]) -> list[Committed | Exception]:
+    async def _commit(self, writings: list[Writing]) -> list[CommitResult | Exception]:
         began = time.perf_counter()
         try:
             results = await self._committer.commit(writings)
@@ -459,7 +469,7 @@ class Handler:
         self.telemetry.committed(writings, results, time.perf_counter() - began)
         return results
 
-    def road(self, model: str) -> Road:
+    def road(self, model: str) -> ModelClient:
         """Return the way to a model. Raises `UnknownModel`."""
         if model not in self._roads:
             raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._roads)}")
@@ -469,7 +479,7 @@ class Handler:
         """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
         return self._canary_draws.of(f"{use.key} {use.position}" if use else str(record_id))
 
-    async def _write(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+    async def _write(self, rows: Sequence[OrderedRow]) -> list[CommitResult | Exception]:
         """Turn what was said into records and cases, and return what is on disk of them. Of requests about which no
         model could be asked, and whose callers are to be told, it writes that, and returns the error."""
         if any(row.outage is not None for _, row in rows):
@@ -486,7 +496,7 @@ class Handler:
             )
         return committed
 
-    async def _write_and_fail(self, rows: Sequence[Judged]) -> list[Committed | Exception]:
+    async def _write_and_fail(self, rows: Sequence[OrderedRow]) -> list[CommitResult | Exception]:
         now = self._clock()
         failures: list[FailedRequest] = []
         problems: list[UpstreamProblem] = []
@@ -503,7 +513,7 @@ class Handler:
         failed = iter(problems)
         return [next(written) if row.outage is None else next(failed) for _, row in rows]
 
-    def _writing(self, order: Order, row: Row, places: Places, now: datetime) -> Writing:
+    def _writing(self, order: PredictionOrder, row: ModelRow, places: Places, now: datetime) -> Writing:
         request = order.request
         model = self._config.models[request.model]
         entry = entry_of(
@@ -527,11 +537,11 @@ class Handler:
         return Writing(entry, case)
 
 
-def judged(asked: Asked, row: Row) -> Judged:
+def judged(asked: PendingInput, row: ModelRow) -> OrderedRow:
     return asked.what, row
 
 
-def _failure(order: Order, outage: Outage, problem: UpstreamProblem, now: datetime) -> FailedRequest:
+def _failure(order: PredictionOrder, outage: Outage, problem: UpstreamProblem, now: datetime) -> FailedRequest:
     return FailedRequest(
         id=order.id,
         created_at=now,
@@ -557,7 +567,7 @@ def _redacted(redaction: Redaction, failures: Sequence[FailedRequest]) -> list[F
     return told
 
 
-def _last_word(row: Row) -> Row:
+def _last_word(row: ModelRow) -> ModelRow:
     """Of a stream: what was streamed is this model's, so nobody else is asked about it."""
     if row.share and row.share.decided.actions[row.index] == Action.ESCALATE:
         return replace(row, why_none="another model was to be asked, and a tentative stream has no time for that")

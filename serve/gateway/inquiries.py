@@ -13,9 +13,9 @@ from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.hosts import ModelFailed, UnknownModel
+from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.outcome_watch import OutcomeWatch
 from demur.serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
-from demur.serve.gateway.road import Road
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.record import Outcome
@@ -30,7 +30,7 @@ COUNTED_FOR_HEALTH = 10_000
 class Inquiries:
     """What became of a prediction, what somebody knows about it, what is to be forgotten of it; and how well all is."""
 
-    def __init__(self, config: Config, roads: Mapping[str, Road], database: Database, room: QueueRoom) -> None:
+    def __init__(self, config: Config, roads: Mapping[str, ModelClient], database: Database, room: QueueRoom) -> None:
         self._config = config
         self._roads = roads
         self._database = database
@@ -139,7 +139,7 @@ class Inquiries:
         return await _health_of(self._roads[model])
 
 
-async def _health_of(road: Road) -> dict[str, Any]:
+async def _health_of(road: ModelClient) -> dict[str, Any]:
     """`ModelHealth`."""
     try:
         state = await asyncio.wait_for(road.host.state(), HOST_SECONDS)

@@ -11,7 +11,7 @@ from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.body import SMALL
 from demur.serve.contract.inputs import TooLarge
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 
 PATIENCE_SECONDS = 10.0
 """A body that has been coming for longer comes at the least pace, and gives way where there is no room for another."""
@@ -37,7 +37,9 @@ class Intake:
     def __init__(self, limits: LimitsConfig) -> None:
         self.most = limits.body_bytes
         self.seconds, self.pace = limits.body_seconds, limits.body_bytes_per_second
-        self.room = Room(most=limits.most_open_bytes, share=limits.share_per_key, what="bytes of bodies are held here")
+        self.room = RequestLimit(
+            most=limits.most_open_bytes, share=limits.share_per_key, what="bytes of bodies are held here"
+        )
         self.coming: dict[Arrival, None] = {}
         """Bodies of which more is to come, the oldest first."""
 

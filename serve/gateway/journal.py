@@ -7,7 +7,7 @@ import orjson
 import psycopg
 
 from demur.review import queue
-from demur.serve.contract.commit import Committed, Unwritable, Writing
+from demur.serve.contract.commit import CommitResult, Unwritable, Writing
 from demur.traffic import failed_requests, log
 from demur.traffic.database import Connection, ConnectionLost, Database, one_line
 from demur.traffic.record import Entry, FailedRequest, KeyUse
@@ -18,7 +18,7 @@ REFUSALS = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError, U
 """What is wrong with a record, and not with the database."""
 
 
-def commit(database: Database, writings: Sequence[Writing]) -> list[Committed | Exception]:
+def commit(database: Database, writings: Sequence[Writing]) -> list[CommitResult | Exception]:
     """Write the entries and their cases, and return, for each, what is on disk now or why nothing is.
 
     Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
@@ -30,14 +30,14 @@ def commit(database: Database, writings: Sequence[Writing]) -> list[Committed | 
         return [_commit_alone(database, writing) for writing in writings]
 
 
-def _commit_together(database: Database, writings: Sequence[Writing]) -> list[Committed | Exception]:
+def _commit_together(database: Database, writings: Sequence[Writing]) -> list[CommitResult | Exception]:
     try:
         return _commit(database, writings, log.append)
     except ConnectionLost:  # it may have been committed; then doing it again changes nothing
         return _commit(database, writings, log.append)
 
 
-def _commit_alone(database: Database, writing: Writing) -> Committed | Exception:
+def _commit_alone(database: Database, writing: Writing) -> CommitResult | Exception:
     try:
         return _commit(database, [writing], log.append_plainly)[0]
     except REFUSALS as error:
@@ -54,7 +54,7 @@ def _without_values(error: Exception) -> str:
 
 def _commit(
     database: Database, writings: Sequence[Writing], append: Callable[[Connection, Sequence[Entry]], None]
-) -> list[Committed | Exception]:
+) -> list[CommitResult | Exception]:
     entries = [writing.entry for writing in writings]
     with database.transaction() as connection:
         late = log.claim_keys(connection, entries)
@@ -63,7 +63,7 @@ def _commit(
         if cases := [writing.case for writing in kept if writing.case]:
             queue.enqueue(connection, cases)
     return [
-        _earlier(database, entry) if entry.record.id in late else Committed(record=entry.record, replayed=False)
+        _earlier(database, entry) if entry.record.id in late else CommitResult(record=entry.record, replayed=False)
         for entry in entries
     ]
 
@@ -82,14 +82,14 @@ def _note_failures(database: Database, failures: Sequence[FailedRequest]) -> Non
         failed_requests.append(connection, failures)
 
 
-def replays(database: Database, use: KeyUse) -> dict[int, Committed]:
+def replays(database: Database, use: KeyUse) -> dict[int, CommitResult]:
     """What was stored under this key, by position; raises `KeyReused` if that was for another input."""
     with database.transaction() as connection:
         found = log.find_by_key(connection, use)
-    return {position: Committed(record=record, replayed=True) for position, record in found.items()}
+    return {position: CommitResult(record=record, replayed=True) for position, record in found.items()}
 
 
-def _earlier(database: Database, entry: Entry) -> Committed | Exception:
+def _earlier(database: Database, entry: Entry) -> CommitResult | Exception:
     assert entry.key is not None
     try:
         return replays(database, entry.key)[entry.key.position]

@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 
 from demur.review.ended import ended_among
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 from demur.traffic.database import one_line
 from demur.traffic.log import OUTCOMES_CHANNEL
 
@@ -53,7 +53,7 @@ class OutcomeWatch:
         """One caller may wait for up to `share` of what others leave of `most`."""
         self._dsn = dsn
         self._look_seconds = look_seconds
-        self._room = Room(most=most, share=share, what="requests wait at this gateway")
+        self._room = RequestLimit(most=most, share=share, what="requests wait at this gateway")
         self._lock = threading.Lock()
         self._waiters: defaultdict[UUID, set[asyncio.Future[None]]] = defaultdict(set)
         self._listener: threading.Thread | None = None

@@ -57,7 +57,7 @@ MOST_KEPT = 8
 """What is kept, decoded and shrunk, for open requests to one model has at most so many times these pixels."""
 
 
-class Line:
+class PictureQueue:
     """The pictures of one model."""
 
     def __init__(self, model: str, most: int) -> None:
@@ -112,7 +112,7 @@ class PictureReader:
 
     def __init__(self, limits: InputLimits) -> None:
         self._limits = limits
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, PictureQueue] = {}
         self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, "pictures")
         self._large = ThreadPoolExecutor(DECODED_AT_ONCE, "large-pictures", _step_back)
@@ -158,9 +158,9 @@ class PictureReader:
         for threads in (self._threads, self._large):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _line(self, model: str, spec: InputSpec) -> Line:
+    def _line(self, model: str, spec: InputSpec) -> PictureQueue:
         if model not in self._lines:
-            self._lines[model] = Line(model, self._limits.pixels_of(spec))
+            self._lines[model] = PictureQueue(model, self._limits.pixels_of(spec))
         return self._lines[model]
 
 

@@ -12,14 +12,14 @@ import re2
 from numpy.typing import NDArray
 
 from demur.serve.config.redact import QUIET, RedactConfig
-from demur.serve.contract.commit import Committed, Writing
+from demur.serve.contract.commit import CommitResult, Writing
 from demur.serve.contract.inputs import PNG_PREFIX
 from demur.serve.contract.user_code import NotFound, load_named
 from demur.traffic.record import Entry
 
 logger = logging.getLogger("demur.redaction")
 
-Submit = Callable[[Sequence[Writing]], Awaitable[list[Committed | Exception]]]
+Submit = Callable[[Sequence[Writing]], Awaitable[list[CommitResult | Exception]]]
 
 
 class BadRedaction(ValueError):
@@ -61,7 +61,7 @@ class Redaction:
             record = replace(record, reply={**record.reply, "text": text})
         return replace(entry, input=self.redacted(entry.input), record=record)
 
-    async def commit(self, writings: Sequence[Writing], submit: Submit) -> list[Committed | Exception]:
+    async def commit(self, writings: Sequence[Writing], submit: Submit) -> list[CommitResult | Exception]:
         """Commit what may be stored. The caller is told the reply as the model wrote it; only what is asked for again
         is told as it was stored."""
         redacted = await asyncio.to_thread(lambda: [self._writing(writing) for writing in writings])
@@ -93,7 +93,7 @@ class Redaction:
         return value
 
 
-def _as_said(writing: Writing, done: Committed | Exception) -> Committed | Exception:
+def _as_said(writing: Writing, done: CommitResult | Exception) -> CommitResult | Exception:
     if isinstance(done, Exception) or done.replayed:
         return done
     return replace(done, record=replace(done.record, reply=writing.entry.record.reply))

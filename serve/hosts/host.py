@@ -10,20 +10,20 @@ from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
-from demur.serve.contract.batching import Together
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.batching import TurnBatcher
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import Asking, Message, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.contract.model import Model, ModelRequest
+from demur.serve.hosts.active_artifacts import NOT_FROM_MODEL, ActiveArtifacts, Groups, Job, JudgingBatch
+from demur.serve.hosts.artifact_set import ArtifactSet
 from demur.serve.hosts.asked_as_fitted import check_asked_as_fitted
 from demur.serve.hosts.kinds import kind_of
 from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.model import LanguageModel
 from demur.serve.hosts.language.overheard import listening
-from demur.serve.hosts.lineup import Lineup
-from demur.serve.hosts.panel import NOT_FROM_MODEL, Batch, Groups, Job, Panel
 from demur.serve.hosts.set_level import SetLevel
 from demur.serve.telemetry.stages import stage
 from demur.uncertainty.generation import Generation
@@ -47,8 +47,8 @@ class Host:
         self._name = name
         self.model = model
         self._samples = config.samples
-        self._panel = Panel(name, config, store, others)
-        self._judging: Together[Batch, list[Share]] = Together(self._panel.shares_together)
+        self._panel = ActiveArtifacts(name, config, store, others)
+        self._judging: TurnBatcher[JudgingBatch, list[ArtifactShare]] = TurnBatcher(self._panel.shares_together)
 
     @classmethod
     async def started(
@@ -98,22 +98,25 @@ class Host:
 
     async def decide(
         self, inputs: Sequence[ModelInput], groups: Groups | None = None, draws: Sequence[int] | None = None
-    ) -> list[Share]:
+    ) -> list[ArtifactShare]:
         """Run the model, and return what each artifact that had a part in it decided about its rows.
 
-        `groups` [n] says where each input comes from; `draws` [n] are as in `Panel.shares`. What was asked under one
-        lineup is decided by it, whatever is promoted meanwhile. Batches that end together are judged together.
+        `groups` [n] says where each input comes from; `draws` [n] are as in `ActiveArtifacts.shares`. What was asked
+        under one set of artifacts is decided by it, whatever is promoted meanwhile. Batches that end together are
+        judged together.
         """
         lineup = self._panel.lineup
         began = time.perf_counter()
         with stage("forward"):
             output = await self._run_for(lineup, inputs)
         spent = (time.perf_counter() - began) * 1000
-        batch = Batch(lineup=lineup, output=output, groups=groups or [None] * len(inputs), draws=draws, spent=spent)
+        batch = JudgingBatch(
+            lineup=lineup, output=output, groups=groups or [None] * len(inputs), draws=draws, spent=spent
+        )
         with stage("scores"):
             return await self._judging.one(batch)
 
-    async def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> Decided:
+    async def decide_next(self, inputs: Sequence[ModelInput], groups: Groups, step: Step) -> DecidedRows:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""
         artifact = await asyncio.to_thread(self._panel.artifact_of, step)
         began = time.perf_counter()
@@ -121,7 +124,9 @@ class Host:
         output = await self._run(inputs, [selector], artifact.left_out_of(self._name))
         return self._panel.decide_by(artifact, output, groups, spent=(time.perf_counter() - began) * 1000)
 
-    async def stream(self, value: ModelInput, group: str | None, draw: int) -> AsyncGenerator[str | Share, None]:
+    async def stream(
+        self, value: ModelInput, group: str | None, draw: int
+    ) -> AsyncGenerator[str | ArtifactShare, None]:
         """Of a language model, yield the reply to one input as it is written, and last what was decided about it.
 
         The first piece is empty: there is an artifact, and the model is being asked. Closing the generator stops the
@@ -149,7 +154,7 @@ class Host:
         async for piece in cast(LanguageModel, self.model).engine.stream(messages, asking):
             yield piece
 
-    async def _run_for(self, lineup: Lineup, inputs: Sequence[ModelInput]) -> Output:
+    async def _run_for(self, lineup: ArtifactSet, inputs: Sequence[ModelInput]) -> Output:
         """Ask for what all artifacts need; if that fails, for what the one in force needs alone."""
         everyone = [artifact.selector for artifact in lineup.artifacts]
         alone = [lineup.in_force.selector]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from demur.audit import control_states
 from demur.calibration_store.artifact import Artifact
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.policies.judgement import Judgement
 from demur.policies.moving_sets import at_level
 from demur.policies.selector import Selector
@@ -46,7 +46,7 @@ class SetLevel:
             return
         self._silent = False
         if known is not None:
-            self.level = Course(**known.course).value
+            self.level = ControlledValue(**known.course).value
 
     def judge(self, artifact: Artifact, output: Output, groups: Sequence[str | None]) -> Judgement:
         """What an artifact makes of an output, with its sets at the present level, which its reasons name. Raises

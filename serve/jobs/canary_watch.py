@@ -17,7 +17,7 @@ from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.standing import Canary
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
-from demur.traffic.arrivals import Arrived, arrived, checked
+from demur.traffic.arrivals import ArrivedRecord, arrived, checked
 from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.canary")
@@ -34,13 +34,13 @@ SETTLED = timedelta(seconds=5)
 
 
 @dataclass
-class Followed:
+class CanaryProgress:
     """How far one canary has been counted."""
 
     canary: Canary
     too_much: RiskMonitor | None
     too_little: RiskMonitor | None
-    last: Arrived | None = None
+    last: ArrivedRecord | None = None
     n: int = field(default=0)
     held: int = field(default=0)
 
@@ -55,7 +55,7 @@ class CanaryWatch:
         self._store = store
         self._database = database
         self._clock = clock
-        self._followed: dict[str, Followed] = {}
+        self._followed: dict[str, CanaryProgress] = {}
         self._out_of_sight: set[str] = set()
 
     def look(self) -> None:
@@ -93,7 +93,7 @@ class CanaryWatch:
             return f"it held {share:.1%} of {followed.n:,} predictions, and was to hold {low:.1%} to {high:.1%}"
         return wrong
 
-    def _count(self, connection: Connection, model: str, followed: Followed) -> None:
+    def _count(self, connection: Connection, model: str, followed: CanaryProgress) -> None:
         until = self._clock() - SETTLED
         full = True
         while full:
@@ -109,7 +109,7 @@ class CanaryWatch:
             self._add(followed, new)
             full = len(new) == AT_A_TIME
 
-    def _add(self, followed: Followed, new: Sequence[Arrived]) -> None:
+    def _add(self, followed: CanaryProgress, new: Sequence[ArrivedRecord]) -> None:
         if not new:
             return
         held = np.array([one.action != "answer" for one in new], dtype=np.float64)
@@ -146,10 +146,10 @@ class CanaryWatch:
         return f"of {len(known):,} checked answers {errors.sum():g} were wrong, and at most {max_risk:.1%} may be"
 
 
-def _begin(canary: Canary) -> Followed:
+def _begin(canary: Canary) -> CanaryProgress:
     low, high = canary.held_between
     share = {"floor": 1.0, "delta": FALSE_ALARM / BOUNDS}
-    return Followed(
+    return CanaryProgress(
         canary=canary,
         too_much=new_risk_monitor(high, direction="above", **share) if high < 1 else None,
         too_little=new_risk_monitor(low, direction="below", **share) if low > 0 else None,

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from demur.audit import control_states
-from demur.audit.control_events import Label, ReadUntil, Request, portion
+from demur.audit.control_events import ControlLabel, CountedDecision, ReadUntil, portion
 from demur.audit.metrics.likeness import likeness
-from demur.policies.control import AdaptiveLevel, Course, TrackedRisk
+from demur.policies.control import AdaptiveLevel, ControlledValue, TrackedRisk
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import Config, ModelConfig
 from demur.traffic.database import Database
@@ -78,10 +78,10 @@ class LabelControls:
                 after=before,
                 most=AT_A_TIME,
             )
-            course, artifact = Course(**state.course), state.artifact
+            course, artifact = ControlledValue(**state.course), state.artifact
             for one in new.in_order():
                 course = moved(control, course, one)
-                if isinstance(one, Request):
+                if isinstance(one, CountedDecision):
                     artifact = one.artifact or artifact
             control_states.keep(
                 connection,
@@ -96,16 +96,18 @@ class LabelControls:
         return new.full
 
 
-def moved(control: TrackedRisk | AdaptiveLevel, course: Course, one: Request | Label) -> Course:
+def moved(
+    control: TrackedRisk | AdaptiveLevel, course: ControlledValue, one: CountedDecision | ControlLabel
+) -> ControlledValue:
     """Where the value stands after a decision, or after a label."""
     if isinstance(control, TrackedRisk):
-        if isinstance(one, Request):
+        if isinstance(one, CountedDecision):
             return control.after_request(course, one.answered)
         if not one.answered:  # it moved the limit when it was decided
             return course
         error = 1.0 if one.prediction is None else 1 - likeness(one.prediction, one.outcome)
         return control.after_label(course, error, 1 / one.probability)
-    if isinstance(one, Request):
+    if isinstance(one, CountedDecision):
         return control.after_request(course) if one.predicted else course
     if one.prediction is None:  # nothing was said, so there was no set
         return course

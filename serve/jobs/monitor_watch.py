@@ -9,8 +9,8 @@ from functools import partial
 from demur.audit.metrics.likeness import likeness
 from demur.audit.monitors import feeding, standing
 from demur.audit.monitors.alarms import OnAlarm
-from demur.audit.monitors.arrivals import Label
-from demur.audit.monitors.feeding import Fed, Watched
+from demur.audit.monitors.arrivals import MonitorLabel
+from demur.audit.monitors.feeding import FeedResult, WatchedArtifact
 from demur.audit.monitors.risk import RiskSettings
 from demur.audit.monitors.standing import Role
 from demur.audit.monitors.traffic import TrafficSettings
@@ -97,10 +97,10 @@ class MonitorWatch:
                 continue  # nobody knows any more what it promised
             self._feed(partial(feeding.feed_risk, watched=one))
 
-    def _feed_traffic(self, one: Watched, connection: Connection) -> Fed:
+    def _feed_traffic(self, one: WatchedArtifact, connection: Connection) -> FeedResult:
         return feeding.feed_traffic(connection, one, self._draws_of(connection))
 
-    def _feed(self, take_in: Callable[[Connection], Fed]) -> None:
+    def _feed(self, take_in: Callable[[Connection], FeedResult]) -> None:
         more = True
         while more:
             with self._database.transaction() as connection:
@@ -118,11 +118,11 @@ class MonitorWatch:
 
     def _watched(
         self, name: str, artifact: str, role: Role | None, model: ModelConfig, settings: MonitorConfig
-    ) -> Watched:
+    ) -> WatchedArtifact:
         facts = self._facts_of(name, artifact)
         target = facts.promised if settings.max_risk is None else settings.max_risk
         checks = model.spot_checks
-        return Watched(
+        return WatchedArtifact(
             model=name,
             artifact=artifact,
             role=role,
@@ -174,10 +174,10 @@ def promised_risk(manifest: Mapping[str, object], model: str) -> float | None:
     )
 
 
-def loss_of(model: ModelConfig) -> Callable[[Label], float]:
+def loss_of(model: ModelConfig) -> Callable[[MonitorLabel], float]:
     """How wrong an answer of this model was: of single labels, whether it was."""
 
-    def loss(label: Label) -> float:
+    def loss(label: MonitorLabel) -> float:
         if label.prediction is None:
             return 1.0
         like = likeness(label.prediction, label.truth)

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from demur.serve.deployments import shortcut
+from demur.serve.deployments import in_process_router as shortcut
 from demur.serve.local import proxy
 from demur.serve.local.run_folder import RunFolder, write_private
 

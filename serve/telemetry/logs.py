@@ -12,7 +12,7 @@ import orjson
 
 from demur.serve.config.telemetry import LogKind
 from demur.serve.contract.printable import one_line, printable
-from demur.serve.telemetry.visit import VISIT
+from demur.serve.telemetry.request_context import VISIT
 
 PREFIX = re.compile(r"(\x1b\[[0-9;]*m)*+\((?=[^()]*pid=\d)[^()]*+\)(\x1b\[[0-9;]*m)*+ ")
 """What Ray puts before the lines of other processes."""

@@ -14,7 +14,7 @@ CONFIDENCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0
 
 
 @dataclass(frozen=True, eq=False)  # there is one of each, and its hash shall cost nothing
-class Metric:
+class MetricDefinition:
     """One metric. A label takes few values, none of which a caller can choose."""
 
     name: str
@@ -34,19 +34,19 @@ class Metric:
         return tuple(f"ray_{self.name}_{part}_total" for part in ("bucket", "sum", "count"))
 
 
-REQUESTS = Metric("demur_requests", "counter", "HTTP requests that were answered.", ("route", "status"))
-REQUEST_SECONDS = Metric(
+REQUESTS = MetricDefinition("demur_requests", "counter", "HTTP requests that were answered.", ("route", "status"))
+REQUEST_SECONDS = MetricDefinition(
     "demur_request_seconds",
     "histogram",
     "Time of an HTTP request in the gateway, from its headers to the end of its answer.",
     ("route",),
     SECONDS,
 )
-REQUESTS_OPEN = Metric("demur_requests_open", "gauge", "HTTP requests that are being answered.")
-ERRORS = Metric(
+REQUESTS_OPEN = MetricDefinition("demur_requests_open", "gauge", "HTTP requests that are being answered.")
+ERRORS = MetricDefinition(
     "demur_errors", "counter", "Errors told to callers, those of single items of a batch included.", ("kind",)
 )
-STAGE_SECONDS = Metric(
+STAGE_SECONDS = MetricDefinition(
     "demur_stage_seconds",
     "histogram",
     "Time of a prediction in a stage: `queued` at the gateway for the model, `model` away at its host and back, `host`"
@@ -54,34 +54,44 @@ STAGE_SECONDS = Metric(
     ("model", "stage"),
     SECONDS,
 )
-MODEL_BATCH_SIZE = Metric(
+MODEL_BATCH_SIZE = MetricDefinition(
     "demur_model_batch_size", "histogram", "Predictions in one call to a model's host.", ("model",), SIZES
 )
-MODEL_FAILURES = Metric(
+MODEL_FAILURES = MetricDefinition(
     "demur_model_failures",
     "counter",
     "Calls to a model's host that came to nothing: `timeout`, `failed`, `overloaded`, `no_artifact`; and predictions"
     " about which its endpoint could not be asked: `outage`.",
     ("model", "kind"),
 )
-COMMIT_SECONDS = Metric(
+COMMIT_SECONDS = MetricDefinition(
     "demur_commit_seconds", "histogram", "Time of a transaction that puts a group of records on disk.", (), SECONDS
 )
-COMMIT_SIZE = Metric("demur_commit_size", "histogram", "Records in one such transaction.", (), SIZES)
-COMMIT_FAILURES = Metric("demur_commit_failures", "counter", "Such transactions that failed as a whole.")
-PREDICTIONS = Metric("demur_predictions", "counter", "Predictions on record, by what was decided.", ("model", "action"))
-CASES = Metric("demur_cases_opened", "counter", "Cases for people: what was held, and what was drawn.", ("model",))
-CONFIDENCE = Metric("demur_confidence", "histogram", "Calibrated confidence of predictions.", ("model",), CONFIDENCES)
-CONFIDENCE_UNKNOWN = Metric("demur_confidence_unknown", "counter", "Predictions without a confidence.", ("model",))
-QUEUE_LENGTH = Metric(
+COMMIT_SIZE = MetricDefinition("demur_commit_size", "histogram", "Records in one such transaction.", (), SIZES)
+COMMIT_FAILURES = MetricDefinition("demur_commit_failures", "counter", "Such transactions that failed as a whole.")
+PREDICTIONS = MetricDefinition(
+    "demur_predictions", "counter", "Predictions on record, by what was decided.", ("model", "action")
+)
+CASES = MetricDefinition(
+    "demur_cases_opened", "counter", "Cases for people: what was held, and what was drawn.", ("model",)
+)
+CONFIDENCE = MetricDefinition(
+    "demur_confidence", "histogram", "Calibrated confidence of predictions.", ("model",), CONFIDENCES
+)
+CONFIDENCE_UNKNOWN = MetricDefinition(
+    "demur_confidence_unknown", "counter", "Predictions without a confidence.", ("model",)
+)
+QUEUE_LENGTH = MetricDefinition(
     "demur_queue_length",
     "gauge",
     "What waits in the gateway: for a model, for it as a later step of a cascade (`later`), open streams (`streams`),"
     " or for the database (`commits`, of no model).",
     ("queue", "model"),
 )
-QUEUE_LIMIT = Metric("demur_queue_limit", "gauge", "How much may; above it, callers get a 503.", ("queue", "model"))
-DATABASE_UP = Metric("demur_database_up", "gauge", "Whether the gateway reaches the database: 1 or 0.")
+QUEUE_LIMIT = MetricDefinition(
+    "demur_queue_limit", "gauge", "How much may; above it, callers get a 503.", ("queue", "model")
+)
+DATABASE_UP = MetricDefinition("demur_database_up", "gauge", "Whether the gateway reaches the database: 1 or 0.")
 
 METRICS = (
     REQUESTS, REQUEST_SECONDS, REQUESTS_OPEN, ERRORS, STAGE_SECONDS, MODEL_BATCH_SIZE, MODEL_FAILURES, COMMIT_SECONDS,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from demur.serve.telemetry import metrics
-from demur.serve.telemetry.metrics import Metric
+from demur.serve.telemetry.metrics import MetricDefinition
 
 if TYPE_CHECKING:
-    from demur.serve.contract.commit import Committed, Writing
-    from demur.serve.contract.decided import Share
+    from demur.serve.contract.commit import CommitResult, Writing
+    from demur.serve.contract.decided import ArtifactShare
     from demur.serve.telemetry.traces import Traces
 
 Labels = tuple[str, ...]
@@ -20,7 +20,7 @@ Queue = tuple[str, str, int, int]
 """Its name, its model, how much waits in it and how much may."""
 
 
-class Buckets:
+class Histogram:
     """A histogram with one set of labels, since the start."""
 
     __slots__ = ("bounds", "counts", "sum")
@@ -63,10 +63,10 @@ class Telemetry:
 
     def __init__(self, traces: "Traces | None" = None) -> None:
         self.traces = traces
-        self.counts: dict[Metric, defaultdict[Labels, int]] = {
+        self.counts: dict[MetricDefinition, defaultdict[Labels, int]] = {
             metric: defaultdict(int) for metric in metrics.METRICS if metric.kind == "counter"
         }
-        self.histograms: dict[Metric, dict[Labels, Buckets]] = {
+        self.histograms: dict[MetricDefinition, dict[Labels, Histogram]] = {
             metric: {} for metric in metrics.METRICS if metric.kind == "histogram"
         }
         self.open_requests = 0
@@ -94,7 +94,7 @@ class Telemetry:
         """A caller is told of an error."""
         self.counts[metrics.ERRORS][kind,] += 1
 
-    def asked(self, model: str, waits: Sequence[float], seconds: float, shares: Sequence["Share"]) -> None:
+    def asked(self, model: str, waits: Sequence[float], seconds: float, shares: Sequence["ArtifactShare"]) -> None:
         """A model decided a batch. `waits` are the milliseconds for which each prediction was queued."""
         of, size = self._of(model), len(waits)
         of.batch_size.add(size)
@@ -108,7 +108,7 @@ class Telemetry:
         self.counts[metrics.MODEL_FAILURES][model, kind] += 1
 
     def committed(
-        self, writings: Sequence["Writing"], results: Sequence["Committed | Exception"], seconds: float
+        self, writings: Sequence["Writing"], results: Sequence["CommitResult | Exception"], seconds: float
     ) -> None:
         """A transaction is over. What was on record before, or was refused, is no prediction of now."""
         self._commit_seconds.add(seconds)
@@ -139,10 +139,10 @@ class Telemetry:
         """A transaction failed as a whole."""
         self.counts[metrics.COMMIT_FAILURES][()] += 1
 
-    def gauges(self) -> dict[Metric, dict[Labels, float]]:
+    def gauges(self) -> dict[MetricDefinition, dict[Labels, float]]:
         """How things stand now."""
         queues = self.queues()
-        standing: dict[Metric, dict[Labels, float]] = {
+        standing: dict[MetricDefinition, dict[Labels, float]] = {
             metrics.REQUESTS_OPEN: {(): self.open_requests},
             metrics.QUEUE_LENGTH: {(name, model): waiting for name, model, waiting, _ in queues},
             metrics.QUEUE_LIMIT: {(name, model): limit for name, model, _, limit in queues},
@@ -151,11 +151,11 @@ class Telemetry:
             standing[metrics.DATABASE_UP] = {(): float(self.database_up)}
         return standing
 
-    def buckets(self, metric: Metric, *labels: str) -> Buckets:
+    def buckets(self, metric: MetricDefinition, *labels: str) -> Histogram:
         """The histogram with these labels."""
         found = self.histograms[metric].get(labels)
         if found is None:
-            found = self.histograms[metric][labels] = Buckets(metric.bounds)
+            found = self.histograms[metric][labels] = Histogram(metric.bounds)
         return found
 
     def _of(self, model: str) -> OfModel:

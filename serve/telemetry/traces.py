@@ -22,8 +22,8 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from demur.serve.config.telemetry import TracesConfig
+from demur.serve.telemetry.request_context import RequestContext
 from demur.serve.telemetry.stages import STAGES, TRACEPARENT
-from demur.serve.telemetry.visit import Visit
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ HEADERS = (b"traceparent", b"tracestate")
 DATABASE_STAGE = "commit"
 
 
-class Share(Sampler):
+class ShareSampler(Sampler):
     """So many of the requests that nobody has decided about; and every batch that such a request is linked to."""
 
     def __init__(self, share: float) -> None:
@@ -62,11 +62,11 @@ class Traces:
     def __init__(self, config: TracesConfig, *, part: str) -> None:
         """`part` says which process this is: `gateway`, or the host of a model."""
         resource = Resource.create({"service.name": "demur", "demur.part": part})
-        self._provider = TracerProvider(resource=resource, sampler=ParentBased(Share(config.share)))
+        self._provider = TracerProvider(resource=resource, sampler=ParentBased(ShareSampler(config.share)))
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=config.endpoint)))
         self._tracer = self._provider.get_tracer("demur")
 
-    def begin(self, visit: Visit, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def begin(self, visit: RequestContext, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """A request has come, perhaps as a part of its caller's trace."""
         told = {key.decode(): value.decode("latin-1") for key, value in headers if key in HEADERS}
         span = self._tracer.start_span(
@@ -80,7 +80,7 @@ class Traces:
             visit.span = span
             STAGES.set(partial(self._within, trace.set_span_in_context(span, Context())))
 
-    def end(self, visit: Visit, method: str, route: str, status: int) -> None:
+    def end(self, visit: RequestContext, method: str, route: str, status: int) -> None:
         """It is answered."""
         span: Span | None = visit.span
         if span is not None:

@@ -20,7 +20,7 @@ from demur.serve.contract.wire import MalformedBody
 from demur.serve.gateway.intake import BodyTooSlow
 from demur.serve.gateway.redaction import RedactionFailed
 from demur.serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
-from demur.serve.telemetry.visit import tell
+from demur.serve.telemetry.request_context import tell
 from demur.serve.web.inference_protocol.versions import UnknownVersion
 from demur.serve.web.native.deadline import DeadlinePassed
 from demur.serve.web.shared.visitor import NoReviewer

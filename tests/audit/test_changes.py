@@ -7,7 +7,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from demur.audit.changes import Apart, compared
-from demur.audit.reports import Extent, Figure, Labelled, Report, Summary
+from demur.audit.reports import Figure, LabelCount, Report, ReportExtent, Summary
 
 DAY = timedelta(days=1)
 START = datetime(2026, 11, 16, tzinfo=UTC)
@@ -23,12 +23,12 @@ def report(at=START, days=7, **changes):
         "why": "",
         "max_risk": 0.02,
         "figures": [figure("risk", 0.01, 0.005, 0.015), figure("coverage", 0.8)],
-        "labels": [Labelled(name="answered", records=100, labelled=10)],
+        "labels": [LabelCount(name="answered", records=100, labelled=10)],
         "artifacts": {"a": 100},
     }
     return Report(
         id=uuid7(),
-        extent=Extent(model="digits", since=at - days * DAY, until=at, as_of=at),
+        extent=ReportExtent(model="digits", since=at - days * DAY, until=at, as_of=at),
         planned=True,
         made_by="schedule",
         made_at=at,
@@ -65,7 +65,7 @@ def test_what_else_changed():
         START + DAY,
         verdict="broken",
         max_risk=0.01,
-        labels=[Labelled(name="answered", records=100, labelled=5), Labelled(name="held", records=0, labelled=0)],
+        labels=[LabelCount(name="answered", records=100, labelled=5), LabelCount(name="held", records=0, labelled=0)],
         artifacts={"a": 60, "b": 40},
     )
     found = compared(now, report(days=8))

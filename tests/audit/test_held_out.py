@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from demur.audit.findings import Classes, Judged
+from demur.audit.findings import Classes, KnownDecisions
 from demur.audit.held_out import _of_counts, _of_ranks, _of_sums, calibration_report, rank_replicates, rank_report
 from demur.audit.metrics import calibration
 from demur.audit.metrics.calibration_sums import WIDTH, columns, values
@@ -17,7 +17,7 @@ def judged(n=300, seed=0, share_right=0.8):
     confidence = np.clip(share_right + 0.3 * rng.normal(size=n), 0, 1)
     quality = (rng.random(n) < confidence).astype(float)
     true = rng.integers(3, size=n)
-    return Judged(
+    return KnownDecisions(
         quality=quality,
         answered=confidence > 0.7,
         confidence=confidence,

@@ -12,15 +12,15 @@ from demur.audit.opinions import (
     overturn_rates,
     reviewers_checked,
 )
-from demur.review.disagreement import Checked, Overturned, Together
+from demur.review.disagreement import LabelPair, OverturnCount, SecondLooks
 
 
 def said(*labels, n=1, saw=True):
-    return Together(labels=labels, saw_prediction=saw, n=n)
+    return LabelPair(labels=labels, saw_prediction=saw, n=n)
 
 
 def check(first, second, n=1, first_overturns=False, truth_overturns=None):
-    return Checked(
+    return SecondLooks(
         first=first,
         second=second,
         saw_prediction=True,
@@ -31,7 +31,7 @@ def check(first, second, n=1, first_overturns=False, truth_overturns=None):
 
 
 def overturned(n, otherwise, lower=0.6, confidence=0.64, saw=True):
-    return Overturned(
+    return OverturnCount(
         lower=lower,
         upper=None if lower is None else lower + 0.1,
         saw_prediction=saw,

@@ -10,8 +10,8 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from demur.audit import reports, runs
-from demur.audit.report.verdict import Verdict
-from demur.audit.reports import Extent, Figure, Labelled, NewReport, ReportNotFound, Summary
+from demur.audit.report.verdict import PromiseVerdict
+from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, ReportNotFound, Summary
 from demur.audit.runs import MOST_ATTEMPTS, RunLost, RunStatus
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -25,13 +25,13 @@ SUMMARY = Summary(
     why="at most 2% was promised, and 1.2% was wrong",
     max_risk=0.02,
     figures=[RISK, Figure(name="ece", words="calibration error", value=nan, low=nan, high=nan, share=False)],
-    labels=[Labelled(name="answered", records=900, labelled=40), Labelled(name="held", records=100, labelled=90)],
+    labels=[LabelCount(name="answered", records=900, labelled=40), LabelCount(name="held", records=100, labelled=90)],
     artifacts={"digits-1": 1000},
 )
 
 
 def new_report(until=MONDAY, **changes):
-    extent = Extent(model=changes.pop("model", "digits"), since=until - WEEK, until=until, as_of=until + DAY)
+    extent = ReportExtent(model=changes.pop("model", "digits"), since=until - WEEK, until=until, as_of=until + DAY)
     values = {
         "extent": extent,
         "planned": True,
@@ -245,7 +245,7 @@ def test_old_runs_are_forgotten_and_the_last_planned_one_stays(on_schedule):
 
 
 def test_the_verdicts_are_those_of_a_report():
-    assert tuple(verdict.value for verdict in Verdict) == reports.VERDICTS
+    assert tuple(verdict.value for verdict in PromiseVerdict) == reports.VERDICTS
 
 
 def test_the_summary_is_json(database):

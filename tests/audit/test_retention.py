@@ -11,7 +11,7 @@ from demur.audit import retention, runs
 from demur.audit.retention import forget_records, forgotten_before
 from demur.review import queue
 from demur.review.item import Kind
-from demur.serve.contract.commit import Committed, Writing
+from demur.serve.contract.commit import CommitResult, Writing
 from demur.serve.gateway import journal
 from demur.traffic import failed_requests, log
 from demur.traffic.database import Database
@@ -30,7 +30,7 @@ def write(database: Database, at: datetime, *, asked: Kind | None = None, **chan
     made = entry(created_at=at, **changes)
     case = new_case(made, kind=asked) if asked else None
     [done] = journal.commit(database, [Writing(made, case)])
-    assert isinstance(done, Committed)
+    assert isinstance(done, CommitResult)
     return done.record
 
 

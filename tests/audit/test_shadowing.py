@@ -4,13 +4,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from demur.audit.metrics.evidence import Status
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.shadowing import NothingShadowed, shadowing
-from demur.traffic.shadowed import ShadowedTraffic, Side
+from demur.traffic.shadowed import ShadowedTraffic, ShadowSide
 
 
 def side(predictions, actions, confidence):
-    return Side(predictions=list(predictions), actions=list(actions), confidence=np.array(confidence, dtype=np.float64))
+    return ShadowSide(
+        predictions=list(predictions), actions=list(actions), confidence=np.array(confidence, dtype=np.float64)
+    )
 
 
 def traffic(told, shadow, outcomes, probability, **changes):
@@ -61,7 +63,7 @@ def test_every_record_counts_and_every_label_by_what_it_stands_for(seen):
     assert found.numbers.answered_and_right is None
     assert (found.numbers.n_labelled, found.waiting, found.never, found.not_drawn, found.undefined) == (3, 0, 0, 0, 0)
     assert (found.evidence_told.n_labelled, found.evidence_shadow.n_events) == (1, 1)
-    assert found.evidence_told.status is Status.INSUFFICIENT
+    assert found.evidence_told.status is EvidenceStatus.INSUFFICIENT
     assert (found.cost.n, found.cost.mean, found.cost.share_of_model) == (7, 1.0, 0.1)
     written = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert written["evidence_told"]["n_effective"] == 1
@@ -84,7 +86,7 @@ def test_answers_that_could_not_be_drawn_are_counted_and_left_out(seen):
     found = shadowing(replace(seen, label_probability=np.array([0.0] * 4 + [1.0] * 3)), exact=False)
     assert (found.never, found.numbers.n_labelled, found.not_drawn) == (4, 2, 1)
     assert np.isnan(found.numbers.differences[1].a)
-    assert found.evidence_told.status is Status.NONE
+    assert found.evidence_told.status is EvidenceStatus.NONE
     assert found.numbers.answered_and_right is None  # 0 and 1 are not one probability
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.real import audits
 from benchmarks.real.audit_cases import AuditCase, coded, labelled_traffic
-from demur.audit.ledger.ledger import NONE, Coded
+from demur.audit.ledger.ledger import NONE, CodedColumn
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_labels_that_a_service_would_not_have_are_hidden(case: AuditCase) -> Non
 def test_texts_are_coded_in_order_of_the_alphabet() -> None:
     found = coded(["b", "a", "b"])
 
-    assert isinstance(found, Coded)
+    assert isinstance(found, CodedColumn)
     assert found.names == ("a", "b")
     assert found.codes.tolist() == [1, 0, 1]
 

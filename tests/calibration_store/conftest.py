@@ -3,7 +3,7 @@ import pytest
 
 from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.policies.conformal import SplitSets
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.threshold import TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.output import LabelledOutput, Output
@@ -36,7 +36,7 @@ def recipe():
 
 @pytest.fixture(scope="session")
 def selector(recipe, rows):
-    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from demur.policies.prediction import MostProbable
 from demur.policies.regularised_sets import RegularisedSets
 from demur.policies.sampled_sets import SampleFrequencySets
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from demur.uncertainty.calibrators import CALIBRATORS
@@ -259,7 +259,7 @@ def fitted(case):
             **settings,
         }
     )
-    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows)), rows.output
+    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows)), rows.output
 
 
 @pytest.mark.parametrize("case", CASES)

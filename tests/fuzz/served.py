@@ -9,15 +9,15 @@ from starlette.applications import Starlette
 from demur.review import queue
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.config.file import Config
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.intake import Intake
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.login.browser_guard import BrowserGuard
-from demur.serve.web.native.admission import Entrance
-from demur.serve.web.native.fast_path import Door
+from demur.serve.web.native.admission import Admission
+from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic import log
@@ -68,7 +68,7 @@ class ReadyHost:
     async def decide(self, inputs, groups, draws):
         n, writes = len(inputs), self.name in ("writer", "streamer")
         said = "right" if writes else "A" if self.name == "letters" else "7"
-        decided = Decided(
+        decided = DecidedRows(
             artifact="a-1",
             predictions=[said] * n,
             top_labels=[[said, "1"]] * n,
@@ -83,7 +83,7 @@ class ReadyHost:
             costs=[None] * n,
             replies=[{"text": "a reply", "finish_reason": "stop"} if writes else None] * n,
         )
-        return [Share(rows=list(range(n)), decided=decided)]
+        return [ArtifactShare(rows=list(range(n)), decided=decided)]
 
     async def stream(self, value, group, draw):
         yield ""
@@ -141,7 +141,7 @@ def mounted(apps: dict[str, object]) -> Starlette:
     return whole
 
 
-def _entered(gateway) -> Entrance:
+def _entered(gateway) -> Admission:
     limits = config().limits
-    door = Door(gateway.state.handler, max_body_bytes=limits.body_bytes).before(gateway)
-    return Entrance(door, Room(most=limits.open_requests, share=limits.share_per_key), Intake(limits))
+    door = FastPath(gateway.state.handler, max_body_bytes=limits.body_bytes).before(gateway)
+    return Admission(door, RequestLimit(most=limits.open_requests, share=limits.share_per_key), Intake(limits))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from demur.policies.decision import Assessed
-from demur.policies.graded import Graded
+from demur.policies.decision import Assessment
+from demur.policies.graded import GradedRows
 
 
 def assessed(
@@ -21,7 +21,7 @@ def assessed(
     """Rows of these confidences; unless given, one label of three is not ruled out, and it is the predicted one."""
     confidence = np.array(confidence, dtype=np.float64)
     n = len(confidence)
-    return Assessed(
+    return Assessment(
         confidence=confidence,
         scores={name: np.array(values, dtype=np.float64) for name, values in scores.items()},
         set_size=np.ones(n, dtype=np.intp) if sizes is None else np.array(sizes, dtype=np.intp),
@@ -36,4 +36,4 @@ def assessed(
 
 def graded(confidence, quality):
     """Rows of one model as a rule is fitted on them."""
-    return Graded.of_one(np.array(confidence, dtype=np.float64), np.array(quality, dtype=np.float64))
+    return GradedRows.of_one(np.array(confidence, dtype=np.float64), np.array(quality, dtype=np.float64))

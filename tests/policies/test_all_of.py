@@ -4,7 +4,7 @@ from scipy.stats import binom
 
 from demur.policies.all_of import AllOf, Gated, InDistribution, Parsable, ScoreGate, SmallSet, fitted_gates, passing
 from demur.policies.decision import Action
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.threshold import GivenLimit, RejectionRate, Threshold
 from demur.uncertainty.checks import InvalidInput
@@ -72,7 +72,7 @@ def test_a_gate_has_one_limit(settings):
 
 
 def test_what_a_gate_stops_counts_among_the_held():
-    shut = Graded.of_one(np.array([np.nan, np.nan, 0.2, 0.8]), np.ones(4))
+    shut = GradedRows.of_one(np.array([np.nan, np.nan, 0.2, 0.8]), np.ones(4))
     assert RejectionRate(rate=0.5).fit(shut).limit == 0.2
     assert RejectionRate(rate=0.75).fit(shut).limit == 0.8
 
@@ -104,11 +104,11 @@ def test_the_promise_of_a_rule_behind_gates_is_about_what_is_answered_in_the_end
         rows, quality = draw(1500)
         gates = fitted_gates(recipe, before)
         seen = np.where(passing(gates, rows), rows.confidence, np.nan)
-        answered = passing(gates, fresh) & (fresh.confidence >= recipe.rule.fit(Graded.of_one(seen, quality)).limit)
+        answered = passing(gates, fresh) & (fresh.confidence >= recipe.rule.fit(GradedRows.of_one(seen, quality)).limit)
         if answered.any():
             answering += 1
             broken += 1 - right[answered].mean() > max_risk
-        naive += np.isfinite(recipe.rule.fit(Graded.of_one(rows.confidence, quality)).limit)
+        naive += np.isfinite(recipe.rule.fit(GradedRows.of_one(rows.confidence, quality)).limit)
     assert answering > 100  # else it would be kept by silence
     assert broken <= binom.ppf(0.9999, 120, 0.2)
     assert naive <= 5  # without the gate hardly anything can be promised: the promise rests on it

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from demur.policies.cascade import last_words
 from demur.policies.decision import Action
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import Parts, SelectorRecipe, fit_in_turn
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn
 from demur.policies.threshold import GivenLimit, TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
@@ -39,7 +39,7 @@ def draw(rng, n, sharpness):
 
 def parts(rows, half):
     first, second = rows.rows(np.arange(half)), rows.rows(np.arange(half, len(rows)))
-    return Parts(statistics=first, mixing=first, calibration=first, rule=second)
+    return FitSplit(statistics=first, mixing=first, calibration=first, rule=second)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.policies.adaptive import ipw_adaptive_alphas
-from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.control import AdaptiveLevel, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.policies.decision import Action
 from demur.policies.review_price import ReviewPrice, price_run
 from demur.policies.review_rate import ReviewRate, rate_run
@@ -48,7 +48,7 @@ def run(control, decided, course):
 @given(STREAMS, st.floats(0, 1), STEPS, st.floats(0, 1), st.floats(0, 0.9), st.floats(0, 2))
 def test_a_price_over_a_limit_is_the_run_with_that_floor(stream, capacity, step, floor, review_cost, price):
     control = PricedReviews(rule=ReviewPrice(capacity=capacity, step=step, review_cost=review_cost))
-    actions, courses = run(control, [(c, above(floor, c)) for c in stream], Course.at(price))
+    actions, courses = run(control, [(c, above(floor, c)) for c in stream], ControlledValue.at(price))
     expected = price_run(stream, capacity, step, review_cost=review_cost, floor=floor, price=price)
     assert actions == expected.actions
     assert [course.value for course in courses] == expected.prices
@@ -58,7 +58,7 @@ def test_a_price_over_a_limit_is_the_run_with_that_floor(stream, capacity, step,
 @given(STREAMS, st.floats(0, 1), STEPS, st.floats(0, 1), st.floats(0, 1))
 def test_a_rate_over_a_limit_is_the_run_with_that_floor(stream, target, step, floor, start):
     control = TrackedRate(rule=ReviewRate(target=target, step=step))
-    actions, courses = run(control, [(c, above(floor, c)) for c in stream], Course.at(start))
+    actions, courses = run(control, [(c, above(floor, c)) for c in stream], ControlledValue.at(start))
     expected = rate_run(stream, target, step, start, floor)
     assert actions == expected.actions
     assert [course.value for course in courses] == expected.thresholds
@@ -73,7 +73,7 @@ def test_a_rate_over_a_limit_is_the_run_with_that_floor(stream, target, step, fl
 )
 @given(decided=DECIDED, start=st.floats(0, 1))
 def test_on_any_stream_the_average_keeps_its_bounds_and_nothing_held_is_answered(control, decided, start):
-    actions, courses = run(control, decided, Course.at(start))
+    actions, courses = run(control, decided, ControlledValue.at(start))
     for course in courses[1:]:
         low, high = control.reach(course)
         assert not course.n or low - 1e-9 <= course.average <= high + 1e-9
@@ -85,7 +85,7 @@ def test_on_any_stream_the_average_keeps_its_bounds_and_nothing_held_is_answered
 @given(LABELLED, st.sampled_from([0.01, 0.2]), st.sampled_from([0.001, 0.1, 3.0]), st.floats(0, 1))
 def test_a_tracked_limit_is_the_run_where_labels_come_at_once(stream, target, step, start):
     control = TrackedRisk(rule=TrackedLimit(target=target, step=step), least=0.25)
-    course, limits, answered = Course.at(start), [start], []
+    course, limits, answered = ControlledValue.at(start), [start], []
     for confidence, error, weight in stream:
         taken = control.steer(above(0.0, confidence), number(confidence), course.value).action
         answered.append(taken is Action.ANSWER)
@@ -104,7 +104,7 @@ def test_a_tracked_limit_is_the_run_where_labels_come_at_once(stream, target, st
 @given(LABELLED, st.integers(1, 40), st.floats(0, 1), st.lists(st.booleans(), min_size=150, max_size=150))
 def test_a_tracked_limit_keeps_its_bound_however_late_labels_come(stream, late, start, held):
     control = TrackedRisk(rule=TrackedLimit(target=0.05, step=0.02), least=0.25)
-    course, waiting = Course.at(start), []
+    course, waiting = ControlledValue.at(start), []
     for at, (confidence, error, weight) in enumerate(stream):
         before = Action.REVIEW if held[at] else Action.ANSWER
         taken = control.steer(before, number(confidence), course.value).action
@@ -121,7 +121,7 @@ def test_a_tracked_limit_keeps_its_bound_however_late_labels_come(stream, late, 
 def test_an_adaptive_level_is_the_run_where_labels_come_at_once(stream, alpha, step):
     """Sets are full at a level of 0 or below, and empty from 1 on."""
     control = AdaptiveLevel(alpha=alpha, step=step, least=0.25)
-    course, levels, misses = Course.at(alpha), [alpha], []
+    course, levels, misses = ControlledValue.at(alpha), [alpha], []
     for confidence, _, weight in stream:
         hard = 0.5 if confidence is None else confidence
         miss = float(course.value > 0 and (course.value >= 1 or hard < course.value))
@@ -163,4 +163,4 @@ def test_a_level_that_cannot_be_is_refused(changes):
 
 def test_half_a_miss_is_refused():
     with pytest.raises(InvalidInput):
-        AdaptiveLevel(alpha=0.1, step=0.01, least=0.5).after_label(Course.at(0.1), 0.5, 1)
+        AdaptiveLevel(alpha=0.1, step=0.01, least=0.5).after_label(ControlledValue.at(0.1), 0.5, 1)

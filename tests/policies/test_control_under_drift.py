@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from demur.policies.conformal import quantile_at
-from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.control import AdaptiveLevel, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.policies.decision import Action
 from demur.policies.review_price import ReviewPrice
 from demur.policies.review_rate import ReviewRate
@@ -38,7 +38,7 @@ def test_a_tracked_limit_keeps_the_joint_risk_where_a_fitted_one_does_not(seed):
     fixed = halves((confidence >= FITTED) & wrong)
     assert fixed[0] < 1.2 * target < 2 * target < fixed[1]
     control = TrackedRisk(rule=TrackedLimit(target=target, step=0.0005), least=CHECKED)
-    course, answered = Course.at(1 - FITTED), np.zeros(T, dtype=bool)
+    course, answered = ControlledValue.at(1 - FITTED), np.zeros(T, dtype=bool)
     for at, (sure, error, labelled) in enumerate(zip(confidence.tolist(), wrong.tolist(), drawn.tolist(), strict=True)):
         answered[at] = control.steer(Action.ANSWER, sure, course.value).action is Action.ANSWER
         course = control.after_request(course, bool(answered[at]))
@@ -61,7 +61,7 @@ def test_prices_and_rates_keep_their_share_when_confidence_falls():
         (PricedReviews(rule=ReviewPrice(capacity=0.1, step=0.01)), 0.0),
         (TrackedRate(rule=ReviewRate(target=0.1, step=0.01)), 0.5),
     ):
-        course, reviewed = Course.at(start), np.zeros(T, dtype=bool)
+        course, reviewed = ControlledValue.at(start), np.zeros(T, dtype=bool)
         for at, sure in enumerate(confidence):
             held = Action.ANSWER if sure >= 0.3 else Action.REVIEW
             steered = control.steer(held if isinstance(control, PricedReviews) else Action.ANSWER, sure, course.value)
@@ -83,7 +83,7 @@ def test_sets_at_a_moving_level_miss_as_often_as_they_may_where_fitted_ones_miss
     assert fixed[0] == pytest.approx(alpha, abs=0.03)
     assert fixed[1] > 2.5 * alpha
     control = AdaptiveLevel(alpha=alpha, step=0.02 * CHECKED, least=CHECKED)
-    course, missed = Course.at(alpha), np.zeros(T, dtype=bool)
+    course, missed = ControlledValue.at(alpha), np.zeros(T, dtype=bool)
     for at, (score, labelled) in enumerate(zip(scores.tolist(), drawn.tolist(), strict=True)):
         missed[at] = score > quantile_at(ranked, course.value)
         course = control.after_request(course)

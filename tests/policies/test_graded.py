@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import graded
 
@@ -16,7 +16,7 @@ def cascades(draw):
     row = st.lists(CONFIDENCES, min_size=models, max_size=models)
     rows = draw(st.lists(row, min_size=n, max_size=n))
     worth = st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=models, max_size=models)
-    return Graded(confidence=np.array(rows), quality=np.array(draw(st.lists(worth, min_size=n, max_size=n))))
+    return GradedRows(confidence=np.array(rows), quality=np.array(draw(st.lists(worth, min_size=n, max_size=n))))
 
 
 @given(cascades(), st.lists(st.sampled_from([0.0, 0.15, 0.2, 0.5, 0.7, 1.0, np.inf]), min_size=1, max_size=5))
@@ -39,7 +39,7 @@ def test_the_surest_model_says_up_to_which_limit_a_row_is_answered(rows):
 
 
 def test_a_cascade_is_made_of_its_models():
-    both = Graded.in_turn([graded([0.1, 0.9], [0, 1]), graded([0.8, 0.2], [1, 0])])
+    both = GradedRows.in_turn([graded([0.1, 0.9], [0, 1]), graded([0.8, 0.2], [1, 0])])
     assert both.models == 2
     assert len(both) == 2
     n_answered, lost = both.at(np.array([0.5]))
@@ -48,4 +48,4 @@ def test_a_cascade_is_made_of_its_models():
 
 def test_confidence_and_quality_belong_together():
     with pytest.raises(InvalidInput, match="both are"):
-        Graded(confidence=np.zeros((2, 1)), quality=np.zeros((2, 2)))
+        GradedRows(confidence=np.zeros((2, 1)), quality=np.zeros((2, 2)))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from demur.policies.adaptive import run_adaptive
 from demur.policies.adaptive_sets import AdaptiveSets
 from demur.policies.conformal import SplitSets, conformal_quantile, quantile_at
-from demur.policies.control import AdaptiveLevel, Course
+from demur.policies.control import AdaptiveLevel, ControlledValue
 from demur.policies.decision import Action
 from demur.policies.moving_sets import FixedSets, at_level
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.output import LabelledOutput, Output
@@ -35,7 +35,7 @@ def selector(sets):
         policy=SetSize(),
         sets=sets,
     )
-    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 MOVABLE = SplitSets(alpha=0.1, keep_predicted=False)
@@ -66,7 +66,7 @@ def test_at_the_ends_sets_are_full_or_empty_and_nothing_is_answered(level, size)
 def test_a_level_that_every_label_moves_is_aci():
     """With fixed calibration scores; the paper's own run adds each true score to them, which one row leaves small."""
     rows, truth = draw(2, n=30)
-    control, course = AdaptiveLevel(alpha=0.1, step=0.05, least=1.0), Course.at(0.1)
+    control, course = AdaptiveLevel(alpha=0.1, step=0.05, least=1.0), ControlledValue.at(0.1)
     expected = run_adaptive(0.1, 0.05, FITTED.sets.ranked, 1 - rows.output.probabilities[[0], truth[:1]])
     for at in range(30):
         members = at_level(FITTED, course.value).decide(rows.output.rows(np.array([at]))).members[0]

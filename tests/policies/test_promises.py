@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import beta, binom
 
 from demur.policies.conformal import SplitSets
-from demur.policies.graded import Graded
+from demur.policies.graded import GradedRows
 from demur.policies.label_sets import SETS
 from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
 from demur.policies.sampled_sets import sample_conformal
@@ -160,6 +160,6 @@ def test_a_risk_just_above_the_target_is_let_through_no_more_often_than_delta(me
     for _ in range(draws):
         confidence = rng.random(n)
         broken += np.isfinite(
-            recipe.fit(Graded.of_one(confidence, (rng.random(n) >= target + 1e-9).astype(float))).limit
+            recipe.fit(GradedRows.of_one(confidence, (rng.random(n) >= target + 1e-9).astype(float))).limit
         )
     assert least * draws <= broken <= binom.isf(NEVER, draws, delta)

@@ -9,7 +9,7 @@ from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.decision import Action
 from demur.policies.sampled_sets import SampleFrequencySets
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
@@ -76,7 +76,7 @@ def recipe(**changes):
 
 
 def fitted(rows, **changes):
-    return recipe(**changes).fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    return recipe(**changes).fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 @pytest.fixture(scope="module")

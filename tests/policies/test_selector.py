@@ -4,7 +4,7 @@ import pytest
 from demur.policies.conformal import SplitSets
 from demur.policies.decision import Action
 from demur.policies.selector import UNUSABLE
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.threshold import TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
@@ -20,7 +20,7 @@ def labelled(rng, n=300, classes=3):
 
 
 def shared(rows):
-    return Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows)
+    return FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows)
 
 
 def recipe(score="softmax_response", scores=("softmax_response", "entropy", "mahalanobis")):

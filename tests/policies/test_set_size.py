@@ -3,7 +3,7 @@ import pytest
 
 from demur.policies.conformal import SplitSets
 from demur.policies.decision import Action
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
@@ -74,7 +74,7 @@ def selector(sets):
     truth = np.arange(60) % 3
     logits = np.eye(3)[truth] * np.linspace(4, 6, 60)[:, None]
     rows = LabelledOutput.of_classes(Output.from_logits(logits), truth)
-    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 DOUBTFUL = Output.from_logits(np.array([[6.0, 0, 0], [0.1, 0, 0], [np.nan, 0, 0]]))

@@ -8,7 +8,7 @@ import pytest
 
 from demur.review import cases
 from demur.review.cases import Filter
-from demur.review.item import ENDED, EVERYTHING, Order, Scope, Status
+from demur.review.item import ENDED, EVERYTHING, QueueOrder, ReviewerScope, Status
 
 OPEN = (Status.WAITING, Status.CLAIMED, Status.ANSWERED, Status.ADJUDICATION)
 MANY = 4000
@@ -49,14 +49,14 @@ def plans():
 @pytest.mark.parametrize(
     ("statuses", "order", "indexes"),
     [
-        (OPEN, Order.AGE, ("review_items_open ",)),
-        (OPEN, Order.UNCERTAINTY, ("review_items_open_by_doubt ",)),
-        ((Status.WAITING,), Order.AGE, ("review_items_open ", "review_items_by_age ")),
-        ((Status.WAITING,), Order.UNCERTAINTY, ("review_items_open_by_doubt ", "review_items_by_doubt ")),
-        (ENDED, Order.AGE, ("review_items_by_end ",)),
+        (OPEN, QueueOrder.AGE, ("review_items_open ",)),
+        (OPEN, QueueOrder.UNCERTAINTY, ("review_items_open_by_doubt ",)),
+        ((Status.WAITING,), QueueOrder.AGE, ("review_items_open ", "review_items_by_age ")),
+        ((Status.WAITING,), QueueOrder.UNCERTAINTY, ("review_items_open_by_doubt ", "review_items_by_doubt ")),
+        (ENDED, QueueOrder.AGE, ("review_items_by_end ",)),
     ],
 )
-@pytest.mark.parametrize("scope", [EVERYTHING, Scope(models=("toy",))], ids=["all", "one model"])
+@pytest.mark.parametrize("scope", [EVERYTHING, ReviewerScope(models=("toy",))], ids=["all", "one model"])
 def test_a_page_of_a_list_reads_one_index(many, plans, statuses, order, indexes, scope):
     with many.transaction() as connection:
         connection.cursor_factory = plans.cursor

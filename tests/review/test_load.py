@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from demur.review import cases, load, queue
-from demur.review.item import Order, Verdict
+from demur.review.item import QueueOrder, ReviewVerdict
 from demur.review.load import expect
 from demur.review.settling import Settlement, settle
 from demur.traffic import log
@@ -28,7 +28,7 @@ def waiting(database):
     return put
 
 
-def expected(database, case_id, order=Order.AGE):
+def expected(database, case_id, order=QueueOrder.AGE):
     with database.transaction() as connection:
         return expect(connection, cases.case(connection, case_id), order)
 
@@ -37,7 +37,7 @@ def later(minutes):
     return AT + timedelta(minutes=minutes)
 
 
-@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize("order", list(QueueOrder))
 def test_it_says_in_which_turn_cases_are_given_out(database, waiting, order):
     ids = waiting(
         {"at": later(0)},
@@ -63,8 +63,8 @@ def test_what_people_disagree_about_comes_first(database, waiting):
     first, disputed, third = waiting({"at": later(0)}, {"at": later(1)}, {"at": later(2)})
     with database.transaction() as connection:
         claim = queue.claim(connection, disputed, "ada", lease_seconds=60)
-        assert expect(connection, cases.case(connection, disputed), Order.AGE).ahead == 0
-        verdict = Verdict(reason="too blurred", saw_prediction=False)
+        assert expect(connection, cases.case(connection, disputed), QueueOrder.AGE).ahead == 0
+        verdict = ReviewVerdict(reason="too blurred", saw_prediction=False)
         queue.answer(connection, disputed, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
         settle(connection, Settlement(), disputed)
         assert cases.case(connection, disputed).status == "adjudication"

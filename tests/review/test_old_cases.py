@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from demur.review import cases, queue, settling
-from demur.review.item import Status, Verdict
+from demur.review.item import ReviewVerdict, Status
 from demur.review.queue import REVIEW_MIGRATIONS
 from demur.traffic import log
 from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, migrate
@@ -96,7 +96,7 @@ def test_old_cases_go_on_where_they_were(old):
         [],
     ]
 
-    seven = Verdict(label="7", saw_prediction=True)
+    seven = ReviewVerdict(label="7", saw_prediction=True)
     with old.transaction() as connection:
         queue.answer(connection, held, "ada", token=1, verdict=seven, undo_seconds=0)
         settling.sweep(connection, settling.Settlement())

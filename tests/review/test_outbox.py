@@ -16,7 +16,7 @@ from demur.review.outbox import (
     LONGEST_SECONDS,
     DeliveryNotFound,
     Subscription,
-    Told,
+    WebhookEvent,
     announce,
     pause_seconds,
     subscribe,
@@ -27,7 +27,7 @@ from tests.conftest import entry, new_case, resolve
 
 HERE = "https://here.example/hook"
 THERE = "https://there.example/hook"
-EVERYTHING_HERE = Subscription(webhook=HERE, events=tuple(event.value for event in Told))
+EVERYTHING_HERE = Subscription(webhook=HERE, events=tuple(event.value for event in WebhookEvent))
 MOST = {"most_attempts": 3}
 
 
@@ -64,7 +64,7 @@ def waiting(put, run):
     def waiting(n=1):
         ids = put(n)
         for one in ids:
-            run(announce, one, Told.RESOLVED)
+            run(announce, one, WebhookEvent.RESOLVED)
         return ids
 
     return waiting
@@ -105,7 +105,7 @@ def test_every_move_that_is_news_is_in_the_outbox_and_once(put, run):
         ("expired", expired),
         ("overdue", overdue),
     ]
-    run(announce, resolved, Told.RESOLVED)
+    run(announce, resolved, WebhookEvent.RESOLVED)
     assert len(run(written)) == 4
     run(resolve, overdue, "ada", "7")  # late is another event
     assert [event for _, event, case in run(written) if case == overdue] == ["overdue", "resolved"]
@@ -130,7 +130,7 @@ def test_each_webhook_is_told_what_it_asked_for(put, run):
             Subscription(webhook="https://overdue.example", events=("overdue",)),
         ]
     )
-    run(announce, case, Told.RESOLVED)
+    run(announce, case, WebhookEvent.RESOLVED)
     assert {webhook for webhook, *_ in run(written)} == {HERE, THERE}
 
 
@@ -145,7 +145,7 @@ def test_of_a_second_look_only_another_verdict_is_told(put, run):
         )
     )
     run(resolve, case, "ada", "7")
-    for event in (Told.OVERDUE, Told.EXPIRED, Told.WITHDRAWN):
+    for event in (WebhookEvent.OVERDUE, WebhookEvent.EXPIRED, WebhookEvent.WITHDRAWN):
         run(announce, again, event)
     run(resolve, again, "bob", "7")  # agrees
     assert [(event, which) for _, event, which in run(written)] == [("resolved", case)]

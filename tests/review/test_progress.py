@@ -6,7 +6,7 @@ from math import inf, isnan
 import pytest
 
 from demur.review import progress, queue
-from demur.review.item import EVERYTHING, Scope, Verdict
+from demur.review.item import EVERYTHING, ReviewerScope, ReviewVerdict
 from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 
@@ -29,14 +29,14 @@ def test_progress_counts_what_one_person_and_what_all_have_done(database):
         for name, case_id in zip(["Ada", "Ada", "Bob", "Bob"], ids, strict=False):
             resolve(connection, case_id, name, "7")
         claim = queue.claim(connection, ids[4], "Ada", lease_seconds=60)
-        verdict = Verdict(label="7", saw_prediction=True)
+        verdict = ReviewVerdict(label="7", saw_prediction=True)
         queue.answer(connection, ids[4], "Ada", token=claim.token, verdict=verdict, undo_seconds=60)
         queue.undo(connection, ids[4], "Ada", token=claim.token, lease_seconds=60)  # does not count
         found = progress.progress(connection, "Ada", since, EVERYTHING)
         assert (found.answered, found.resolved, found.resolved_last_hour) == (2, 4, 4)
         assert 0 <= found.median_seconds < 60
         assert found.hours_for(8) == 2.0
-        assert progress.progress(connection, "Ada", since, Scope(models=("toy",))).resolved == 3
+        assert progress.progress(connection, "Ada", since, ReviewerScope(models=("toy",))).resolved == 3
         connection.execute(
             "update review_items set ended_at = ended_at - interval '2 hours' where ended_at is not null"
         )
@@ -53,7 +53,7 @@ def test_shelves_hold_what_is_open(database):
         resolve(connection, put(connection, group="c"), "Ada", "7")
         found = [(shelf.group, shelf.open) for shelf in progress.shelves(connection, EVERYTHING)]
         assert found == [(None, 1), ("a", 1), ("b", 2)]
-        assert [shelf.group for shelf in progress.shelves(connection, Scope(groups=("a",)))] == ["a"]
+        assert [shelf.group for shelf in progress.shelves(connection, ReviewerScope(groups=("a",)))] == ["a"]
 
 
 URL = "data:image/png;base64,"

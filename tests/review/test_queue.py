@@ -10,13 +10,13 @@ import pytest
 
 from demur.review import cases, given_back, queue, settling
 from demur.review.cases import CaseNotFound, Filter
-from demur.review.item import ENDED, TRANSITIONS, Kind, Order, Scope, Status, Verdict
+from demur.review.item import ENDED, TRANSITIONS, Kind, QueueOrder, ReviewerScope, ReviewVerdict, Status
 from demur.review.queue import ClaimLost, NotYours
 from demur.traffic import log
 from tests.conftest import entry, new_case
 
 FOREVER = 3600.0
-SEVEN = Verdict(label="7", saw_prediction=True)
+SEVEN = ReviewVerdict(label="7", saw_prediction=True)
 
 
 @pytest.fixture
@@ -138,20 +138,20 @@ def test_priority_comes_before_the_due_time_and_that_before_age_or_doubt(databas
     ids = [e.record.id for e in entries]
     by_age, by_doubt = (
         [case.id for case in run(database, cases.listed, Filter(statuses=(Status.WAITING,)), order=order, limit=10)]
-        for order in Order
+        for order in QueueOrder
     )
     assert by_age == [ids[0], ids[1], ids[2], ids[5], ids[4], ids[3]]
     assert by_doubt == [ids[0], ids[1], ids[2], ids[5], ids[4], ids[3]]  # unknown is most doubtful
     with database.transaction() as connection:
         connection.execute("update review_items set created_at = now() where id = %s", (ids[5],))
     first_four = {}
-    for order in Order:
+    for order in QueueOrder:
         claims = [run(database, queue.claim_next, "ada", lease_seconds=FOREVER, order=order) for _ in range(4)]
         first_four[order] = [claim.case_id for claim in claims]
         for claim in claims:
             run(database, queue.release, claim.case_id, "ada", token=claim.token)
-    assert first_four[Order.AGE] == [*ids[:3], ids[4]]
-    assert first_four[Order.UNCERTAINTY] == [*ids[:3], ids[5]]
+    assert first_four[QueueOrder.AGE] == [*ids[:3], ids[4]]
+    assert first_four[QueueOrder.UNCERTAINTY] == [*ids[:3], ids[5]]
 
 
 def test_two_people_cannot_hold_the_same_case(database, held):
@@ -201,7 +201,7 @@ def test_what_was_typed_is_kept_until_it_is_sent(database, held):
 def test_an_answer_sent_twice_counts_once_and_another_is_refused(database, held):
     token = answer(database, held[0], "ada")
     run(database, queue.answer, held[0], "ada", token=token, verdict=SEVEN, undo_seconds=0)
-    other = Verdict(label="1", saw_prediction=True)
+    other = ReviewVerdict(label="1", saw_prediction=True)
     with pytest.raises(ClaimLost, match="just answered by ada"):
         run(database, queue.answer, held[0], "ada", token=token, verdict=other, undo_seconds=0)
     assert len(run(database, cases.opinions_of, [held[0]])[held[0]]) == 1
@@ -217,7 +217,7 @@ def test_an_answer_can_be_taken_back_in_time(database, held):
     assert again.token == claim.token
     with pytest.raises(ClaimLost):  # a retry of the answer that was taken back
         run(database, queue.answer, held[0], "ada", token=token, verdict=SEVEN, undo_seconds=0)
-    one = Verdict(label="1", saw_prediction=True)
+    one = ReviewVerdict(label="1", saw_prediction=True)
     run(database, queue.answer, held[0], "ada", token=claim.token, verdict=one, undo_seconds=0)
     run(database, settling.sweep, settling.Settlement())
     assert [o.label for o in run(database, log.outcomes_of, held[0])] == ["1"]
@@ -235,7 +235,7 @@ def test_a_resolved_case_cannot_be_claimed_answered_or_withdrawn(database, held)
     run(database, settling.sweep, settling.Settlement())
     for attempt, values in (
         (queue.claim, {"lease_seconds": FOREVER}),
-        (queue.answer, {"token": token, "verdict": Verdict(label="1", saw_prediction=True), "undo_seconds": 0}),
+        (queue.answer, {"token": token, "verdict": ReviewVerdict(label="1", saw_prediction=True), "undo_seconds": 0}),
     ):
         with pytest.raises(ClaimLost, match="has ended"):
             run(database, attempt, held[0], "ada", **values)
@@ -281,11 +281,11 @@ def test_a_case_to_be_checked_is_worked_like_any_other(database):
 @pytest.mark.parametrize(
     ("scope", "seen"),
     [
-        (Scope(), ["a", "b", "c"]),
-        (Scope(models=("toy",)), ["a", "b"]),
-        (Scope(groups=("east",)), ["b", "c"]),
-        (Scope(models=("toy",), groups=("east",)), ["b"]),
-        (Scope(models=()), []),
+        (ReviewerScope(), ["a", "b", "c"]),
+        (ReviewerScope(models=("toy",)), ["a", "b"]),
+        (ReviewerScope(groups=("east",)), ["b", "c"]),
+        (ReviewerScope(models=("toy",), groups=("east",)), ["b"]),
+        (ReviewerScope(models=()), []),
     ],
 )
 def test_people_see_and_get_what_is_theirs(database, scope, seen):
@@ -353,7 +353,7 @@ def test_many_at_once_never_get_the_same_case(database):
 )
 def test_a_case_that_settles_meanwhile_goes_to_nobody_who_may_not_have_it(database, held, name, becomes, why):
     answer(database, held[0], "ada")
-    scope = Scope(adjudicates=False)
+    scope = ReviewerScope(adjudicates=False)
     with ThreadPoolExecutor(1) as pool, database.transaction() as settling_one:
         settling_one.execute(
             "update review_items set status = %s, settles_at = null, claimed_by = null where id = %s",
@@ -417,7 +417,7 @@ def test_what_only_its_giving_back_keeps_away_is_counted_and_comes_again(databas
     assert 50 < left.seconds <= 60
     assert run(database, given_back.left_for, "ada", model="another") is None
     assert run(database, given_back.left_for, "bob") is None
-    assert run(database, given_back.left_for, "ada", scope=Scope(models=("another",))) is None
+    assert run(database, given_back.left_for, "ada", scope=ReviewerScope(models=("another",))) is None
     run(database, queue.claim, held[1], "bob", lease_seconds=FOREVER)
     assert run(database, given_back.left_for, "ada").cases == 1  # the other one is with somebody
     assert run(database, queue.claim_next, "ada", lease_seconds=FOREVER, again=True).case_id == held[0]
@@ -453,12 +453,12 @@ def test_a_disputed_case_that_was_given_back_is_left_to_another_who_decides(data
     for name, label in (("ada", "7"), ("bob", "1")):
         with database.transaction() as connection:
             connection.execute("update review_items set opinions_wanted = 2 where id = %s", (held[0],))
-        answer(database, held[0], name, Verdict(label=label, saw_prediction=True), undo=0)
+        answer(database, held[0], name, ReviewVerdict(label=label, saw_prediction=True), undo=0)
         run(database, settling.sweep, settling.Settlement())
     claim = run(database, queue.claim_next, "cleo", lease_seconds=FOREVER)
     assert (claim.case_id, claim.adjudicating) == (held[0], True)
     run(database, queue.release, held[0], "cleo", token=claim.token, away_seconds=FOREVER)
     assert run(database, queue.claim_next, "cleo", lease_seconds=FOREVER).case_id == held[1]
     assert run(database, given_back.left_for, "cleo").cases == 1
-    assert run(database, given_back.left_for, "cleo", scope=Scope(adjudicates=False)) is None
+    assert run(database, given_back.left_for, "cleo", scope=ReviewerScope(adjudicates=False)) is None
     assert run(database, queue.claim_next, "dora", lease_seconds=FOREVER).case_id == held[0]

@@ -6,9 +6,9 @@ from itertools import count
 import pytest
 
 from demur.review import cases, queue, settling
-from demur.review.item import Kind, Scope, Status, Verdict
+from demur.review.item import Kind, ReviewerScope, ReviewVerdict, Status
 from demur.review.queue import ClaimLost, NotYours
-from demur.review.settling import ESCALATED, Prone, Settlement
+from demur.review.settling import ESCALATED, DisagreementRule, Settlement
 from demur.traffic import log
 from demur.traffic.draw import Draws, limit
 from tests.conftest import entry, new_case
@@ -27,7 +27,7 @@ def put(database, n=1, **changes):
 
 def say(database, case_id, name, label, *, rules=PLAIN):
     """A person claims and answers; None: they cannot tell. Return the case as it is then."""
-    verdict = Verdict(label=label, reason=None if label else "blurred", saw_prediction=False)
+    verdict = ReviewVerdict(label=label, reason=None if label else "blurred", saw_prediction=False)
     with database.transaction() as connection:
         claim = queue.claim(connection, case_id, name, lease_seconds=60)
         queue.answer(connection, case_id, name, token=claim.token, verdict=verdict, undo_seconds=0)
@@ -82,8 +82,8 @@ def test_nobody_speaks_twice_about_one_case(database):
         for name in ("ada", "bob"):
             assert queue.claim_next(connection, name, lease_seconds=60) is None
         with pytest.raises(NotYours, match="not among those who decide"):
-            queue.claim(connection, case_id, "cleo", lease_seconds=60, scope=Scope(adjudicates=False))
-        assert queue.claim_next(connection, "cleo", lease_seconds=60, scope=Scope(adjudicates=False)) is None
+            queue.claim(connection, case_id, "cleo", lease_seconds=60, scope=ReviewerScope(adjudicates=False))
+        assert queue.claim_next(connection, "cleo", lease_seconds=60, scope=ReviewerScope(adjudicates=False)) is None
 
 
 @pytest.mark.parametrize(("label", "resolution"), [("1", "adjudicated"), ("9", "adjudicated"), (None, "undecided")])
@@ -107,7 +107,7 @@ def test_whoever_decides_has_the_last_word(database, label, resolution):
 
 
 def test_groups_about_which_people_disagree_get_another_opinion(database):
-    rules = Settlement(prone=Prone(disagreement_above=0.25, at_least=4, among=4))
+    rules = Settlement(prone=DisagreementRule(disagreement_above=0.25, at_least=4, among=4))
     names = (f"person {i}" for i in count())
 
     def pair(group, second):
@@ -162,7 +162,7 @@ def test_who_took_an_answer_back_gets_no_second_look_at_it(database):
     """Once they had answered they saw what the model said, and a second look is blind."""
     rules = Settlement(re_review=1.0, draws=Draws("a key", "re-review"))
     (case_id,) = put(database)
-    verdict = Verdict(label="1", saw_prediction=False)
+    verdict = ReviewVerdict(label="1", saw_prediction=False)
     with database.transaction() as connection:
         claim = queue.claim(connection, case_id, "bob", lease_seconds=60)
         queue.answer(connection, case_id, "bob", token=claim.token, verdict=verdict, undo_seconds=60)
@@ -224,7 +224,7 @@ def test_what_happens_at_the_due_time(database, at_due, statuses, priority):
         assert found[0].overdue_at is not None
         assert found[2].overdue_at is None
         assert cases.backlog(connection).overdue == (1 if at_due == "unanswered" else 2)
-        verdict = Verdict(label="7", saw_prediction=False)
+        verdict = ReviewVerdict(label="7", saw_prediction=False)
         queue.answer(connection, taken, "ada", token=claim.token, verdict=verdict, undo_seconds=0)  # still counts
         settling.sweep(connection, Settlement(at_due=at_due))
         assert cases.case(connection, taken).status is Status.RESOLVED
@@ -240,7 +240,7 @@ def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog, 
     with database.transaction() as connection:
         for case_id in (odd, fine):
             claim = queue.claim(connection, case_id, "ada", lease_seconds=60)
-            verdict = Verdict(label="7", saw_prediction=False)
+            verdict = ReviewVerdict(label="7", saw_prediction=False)
             queue.answer(connection, case_id, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
         connection.execute(f"{oddness} where case_id = %s", (odd,))
         assert settling.settle(connection, PLAIN) == 1
@@ -253,7 +253,7 @@ def test_two_sweeps_at_once_settle_each_answer_once(database):
     with database.transaction() as connection:
         for case_id in ids:
             claim = queue.claim(connection, case_id, "ada", lease_seconds=60)
-            verdict = Verdict(label="7", saw_prediction=False)
+            verdict = ReviewVerdict(label="7", saw_prediction=False)
             queue.answer(connection, case_id, "ada", token=claim.token, verdict=verdict, undo_seconds=0)
     with database.transaction() as one, database.transaction() as other:
         moved = [settling.settle(connection, PLAIN) for connection in (one, other)]

@@ -6,7 +6,7 @@ import pytest
 
 from demur.review import cases, queue
 from demur.serve.web.review.app import console_app
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
 from tests.review.simulation import Habits, broken_promises, configured, held_cases, review_all, served
@@ -19,7 +19,9 @@ CASES = 150
 def test_every_case_is_resolved_once_and_held_by_one_whatever_its_reviewers_do(database):
     config = configured(lease_seconds=LEASE, undo_seconds=0.3)
     held_cases(database, CASES, several=0.25)
-    with served(console_app(config, database), sweep=Desk(config, database).sweep, every_seconds=0.1) as address:
+    with served(
+        console_app(config, database), sweep=ReviewService(config, database).sweep, every_seconds=0.1
+    ) as address:
         told = asyncio.run(review_all(address, reviewers=8, habits=Habits(), lease_seconds=LEASE, patience_seconds=60))
     with database.transaction() as connection:
         assert broken_promises(connection, told) == []

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from demur.review import disagreement, statistics
-from demur.review.disagreement import Checked, Overturned, PersonsWork, Together
-from demur.review.item import Scope
-from demur.review.statistics import EmptyWindow, Waits, Window
+from demur.review.disagreement import LabelPair, OverturnCount, PersonsWork, SecondLooks
+from demur.review.item import ReviewerScope
+from demur.review.statistics import EmptyWindow, StatisticsWindow, Waits
 from tests.review.history import History
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-DAY = Window(since=NOON - timedelta(hours=24), until=NOON)
+DAY = StatisticsWindow(since=NOON - timedelta(hours=24), until=NOON)
 
 
 def ago(hours: float) -> datetime:
@@ -32,7 +32,7 @@ def asked(database, question, window=DAY, **options):
 
 def test_a_window_has_a_length():
     with pytest.raises(EmptyWindow, match="ends at"):
-        Window(since=NOON, until=NOON)
+        StatisticsWindow(since=NOON, until=NOON)
 
 
 def test_what_came_and_went(past, database):
@@ -119,7 +119,7 @@ def test_only_what_lies_in_the_scope(past, database):
     past.case(created=ago(5), group="north")
     past.case(created=ago(5), group=None)
     past.case(model="letters", created=ago(5), group="north")
-    window = replace(DAY, scope=Scope(models=("digits",), groups=("north",)))
+    window = replace(DAY, scope=ReviewerScope(models=("digits",), groups=("north",)))
     assert [flow.arrived for flow in asked(database, statistics.flows, window)] == [1, 1]
     assert asked(database, statistics.backlog_curve, window).open[-1] == 1
 
@@ -144,9 +144,9 @@ def test_how_often_people_overturn_the_model(past, database):
     past.re_review(first, created=ago(9), ended=ago(8), label="1")  # a look at people, not at the model
     found = asked(database, disagreement.overturned)
     assert found == [
-        Overturned(lower=0.6, upper=0.7, saw_prediction=False, n=1, overturned=1, confidence=pytest.approx(0.68)),
-        Overturned(lower=0.6, upper=0.7, saw_prediction=True, n=2, overturned=1, confidence=pytest.approx(0.63)),
-        Overturned(lower=0.9, upper=1.0, saw_prediction=False, n=1, overturned=0, confidence=1.0),
+        OverturnCount(lower=0.6, upper=0.7, saw_prediction=False, n=1, overturned=1, confidence=pytest.approx(0.68)),
+        OverturnCount(lower=0.6, upper=0.7, saw_prediction=True, n=2, overturned=1, confidence=pytest.approx(0.63)),
+        OverturnCount(lower=0.9, upper=1.0, saw_prediction=False, n=1, overturned=0, confidence=1.0),
         replace(found[3], lower=None, upper=None, saw_prediction=False, n=1, overturned=1),
     ]
     assert math.isnan(found[3].confidence)
@@ -171,9 +171,9 @@ def test_what_was_said_about_one_case(past, database):
     undone = past.case(created=ago(5), ended=ago(1), said=[("ada", "7", False), ("ben", "7", False)])
     past.undo(undone, "ben")
     assert asked(database, disagreement.together) == [
-        Together(labels=("7", "7"), saw_prediction=True, n=2),
-        Together(labels=("1", "7"), saw_prediction=False, n=1),
-        Together(labels=("1", "7"), saw_prediction=None, n=1),  # the third decided between them
+        LabelPair(labels=("7", "7"), saw_prediction=True, n=2),
+        LabelPair(labels=("1", "7"), saw_prediction=False, n=1),
+        LabelPair(labels=("1", "7"), saw_prediction=None, n=1),  # the third decided between them
     ]
 
 
@@ -187,11 +187,11 @@ def test_what_re_reviews_found(past, database):
     past.re_review(still, created=ago(7), said=[("ben", "3", False)], status="adjudication")
     past.re_review(old, created=ago(40), ended=ago(30), label="1", said=[("ben", "1", False)])  # not in the window
     assert asked(database, disagreement.checked) == [
-        Checked(first="1", second="1", saw_prediction=True, first_overturns=True, truth_overturns=True, n=1),
-        Checked(first="7", second="1", saw_prediction=False, first_overturns=False, truth_overturns=True, n=1),
-        Checked(first="7", second="3", saw_prediction=False, first_overturns=False, truth_overturns=None, n=1),
+        SecondLooks(first="1", second="1", saw_prediction=True, first_overturns=True, truth_overturns=True, n=1),
+        SecondLooks(first="7", second="1", saw_prediction=False, first_overturns=False, truth_overturns=True, n=1),
+        SecondLooks(first="7", second="3", saw_prediction=False, first_overturns=False, truth_overturns=None, n=1),
     ]
-    assert asked(database, disagreement.checked, replace(DAY, scope=Scope(models=("letters",)))) == []
+    assert asked(database, disagreement.checked, replace(DAY, scope=ReviewerScope(models=("letters",)))) == []
 
 
 def test_what_each_person_did(past, database):

@@ -10,11 +10,11 @@ from uuid_utils.compat import uuid7
 from demur.audit import control_states, runs
 from demur.audit.monitors import alarms, standing
 from demur.audit.monitors.alarms import AlarmKind
-from demur.audit.monitors.reference import Comparison, Drift, LabelShare
-from demur.audit.reports import Figure, Labelled
-from demur.policies.control import Course
+from demur.audit.monitors.reference import Drift, DriftComparison, LabelShare
+from demur.audit.reports import Figure, LabelCount
+from demur.policies.control import ControlledValue
 from demur.review import access, outbox, queue, settling
-from demur.review.item import Verdict
+from demur.review.item import ReviewVerdict
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import Config
 from demur.traffic import log
@@ -161,9 +161,13 @@ def store(database: Database) -> tuple[list[UUID], list[UUID]]:
         log.append(connection, entries)
         queue.enqueue(connection, [new_case(one, due_at=datetime.now(UTC) + timedelta(days=1)) for one in entries])
         for at in (0, 2):
-            _answer(connection, ids[at], REVIEWER, Verdict(label="good", comment=evil("comment"), saw_prediction=True))
+            _answer(
+                connection, ids[at], REVIEWER, ReviewVerdict(label="good", comment=evil("comment"), saw_prediction=True)
+            )
         for who in (REVIEWER, "ada"):
-            unsure = Verdict(label=None, reason=evil("why cannot tell"), comment=evil("comment"), saw_prediction=True)
+            unsure = ReviewVerdict(
+                label=None, reason=evil("why cannot tell"), comment=evil("comment"), saw_prediction=True
+            )
             _answer(connection, ids[6], who, unsure)
         log.add_outcome(connection, ids[0], label=evil("truth"), source=evil("source"), author=evil("author"))
         access.note(connection, ids[:1], evil("viewer"), through="page", shown=["input"])
@@ -195,7 +199,7 @@ def store(database: Database) -> tuple[list[UUID], list[UUID]]:
         verdict="broken",
         why=evil("verdict"),
         figures=figures,
-        labels=[Labelled(name="answered", records=5, labelled=2)],
+        labels=[LabelCount(name="answered", records=5, labelled=2)],
         artifacts={evil("artifact"): 5},
     )
     reports = keep(
@@ -212,7 +216,7 @@ def store(database: Database) -> tuple[list[UUID], list[UUID]]:
 
 def _watch_and_steer(connection) -> None:
     """What a monitor and a control have found."""
-    comparison = Comparison(
+    comparison = DriftComparison(
         n=500,
         n_reference=500,
         drifts=(Drift(name=evil("score that drifts"), **dict.fromkeys(DRIFT, 0.1)),),
@@ -227,7 +231,7 @@ def _watch_and_steer(connection) -> None:
     standing.begin(connection, "mood", evil("monitored artifact"), "comparison", **told)
     standing.note_look(connection, "mood", evil("trouble of a monitor"))
     model, now = config().models["mood"], datetime.now(UTC)
-    course = asdict(Course(start=0.5, value=0.8, n=100, total=8.0))
+    course = asdict(ControlledValue(start=0.5, value=0.8, n=100, total=8.0))
     begun = {"settings": settings_of(model), "course": course, "holder": uuid7(), "now": now}
     control_states.begin(connection, uuid7(), model="mood", **begun)
     connection.execute("update control_states set artifact = %s", (evil("controlled artifact"),))

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
 from demur.audit.ledger.from_database import read_ledger
-from demur.audit.report.audit import Asked, audit
+from demur.audit.report.audit import AuditSettings, audit
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.hierarchy import up_propagate_labels
 from demur.serve.commands.compare import compare_on_file
@@ -129,7 +129,9 @@ def test_everything_that_is_decided_recorded_told_and_audited_is_closed(threshol
         assert all(known[parent] >= known[child] for child, parent in links)
     ledger = read_ledger(database, "codes", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
     assert 0 < ledger.quality.mean() < 1
-    assert {"risk", "macro_f1", "ece_at_1"} <= {one["name"] for one in audit(ledger, Asked()).document["estimates"]}
+    assert {"risk", "macro_f1", "ece_at_1"} <= {
+        one["name"] for one in audit(ledger, AuditSettings()).document["estimates"]
+    }
 
 
 def test_what_a_reviewer_ticks_brings_what_lies_above(checkpoint, tmp_path, database):

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from demur.audit.held_out import calibration_report, held_out_report
 from demur.audit.ledger.from_database import read_ledger
-from demur.audit.report.audit import Asked, FittedLabels, audit
+from demur.audit.report.audit import AuditSettings, FittedLabels, audit
 from demur.calibration_store.artifact import ModelIdentity, pack, unpack
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.store import ArtifactStore
@@ -400,7 +400,7 @@ def test_a_request_of_every_kind_is_answered_with_all_scores_reviewed_and_audite
 
     ledger = read_ledger(database, "words", precedence=LATEST, since=None, until=None, as_of=datetime.now(UTC))
     data = store.in_force("words").manifest["data"]
-    report = audit(ledger, Asked(fitted=FittedLabels(counts=data["label_counts"], n=data["n"])))
+    report = audit(ledger, AuditSettings(fitted=FittedLabels(counts=data["label_counts"], n=data["n"])))
     names = {(one["name"], one["of"]) for one in report.document["estimates"]}
     assert {("ece", ""), ("macro_f1", "head"), ("prr", "local_outlier_factor"), ("auroc", "confidence")} <= names
     assert (("precision_at_3", "") in names) == (kind == "multilabel")

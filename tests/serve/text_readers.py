@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from demur.audit.report.glossary import _VARIANT
 from demur.policies.hierarchy import IMDRF_CODE
-from demur.serve.access.keeper import _token
+from demur.serve.access.authenticator import _token
 from demur.serve.access.names import as_name
 from demur.serve.access.needs import REVIEW, Doors
 from demur.serve.access.own_hosts import OwnHosts
@@ -28,17 +28,17 @@ from demur.serve.contract.reading.numbers import array_of
 from demur.serve.contract.wire import OutcomeRequest, PredictRequest, checked_key, parse
 from demur.serve.gateway.redaction import Redaction
 from demur.serve.hosts.language.endpoint_client import read_refusal
-from demur.serve.hosts.language.endpoint_reply import Chunks, Token, _texts, laid_over
+from demur.serve.hosts.language.endpoint_reply import PartialReply, ReplyToken, _texts, laid_over
 from demur.serve.hosts.language.label_lists import json_read, lines_read, token_spans
 from demur.serve.hosts.language.matching import is_right, last_number, same_text
 from demur.serve.hosts.language.pair import read_side
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate
 from demur.serve.hosts.language.readings import Names, letter_in
-from demur.serve.hosts.language.reasoning import Parts, split
+from demur.serve.hosts.language.reasoning import ReasoningStream, split
 from demur.serve.hosts.language.refused_parameters import change_for
 from demur.serve.hosts.language.reply import TokenTexts, put_together
 from demur.serve.telemetry.logs import JsonStream
-from demur.serve.telemetry.reception import SANE
+from demur.serve.telemetry.request_middleware import SANE
 from demur.serve.web.audit.reports.with_bar import with_bar
 from demur.serve.web.inference_protocol.structure import check_fields
 from demur.serve.web.inference_protocol.tensors import tensor_from_bytes
@@ -131,8 +131,8 @@ def listed(text: str) -> object:
     return token_spans(found.places, reply)
 
 
-def tokens_of(texts: list[str]) -> list[Token]:
-    return [Token(text=text, logprob=0.0, data=None, top=()) for text in texts]
+def tokens_of(texts: list[str]) -> list[ReplyToken]:
+    return [ReplyToken(text=text, logprob=0.0, data=None, top=()) for text in texts]
 
 
 def laid_over_tokens(text: str) -> object:
@@ -141,14 +141,14 @@ def laid_over_tokens(text: str) -> object:
 
 
 def heard(text: str) -> object:
-    told = Chunks()
+    told = PartialReply()
     for at in range(0, len(text), 3):
         told.add({"choices": [{"delta": {"content": text[at : at + 3], "reasoning": text[at : at + 3]}}]})
     return told.whole
 
 
 def bytes_of_tokens(text: str) -> object:
-    return _texts([Token(text="", logprob=0.0, data=bytes([0x80 + ord(letter) % 64]), top=()) for letter in text])
+    return _texts([ReplyToken(text="", logprob=0.0, data=bytes([0x80 + ord(letter) % 64]), top=()) for letter in text])
 
 
 class Bytes:
@@ -454,7 +454,7 @@ READERS: dict[str, Reader] = {
         lambda text: split(text, opened=None), (repeated("<think>"), repeated("</think"), repeated(" ", "<think>"))
     ),
     "a reply that comes bit by bit": Reader(
-        in_pieces(lambda: Parts(stop=("\n\n", "abab")).add),
+        in_pieces(lambda: ReasoningStream(stop=("\n\n", "abab")).add),
         (
             repeated("a"),
             repeated(" "),

@@ -13,7 +13,7 @@ folder, _ = opened.enter_context(private_run())  # before Ray is imported
 import ray  # noqa: E402
 from ray import serve as ray_serve  # noqa: E402
 
-from demur.serve.contract.decided import Share  # noqa: E402
+from demur.serve.contract.decided import ArtifactShare  # noqa: E402
 from demur.serve.deployments.host_client import RayHostClient  # noqa: E402
 from demur.serve.deployments.hosts import ModelReplica  # noqa: E402
 
@@ -32,7 +32,7 @@ def deployment():
                 yield ""
                 if value == "short":
                     yield "the end"
-                    yield Share(rows=[0], decided=None)
+                    yield ArtifactShare(rows=[0], decided=None)
                     return
                 yield "on and "
                 await asyncio.sleep(3600)
@@ -60,7 +60,7 @@ def deployment():
             host = RayHostClient(self._handle, lambda: None)
             first, second, last = [item async for item in host.stream("short", None, 0)]
             assert (first, second) == ("", "the end")
-            assert isinstance(last, Share)
+            assert isinstance(last, ArtifactShare)
             items = host.stream("long", None, 0)
             assert [await anext(items), await anext(items)] == ["", "on and "]
             before = await self._handle.stopped.remote()

@@ -13,7 +13,7 @@ from demur.review import cases, queue
 from demur.serve.config.file import Config
 from demur.serve.database.opening import open_database
 from demur.serve.web.review.app import console_app
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from tests.conftest import entry, new_case
 
@@ -81,7 +81,7 @@ class Site:
     def __init__(self, dsn, **review):
         self.database = open_database(dsn)
         config = Config.model_validate({"models": MODELS, "review": {"undo_seconds": 60, **review}})
-        self.desk = Desk(config, self.database)
+        self.desk = ReviewService(config, self.database)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         app = FastAPI()

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from demur.audit import runs
 from demur.serve.database.opening import open_database
 from demur.serve.web.audit import alarms
-from demur.serve.web.audit.alarms import Alarm
+from demur.serve.web.audit.alarms import PageAlarm
 from demur.serve.web.audit.app import audits_app
 from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report
 from tests.serve.web.audit.traffic import config_of
@@ -62,7 +62,7 @@ def places(site, monkeypatch):
         runs.take(connection, lease_seconds=600)
         runs.ask(connection, "digits", since=MONDAY - DAY, until=MONDAY, asked_by="ada")
         runs.failed(connection, runs.take(connection, lease_seconds=600), "OutOfMemory: " + "no_blank" * 30)
-    alarm = Alarm(model="digits", words="More answers are wrong than were promised.", since=MONDAY, path="/")
+    alarm = PageAlarm(model="digits", words="More answers are wrong than were promised.", since=MONDAY, path="/")
     monkeypatch.setattr(alarms, "SOURCES", (lambda _: [alarm],))
     return {
         "list": f"{url}/",

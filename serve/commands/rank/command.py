@@ -52,7 +52,7 @@ def rank(
     settings = load_config(config_path(config))
     from demur.serve.commands.rank.ranking import folder_of, rank_file
     from demur.serve.commands.rank.report import tables
-    from demur.serve.commands.rank.rounds import Budget, Plan
+    from demur.serve.commands.rank.rounds import Budget, TournamentPlan
 
     with progress_bar() as bar:
         turns = bar.add_task("rounds", total=rounds)
@@ -67,7 +67,7 @@ def rank(
             model,
             file,
             folder=to or folder_of(settings, model),
-            plan=Plan(schedule=schedule, seed=seed),
+            plan=TournamentPlan(schedule=schedule, seed=seed),
             budget=Budget(rounds=rounds, comparisons=comparisons, settled=settled),
             criterion=cut,
             anew=anew,

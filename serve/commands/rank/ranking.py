@@ -10,7 +10,7 @@ from demur.audit.metrics.ratings import Criterion
 from demur.serve.commands.rank.instances import read_instances
 from demur.serve.commands.rank.journal import Journal
 from demur.serve.commands.rank.report import as_ratings, drawn, remarks
-from demur.serve.commands.rank.rounds import Budget, Plan, Told, check_feasible, play
+from demur.serve.commands.rank.rounds import Budget, Told, TournamentPlan, check_feasible, play
 from demur.serve.config.file import DATA, BadConfig, Config, ModelConfig
 from demur.serve.contract.engine import EngineFailed
 from demur.serve.contract.inputs import InputLimits
@@ -18,7 +18,7 @@ from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.anchors import Ratings
 from demur.serve.hosts.language.kind import weights_fingerprint
 from demur.serve.hosts.language.model import LanguageModel
-from demur.serve.hosts.language.pair import Compared, PairJudge, judge_fingerprint
+from demur.serve.hosts.language.pair import PairJudge, PairResult, judge_fingerprint
 from demur.serve.hosts.offline import OfflineModel
 from demur.traffic.file_form import FileForm
 
@@ -36,7 +36,7 @@ class NoVerdicts(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranked:
+class RankingResult:
     """What `demur rank` found, and where it lies."""
 
     ratings: Ratings
@@ -51,13 +51,13 @@ def rank_file(
     data: Path,
     *,
     folder: Path,
-    plan: Plan,
+    plan: TournamentPlan,
     budget: Budget,
     criterion: Criterion = "f1",
     anew: bool = False,
     form: FileForm | None = None,
     told: Told,
-) -> Ranked:
+) -> RankingResult:
     """Let a configured model rank the rows of a file; write ratings.json and ratings.svg into `folder`.
 
     What was compared is kept in journal.jsonl there, and gone on with. Raises `BadConfig`, `BadDataFile`,
@@ -78,7 +78,7 @@ def rank_file(
     path, picture = folder / RATINGS, folder / "ratings.svg"
     path.write_text(ratings.model_dump_json(indent=1) + "\n", encoding="utf-8")
     picture.write_text(drawn(ratings), encoding="utf-8")
-    return Ranked(ratings=ratings, path=path, picture=picture, remarks=remarks(ratings))
+    return RankingResult(ratings=ratings, path=path, picture=picture, remarks=remarks(ratings))
 
 
 def folder_of(config: Config, name: str) -> Path:
@@ -111,13 +111,13 @@ class ModelJudge:
         self._model = OfflineModel(model)
         self._judge = PairJudge(model, cast(LanguageModel, self._model.model).engine)
 
-    def __call__(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Compared | None]:
+    def __call__(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[PairResult | None]:
         return self._model.wait(self._all(pairs, advance))
 
-    async def _all(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Compared | None]:
+    async def _all(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[PairResult | None]:
         places, failures = asyncio.Semaphore(AT_A_TIME), list[EngineFailed]()
 
-        async def one(pair: tuple[str, str]) -> Compared | None:
+        async def one(pair: tuple[str, str]) -> PairResult | None:
             async with places:
                 try:
                     return await self._judge.compare(*pair)

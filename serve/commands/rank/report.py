@@ -6,10 +6,10 @@ import numpy as np
 from rich.table import Table
 
 from demur.audit.metrics.intervals import wilson
-from demur.audit.metrics.ratings import Criterion, Measured, RatingMeasures, measure_ratings
+from demur.audit.metrics.ratings import Criterion, Interval95, RatingMeasures, measure_ratings
 from demur.audit.rating_plot import rating_plot
 from demur.serve.commands.rank.instances import Instances
-from demur.serve.commands.rank.rounds import Plan, Standing
+from demur.serve.commands.rank.rounds import TournamentPlan, TournamentState
 from demur.serve.hosts.language.anchors import CutPoint, Metrics, RatedRow, RatingMap, Ratings, Triple
 from demur.uncertainty.checks import Array
 
@@ -18,9 +18,9 @@ def as_ratings(
     name: str,
     labels: Sequence[str],
     instances: Instances,
-    standing: Standing,
+    standing: TournamentState,
     *,
-    plan: Plan,
+    plan: TournamentPlan,
     judge: str,
     criterion: Criterion,
 ) -> Ratings:
@@ -28,7 +28,7 @@ def as_ratings(
     by_input = dict(zip(instances.distinct, standing.ratings.tolist(), strict=True))
     sides = [side for *_, side in standing.matches if side is not None]
     firsts, (negative, positive) = sides.count("A"), labels
-    share = Measured.within(firsts / len(sides), wilson(firsts, len(sides))) if sides else None
+    share = Interval95.within(firsts / len(sides), wilson(firsts, len(sides))) if sides else None
     rated = [(by_input[text], label) for text, label in zip(instances.inputs, instances.labels, strict=True)]
     known = [(rating, label == positive) for rating, label in rated if label is not None]
     measures = None
@@ -96,7 +96,7 @@ def _metrics(measures: RatingMeasures) -> Metrics:
     )
 
 
-def _triple(measured: Measured) -> Triple:
+def _triple(measured: Interval95) -> Triple:
     lower, upper = (None if np.isnan(end) else end for end in (measured.lower, measured.upper))
     return measured.value, lower, upper
 

@@ -10,7 +10,7 @@ import numpy as np
 from demur.audit.metrics.correlation import spearman
 from demur.serve.commands.rank.journal import Journal, Match, Round
 from demur.serve.config.file import BadConfig
-from demur.serve.hosts.language.pair import Compared
+from demur.serve.hosts.language.pair import PairResult
 from demur.uncertainty.checks import Array
 from demur.uncertainty.pairing import GROUP_SIZE, Pair, graph_pairs, random_pairs, swiss_pairs
 from demur.uncertainty.tournament import START, K, update_ratings
@@ -30,7 +30,7 @@ Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TournamentPlan:
     """What settles who meets whom. With the same verdicts, the same plan gives the same ratings."""
 
     schedule: Schedule = "random"
@@ -57,13 +57,13 @@ class Budget:
 class Judge(Protocol):
     """Whoever compares."""
 
-    def __call__(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> "list[Compared | None]":
+    def __call__(self, pairs: Sequence[tuple[str, str]], advance: Callable[[], None]) -> "list[PairResult | None]":
         """Return what came of each pair, None where there was no reply; `advance` is called after each of them."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class TournamentState:
     """How a tournament stands."""
 
     ratings: Array
@@ -78,7 +78,9 @@ class Standing:
         return [match for played in self.rounds for match in played.matches]
 
 
-def play(inputs: Sequence[str], judge: Judge, journal: Journal, *, plan: Plan, budget: Budget, told: Told) -> Standing:
+def play(
+    inputs: Sequence[str], judge: Judge, journal: Journal, *, plan: TournamentPlan, budget: Budget, told: Told
+) -> TournamentState:
     """Play rounds until ratings settle or the budget ends, after those that are in the journal.
 
     A round and its sides are drawn from the seed and the number of the round alone, so that a tournament that was
@@ -108,7 +110,7 @@ def play(inputs: Sequence[str], judge: Judge, journal: Journal, *, plan: Plan, b
         journal.append(played)
         ratings = _after(ratings, played)
         history.append(ratings)
-    return Standing(ratings=ratings, rounds=tuple(journal.rounds), agreement=agreement(history), ended=ended)
+    return TournamentState(ratings=ratings, rounds=tuple(journal.rounds), agreement=agreement(history), ended=ended)
 
 
 def _counting(told: Told, number: int, before: int) -> Callable[[], None]:
@@ -173,7 +175,7 @@ def _even(seats: list[int], rounds: Sequence[Round], rng: np.random.Generator) -
     return [player for player in seats if player != resting]
 
 
-def check_feasible(players: int, plan: Plan, budget: Budget) -> None:
+def check_feasible(players: int, plan: TournamentPlan, budget: Budget) -> None:
     """Raise `BadConfig` where no round can be played, or not in any time that somebody would wait."""
     if plan.schedule == "graph" and players > MOST_IN_A_GRAPH:
         raise BadConfig(

@@ -16,7 +16,7 @@ class NoArray(ValueError):
     """The lists cannot be an array."""
 
 
-class Ragged(NoArray):
+class RaggedArray(NoArray):
     """Lists at the same depth differ in length, or are nested too deeply."""
 
 
@@ -25,7 +25,7 @@ class NotNumbers(NoArray):
 
 
 def array_of(lists: list[Any]) -> NDArray[Any]:
-    """Return nested lists of numbers, or of booleans, as an array; raise `Ragged` or `NotNumbers`.
+    """Return nested lists of numbers, or of booleans, as an array; raise `RaggedArray` or `NotNumbers`.
 
     NumPy never sees a text here: it would make room for the longest text at the place of every number.
     """
@@ -33,12 +33,12 @@ def array_of(lists: list[Any]) -> NDArray[Any]:
     while parts and type(parts[0]) is list:
         lengths = {len(part) if type(part) is list else -1 for part in parts}
         if len(lengths) > 1 or len(shape) == MOST_DIMENSIONS:
-            raise Ragged
+            raise RaggedArray
         shape += lengths
         parts = list(chain.from_iterable(parts))
     kinds = set(map(type, parts))
     if list in kinds:
-        raise Ragged
+        raise RaggedArray
     if not kinds <= {int, float, bool}:
         raise NotNumbers
     try:
@@ -53,7 +53,7 @@ def read_numbers(value: list[Any] | NDArray[Any], spec: InputSpec) -> NDArray[np
     wanted = " x ".join(str(side) for side in shape)
     try:
         array = array_of(value) if isinstance(value, list) else value
-    except Ragged:
+    except RaggedArray:
         raise InvalidRequest(f"input: the rows differ in length; this model takes {wanted} numbers") from None
     except NotNumbers:
         raise InvalidRequest(f"input: only numbers are taken, {wanted} of them") from None

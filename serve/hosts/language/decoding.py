@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(kw_only=True)
-class Row:
+class DecodingRow:
     """One reply, while it is written."""
 
     generator: torch.Generator
@@ -63,7 +63,7 @@ class Row:
 
 
 @dataclass(kw_only=True)
-class Request:
+class DecodingRequest:
     """What is to be replied to, and how."""
 
     prompt: list[int]
@@ -75,8 +75,8 @@ class Request:
     on_token: Callable[[int], None] | None = None
     """Called in the thread of the model with each token of the first reply."""
 
-    rows: list[Row] = field(default_factory=list)
-    written: "Future[list[Row]]" = field(default_factory=Future)
+    rows: list[DecodingRow] = field(default_factory=list)
+    written: "Future[list[DecodingRow]]" = field(default_factory=Future)
     """Cancel it, and its rows leave at the next token."""
 
 
@@ -84,8 +84,8 @@ class Request:
 class Group:
     """Rows that are decoded together. `rows[i]` belongs to `requests[i]`."""
 
-    requests: list[Request]
-    rows: list[Row]
+    requests: list[DecodingRequest]
+    rows: list[DecodingRow]
     cache: Any
     mask: torch.Tensor
     """[B, T] 1 for tokens, 0 for padding, which is on the left."""
@@ -104,7 +104,7 @@ class Decoder:
         self._end_list = sorted(ends)
         self._pad = pad
         self._longest = longest
-        self._waiting: queue.SimpleQueue[Request | Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[DecodingRequest | Callable[[], None] | None] = queue.SimpleQueue()
         self._broken: str | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="decoder", daemon=True)
@@ -117,7 +117,7 @@ class Decoder:
             return self._broken
         return None if self._thread.is_alive() else "the thread of the model has ended"
 
-    def write(self, request: Request) -> "Future[list[Row]]":
+    def write(self, request: DecodingRequest) -> "Future[list[DecodingRow]]":
         """Return what will be written."""
         self._put(request)
         return request.written
@@ -146,14 +146,14 @@ class Decoder:
         self._waiting.put(None)
         self._thread.join()
 
-    def _put(self, item: "Request | Callable[[], None]") -> None:
+    def _put(self, item: "DecodingRequest | Callable[[], None]") -> None:
         if self._closed or self.failure is not None:
             raise EngineFailed(f"the model is not running: {self.failure or 'it was closed'}")
         self._waiting.put(item)
 
     def _run(self) -> None:
         groups: list[Group] = []
-        held: list[Request] = []
+        held: list[DecodingRequest] = []
         with torch.inference_mode():
             while True:
                 block = not groups and not held
@@ -163,7 +163,7 @@ class Decoder:
                     if item is None:
                         self._abandon([*held, *(request for group in groups for request in group.requests)])
                         return
-                    if isinstance(item, Request):
+                    if isinstance(item, DecodingRequest):
                         held.append(item)
                     else:
                         item()
@@ -172,7 +172,7 @@ class Decoder:
                     groups += self._guarded(taken, self._begin, taken)
                 groups = [kept for group in groups for kept in self._guarded(group.requests, self._step, group)]
 
-    def _guarded(self, requests: list[Request], work: Callable[[T], Group | None], given: T) -> list[Group]:
+    def _guarded(self, requests: list[DecodingRequest], work: Callable[[T], Group | None], given: T) -> list[Group]:
         try:
             group = work(given)
         except Exception as error:  # whatever the model raises fails these requests, and no others
@@ -187,17 +187,17 @@ class Decoder:
         if self._device.type == "cuda" and not isinstance(error, torch.cuda.OutOfMemoryError):
             self._broken = first_line(error)
 
-    def _abandon(self, requests: list[Request]) -> None:
+    def _abandon(self, requests: list[DecodingRequest]) -> None:
         while not self._waiting.empty():
             item = self._waiting.get()
-            if isinstance(item, Request):
+            if isinstance(item, DecodingRequest):
                 requests.append(item)
             elif item is not None:
                 item()
         for request in requests:
             _fail(request.written, EngineFailed("the model was closed"))
 
-    def _begin(self, requests: list[Request]) -> Group | None:
+    def _begin(self, requests: list[DecodingRequest]) -> Group | None:
         """Read the prompts, each once, and make a row for each reply to them."""
         requests = [request for request in requests if not request.written.cancelled()]
         if not requests:
@@ -220,7 +220,7 @@ class Decoder:
         owners = [i for i, request in enumerate(requests) for _ in range(request.asking.n)]
         for request in requests:
             request.rows = [
-                Row(generator=_generator(request.asking.seed, index), place=request.only)
+                DecodingRow(generator=_generator(request.asking.seed, index), place=request.only)
                 for index in range(request.asking.n)
             ]
         cache = output.past_key_values
@@ -329,7 +329,7 @@ class Decoder:
                 row.finish_reason = "length"
 
 
-def _first(held: list[Request]) -> tuple[list[Request], list[Request]]:
+def _first(held: list[DecodingRequest]) -> tuple[list[DecodingRequest], list[DecodingRequest]]:
     """As many as make a group, and those that wait on."""
     rows, count = 0, 0
     for request in held:

@@ -21,7 +21,7 @@ MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Token:
+class ReplyToken:
     """One token of a reply, and the most probable tokens in its place."""
 
     text: str
@@ -33,12 +33,12 @@ class Token:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class EndpointChoice:
     """One of the replies to a request."""
 
     content: str
     reasoning: str | None
-    tokens: Sequence[Token]
+    tokens: Sequence[ReplyToken]
     finish_reason: str | None
 
 
@@ -50,13 +50,13 @@ class Tokens:
     completion: int = 0
 
 
-def choices_of(content: Any) -> list[Choice]:
+def choices_of(content: Any) -> list[EndpointChoice]:
     """The replies in a completion; none where it has none. Raises one of `UNFIT` for what is no completion."""
     found = []
     for choice in content["choices"] or ():
         message = choice["message"]
         found.append(
-            Choice(
+            EndpointChoice(
                 content=_text(message.get("content")) or _text(message.get("refusal")) or "",
                 reasoning=_reasoning(message),
                 tokens=_tokens(choice.get("logprobs")),
@@ -79,12 +79,12 @@ UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
 @dataclass
-class Chunks:
+class PartialReply:
     """What has come of a stream."""
 
     texts: list[str] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[ReplyToken] = field(default_factory=list)
     finish_reason: str | None = None
     used: Tokens = field(default_factory=Tokens)
 
@@ -105,8 +105,8 @@ class Chunks:
         return text, reasoning
 
     @property
-    def whole(self) -> Choice:
-        return Choice(
+    def whole(self) -> EndpointChoice:
+        return EndpointChoice(
             content="".join(self.texts),
             reasoning="".join(self.traces) or None,
             tokens=self.tokens,
@@ -124,7 +124,7 @@ class Laid:
     answer_start: int
 
 
-def laid_over(content: str, answer_at: int, tokens: Sequence[Token]) -> Laid | None:
+def laid_over(content: str, answer_at: int, tokens: Sequence[ReplyToken]) -> Laid | None:
     """Find the answer at the end of the tokens. What follows it is the mark that ended the reply; what stands before it
     is the trace, if the endpoint counts that among the tokens. None where the answer is not to be found."""
     texts = _texts(tokens)
@@ -149,7 +149,7 @@ def laid_over(content: str, answer_at: int, tokens: Sequence[Token]) -> Laid | N
     )
 
 
-def _texts(tokens: Sequence[Token]) -> list[str]:
+def _texts(tokens: Sequence[ReplyToken]) -> list[str]:
     """[L] texts of tokens. A character whose bytes are several tokens is the text of the last of these."""
     texts, pending = [], b""
     for token in tokens:
@@ -167,10 +167,10 @@ def _texts(tokens: Sequence[Token]) -> list[str]:
     return texts
 
 
-def _tokens(logprobs: Any) -> list[Token]:
+def _tokens(logprobs: Any) -> list[ReplyToken]:
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None
     return [
-        Token(
+        ReplyToken(
             text=_text(entry["token"]) or "",
             logprob=float(entry["logprob"]),
             data=None if entry.get("bytes") is None else bytes(entry["bytes"]),

@@ -29,7 +29,7 @@ class UnfitExample(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ModelQuestion:
     """One way to ask about one input."""
 
     messages: tuple[Message, ...]
@@ -44,7 +44,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class ReplyReading:
     """What one reply was read as."""
 
     said: Hashable | None = None
@@ -74,14 +74,16 @@ class Form(Protocol):
         """What can be read, in the caller's order; None where anything can."""
         ...
 
-    def asked(self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None) -> Asked:
+    def asked(
+        self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None
+    ) -> ModelQuestion:
         """Raises `BadPrompt` or `UnfitExample`."""
         ...
 
-    def read(self, reply: Generation, asked: Asked) -> Read: ...
+    def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading: ...
 
 
-class _Templated:
+class _TemplateForm:
     """What forms with a template share."""
 
     def __init__(self, task: TaskConfig, prompts: Prompts) -> None:
@@ -95,18 +97,18 @@ class _Templated:
         shots: Sequence[Mapping[str, Any]],
         order: Sequence[int],
         texts: Sequence[str],
-    ) -> Asked:
+    ) -> ModelQuestion:
         messages = self._main.messages(variables, shots)
         alone = [*(message for message in messages if message["role"] == "system"), messages[-1]]
         question = "\n\n".join(message["content"] for message in alone)
-        return Asked(messages=messages, question=question, order=tuple(order), texts=tuple(texts))
+        return ModelQuestion(messages=messages, question=question, order=tuple(order), texts=tuple(texts))
 
     def _written(self, variables: Mapping[str, Any], name: str) -> str:
         """An answer as it stands in examples."""
         return self._main.text("assistant", variables) or name
 
 
-class OneLabel(_Templated):
+class OneLabel(_TemplateForm):
     """`binary` and `multiclass`: a text, and the name of one label."""
 
     spec = InputSpec(kind="text")
@@ -121,16 +123,21 @@ class OneLabel(_Templated):
     def options(self, value: ModelInput) -> tuple[int, ...] | None:  # noqa: ARG002 - the same for all
         return tuple(range(len(self._labels)))
 
-    def asked(self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None) -> Asked:  # noqa: ARG002
+    def asked(
+        self,
+        value: ModelInput,
+        examples: Sequence[Example] = (),
+        order: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> ModelQuestion:
         common = {"labels": self._labels}
         shots = [{**common, "input": shown, "answer": self._known(label)} for shown, label in examples]
         return self._asked({**common, "input": value}, shots, range(len(self._labels)), self._texts)
 
-    def read(self, reply: Generation, asked: Asked) -> Read:
+    def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading:
         if reply.text.strip() in asked.texts:
-            return Read(said=asked.texts.index(reply.text.strip()))
+            return ReplyReading(said=asked.texts.index(reply.text.strip()))
         said = self._names.read(reply.text)
-        return Read(said=said.index, why=said.why)
+        return ReplyReading(said=said.index, why=said.why)
 
     def _known(self, label: Answer) -> str:
         if not isinstance(label, str) or label not in self._labels:
@@ -138,7 +145,7 @@ class OneLabel(_Templated):
         return label
 
 
-class Choice(_Templated):
+class ChoiceForm(_TemplateForm):
     """`choice`: a question with options, and the letter of one of them."""
 
     def __init__(self, task: TaskConfig, prompts: Prompts) -> None:
@@ -149,7 +156,9 @@ class Choice(_Templated):
     def options(self, value: ModelInput) -> tuple[int, ...] | None:
         return tuple(range(len(_question(value).options)))
 
-    def asked(self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None) -> Asked:
+    def asked(
+        self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None
+    ) -> ModelQuestion:
         question = _question(value)
         order = range(len(question.options)) if order is None else order
         options = _lettered(question, order)
@@ -157,16 +166,18 @@ class Choice(_Templated):
         texts = [self._written({**variables, "answer": option}, option.letter) for option in options]
         return self._asked(variables, [self._shot(*example) for example in examples], order, texts)
 
-    def read(self, reply: Generation, asked: Asked) -> Read:
+    def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading:
         said = letter_in(reply.text, len(asked.order))
-        return Read(said=None if said.index is None else asked.order[said.index], why=said.why, settled=said.settled)
+        return ReplyReading(
+            said=None if said.index is None else asked.order[said.index], why=said.why, settled=said.settled
+        )
 
-    def read_text(self, reply: Generation, value: ModelInput) -> Read:
+    def read_text(self, reply: Generation, value: ModelInput) -> ReplyReading:
         """The option whose own text a reply gives."""
         said = Names(_question(value).options).read(reply.text)
-        return Read(said=said.index, why=said.why)
+        return ReplyReading(said=said.index, why=said.why)
 
-    def mapping_variables(self, reply: Generation, value: ModelInput, asked: Asked) -> dict[str, Any]:
+    def mapping_variables(self, reply: Generation, value: ModelInput, asked: ModelQuestion) -> dict[str, Any]:
         """What the template is told that asks which option a reply means: options as they were shown."""
         question = _question(value)
         options = _lettered(question, asked.order)
@@ -181,7 +192,7 @@ class Choice(_Templated):
         return {"question": question.question, "options": options, "answer": options[index]}
 
 
-class ManyLabels(_Templated):
+class ManyLabels(_TemplateForm):
     """`multilabel`: a text, and every label that holds, as lines or as JSON."""
 
     spec = InputSpec(kind="text")
@@ -197,22 +208,27 @@ class ManyLabels(_Templated):
     def options(self, value: ModelInput) -> tuple[int, ...] | None:  # noqa: ARG002 - any number of the labels
         return None
 
-    def asked(self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None) -> Asked:  # noqa: ARG002
+    def asked(
+        self,
+        value: ModelInput,
+        examples: Sequence[Example] = (),
+        order: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> ModelQuestion:
         common = {"labels": self._labels, "reply": self._reply}
         shots = [{**common, "input": shown, **self._answer(labels)} for shown, labels in examples]
         return self._asked({**common, "input": value}, shots, range(len(self._labels)), ())
 
-    def read(self, reply: Generation, asked: Asked) -> Read:  # noqa: ARG002 - labels are in no order
+    def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading:  # noqa: ARG002 - labels are in no order
         found = (json_read if self._reply == "json" else lines_read)(reply.text, self._names)
         if found.named is None:
-            return Read(why=found.why, unknown=found.unknown)
+            return ReplyReading(why=found.why, unknown=found.unknown)
         written = token_spans(found.places, reply)
         spans: dict[int, Span] = {}
         for label in sorted(found.named, key=lambda label: found.places.get(label, (0, 0))):
             for above in self._above(label):
                 if label in written and (above == label or above not in found.named):
                     spans.setdefault(above, written[label])
-        return Read(
+        return ReplyReading(
             said=tuple(sorted({above for label in found.named for above in self._above(label)})),
             unknown=found.unknown,
             spans=spans,
@@ -250,24 +266,29 @@ class FreeText:
     def options(self, value: ModelInput) -> tuple[int, ...] | None:  # noqa: ARG002
         return None
 
-    def asked(self, value: ModelInput, examples: Sequence[Example] = (), order: Sequence[int] | None = None) -> Asked:  # noqa: ARG002
+    def asked(
+        self,
+        value: ModelInput,
+        examples: Sequence[Example] = (),  # noqa: ARG002
+        order: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> ModelQuestion:
         assert isinstance(value, Conversation)
         said = [f"{message['role']}: {message['content']}" for message in value.messages]
         question = value.messages[0]["content"] if len(said) == 1 else "\n\n".join(said)
-        return Asked(messages=value.messages, question=question, order=(), texts=())
+        return ModelQuestion(messages=value.messages, question=question, order=(), texts=())
 
-    def read(self, reply: Generation, asked: Asked) -> Read:  # noqa: ARG002
+    def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading:  # noqa: ARG002
         if reply.finish_reason == "length":
-            return Read(why="the text is not finished")
+            return ReplyReading(why="the text is not finished")
         said = reading_of(reply.text, self._match)
-        return Read(said=said, why="the reply is empty" if said is None else "")
+        return ReplyReading(said=said, why="the reply is empty" if said is None else "")
 
 
-def form_of(model: "ModelConfig", prompts: Prompts) -> OneLabel | Choice | ManyLabels | FreeText:
+def form_of(model: "ModelConfig", prompts: Prompts) -> OneLabel | ChoiceForm | ManyLabels | FreeText:
     """The form of a model's task."""
     task = model.task
     if task.kind == "choice":
-        return Choice(task, prompts)
+        return ChoiceForm(task, prompts)
     if task.kind == "multilabel":
         return ManyLabels(task, prompts, reply=model.prompt.reply)
     return FreeText(task) if task.kind == "generate" else OneLabel(task, prompts)

@@ -18,10 +18,18 @@ from demur.serve.contract.engine import Asking, CannotGive, Engine, EngineFailed
 from demur.serve.contract.inputs import Conversation, InputSpec, ModelInput, Question
 from demur.serve.contract.model import ModelRequest, MoreSamples
 from demur.serve.hosts.language.few_shot import Reviewed, few_shot_from
-from demur.serve.hosts.language.forms import Asked, Choice, FreeText, ManyLabels, Read, UnfitExample, form_of
+from demur.serve.hosts.language.forms import (
+    ChoiceForm,
+    FreeText,
+    ManyLabels,
+    ModelQuestion,
+    ReplyReading,
+    UnfitExample,
+    form_of,
+)
 from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.prompts import BadPrompt, Prompts
-from demur.serve.hosts.language.row import LEAST, Ledger, Row
+from demur.serve.hosts.language.row import LEAST, LanguageRow, Spending
 from demur.serve.hosts.language.tournament import Tournament
 from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.generation import Generation, as_column
@@ -39,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wanted:
+class _RowNeeds:
     """What is to be found out about each row."""
 
     needs: frozenset[Need]
@@ -140,14 +148,14 @@ class LanguageModel:
         if self._tournament:
             return await self._tournament.run(inputs, without=without)
         by = self._prompt.probabilities
-        wanted = _Wanted(
+        wanted = _RowNeeds(
             needs=needs,
             first=bool(needs & OF_REPLIES) or by == "reply",
             label_logprobs=by in ("first_token", "full_label"),
             samples=bool(needs & {"samples", "mc_probabilities"}) or by == "samples",
         )
         rows = [
-            Row(value=value, options=self._form.options(value), ledger=Ledger(self._clock), without=without)
+            LanguageRow(value=value, options=self._form.options(value), ledger=Spending(self._clock), without=without)
             for value in inputs
         ]
         await _all(self._guarded(row, self._first(row, wanted)) for row in rows)
@@ -171,7 +179,7 @@ class LanguageModel:
                 " set `full_label`"
             )
 
-    async def _guarded(self, row: Row, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, row: LanguageRow, work: Coroutine[Any, Any, None]) -> None:
         """Whatever fails, fails for this row alone."""
         try:
             await work
@@ -187,7 +195,7 @@ class LanguageModel:
             log.exception("a row could not be run")
             row.failed = "something went wrong in the model that should not; the service's log says what"
 
-    async def _first(self, row: Row, wanted: _Wanted) -> None:
+    async def _first(self, row: LanguageRow, wanted: _RowNeeds) -> None:
         if self._few_shot:
             row.examples = await asyncio.to_thread(self._few_shot.nearest, row.value)
         asked = row.asked = self._form.asked(row.value, row.examples)
@@ -198,7 +206,7 @@ class LanguageModel:
         if row.failed is None and wanted.first:
             await _all(self._afterwards(row, asked, wanted.needs))
 
-    async def _reply(self, row: Row, asked: Asked, needs: frozenset[Need]) -> None:
+    async def _reply(self, row: LanguageRow, asked: ModelQuestion, needs: frozenset[Need]) -> None:
         """The reply at temperature 0, and what it is read as."""
         asking = Asking(
             max_tokens=self._max_tokens,
@@ -214,9 +222,9 @@ class LanguageModel:
             cut_off = row.first.finish_reason == "length"
             row.failed = f"{row.read.why}; it was cut off at `host.max_tokens`" if cut_off else row.read.why
 
-    async def _read(self, row: Row, reply: Generation, asked: Asked) -> Read:
+    async def _read(self, row: LanguageRow, reply: Generation, asked: ModelQuestion) -> ReplyReading:
         read = self._form.read(reply, asked)
-        if read.said is not None or read.settled or not isinstance(self._form, Choice):
+        if read.said is not None or read.settled or not isinstance(self._form, ChoiceForm):
             return read
         by_text = self._form.read_text(reply, row.value)
         if by_text.said is not None or not reply.text.strip():
@@ -224,9 +232,11 @@ class LanguageModel:
         variables = self._form.mapping_variables(reply, row.value, asked)
         meant = (await self._ask(row, self._prompts.mapping.messages(variables)))[0]
         mapped = self._form.read(meant, asked)
-        return mapped if mapped.said is not None else Read(why="it cannot be told which option the reply means")
+        return mapped if mapped.said is not None else ReplyReading(why="it cannot be told which option the reply means")
 
-    def _afterwards(self, row: Row, asked: Asked, needs: frozenset[Need]) -> list[Coroutine[Any, Any, None]]:
+    def _afterwards(
+        self, row: LanguageRow, asked: ModelQuestion, needs: frozenset[Need]
+    ) -> list[Coroutine[Any, Any, None]]:
         """What is asked about a reply that was read."""
         work = []
         if "stated" in needs and row.stated is None and row.read.said is not None:
@@ -235,14 +245,14 @@ class LanguageModel:
             work.append(self._rate(row, asked))
         return work
 
-    async def _state(self, row: Row, asked: Asked) -> None:
+    async def _state(self, row: LanguageRow, asked: ModelQuestion) -> None:
         """Ask how sure the model is of each label: of those it named, where it may name several."""
         said = row.read.said
         named = said if isinstance(said, tuple) else row.options or ()
         if not named:
             row.stated = {}
             return
-        names = LETTERS if isinstance(self._form, Choice) else self._task.labels
+        names = LETTERS if isinstance(self._form, ChoiceForm) else self._task.labels
         labels = {names[index]: index for index in named}
         variables = {"question": asked.question, "labels": list(labels)}
         reply = (await self._ask(row, self._prompts.stated.messages(variables)))[0]
@@ -253,7 +263,7 @@ class LanguageModel:
         stated = {labels[name]: confidence for name, confidence in joint.confidences.items()}
         row.stated = self._form.risen(stated) if isinstance(self._form, ManyLabels) else stated
 
-    async def _rate(self, row: Row, asked: Asked) -> None:
+    async def _rate(self, row: LanguageRow, asked: ModelQuestion) -> None:
         assert row.first is not None
         variables = {"question": asked.question, "answer": row.first.text.strip()}
         reply = (await self._ask(row, self._prompts.rating.messages(variables)))[0]
@@ -262,7 +272,7 @@ class LanguageModel:
         except InvalidInput:
             row.rating = None
 
-    async def _label_logprobs(self, row: Row, asked: Asked) -> None:
+    async def _label_logprobs(self, row: LanguageRow, asked: ModelQuestion) -> None:
         first_token = self._prompt.probabilities == "first_token"
         with row.ledger:
             told = await self._engine.label_logprobs(
@@ -276,7 +286,7 @@ class LanguageModel:
         elif not np.isfinite(told.values).any():
             row.failed = "the model gave every label the probability 0"
 
-    async def _sample(self, rows: Sequence[Row], wanted: _Wanted, more: MoreSamples | None) -> None:
+    async def _sample(self, rows: Sequence[LanguageRow], wanted: _RowNeeds, more: MoreSamples | None) -> None:
         """Draw in rounds of `samples.min`. They are the same rounds whoever asks: the same input gets the same samples,
         however early it stops."""
         most, step = self._drawing.max, self._drawing.min or self._drawing.max
@@ -300,7 +310,7 @@ class LanguageModel:
             )
             wants = np.zeros(len(rows), dtype=bool)
 
-    async def _draw(self, row: Row, numbers: range) -> None:
+    async def _draw(self, row: LanguageRow, numbers: range) -> None:
         """Draw the samples of these numbers."""
         step = self._drawing.min or self._drawing.max
         rounds = [range(start, min(start + step, numbers.stop)) for start in range(numbers.start, numbers.stop, step)]
@@ -312,9 +322,9 @@ class LanguageModel:
             found |= group
         row.samples += [found[number] for number in numbers]
 
-    def _groups(self, row: Row, numbers: range) -> list[tuple[tuple[int, ...] | None, list[int]]]:
+    def _groups(self, row: LanguageRow, numbers: range) -> list[tuple[tuple[int, ...] | None, list[int]]]:
         """Samples that share a prompt: all of them, unless each sees the options in an order of its own."""
-        if not (isinstance(self._form, Choice) and self._prompt.shuffle):
+        if not (isinstance(self._form, ChoiceForm) and self._prompt.shuffle):
             return [(None, list(numbers))]
         groups: dict[tuple[int, ...], list[int]] = {}
         for number in numbers:
@@ -324,7 +334,7 @@ class LanguageModel:
         return list(groups.items())
 
     async def _draw_group(
-        self, row: Row, order: tuple[int, ...] | None, numbers: list[int]
+        self, row: LanguageRow, order: tuple[int, ...] | None, numbers: list[int]
     ) -> dict[int, Hashable | None]:
         asked = self._form.asked(row.value, row.examples, order)
         asking = Asking(
@@ -345,14 +355,14 @@ class LanguageModel:
         written = json.dumps([self._drawing.seed, _plain(value), *more], sort_keys=True)
         return int.from_bytes(hashlib.sha256(written.encode()).digest()[:4]) & 0x7FFFFFFF
 
-    def _only(self, asked: Asked) -> tuple[str, ...] | None:
+    def _only(self, asked: ModelQuestion) -> tuple[str, ...] | None:
         return asked.texts if self._prompt.constrained else None
 
-    async def _ask(self, row: Row, messages: Sequence[Message]) -> list[Generation]:
+    async def _ask(self, row: LanguageRow, messages: Sequence[Message]) -> list[Generation]:
         """A question about the answer, at temperature 0."""
         return await self._generate(row, messages, Asking(max_tokens=self._max_tokens, without=row.without))
 
-    async def _generate(self, row: Row, messages: Sequence[Message], asking: Asking) -> list[Generation]:
+    async def _generate(self, row: LanguageRow, messages: Sequence[Message], asking: Asking) -> list[Generation]:
         with row.ledger:
             replies = await self._engine.generate(messages, asking)
         if len(replies) != asking.n:
@@ -365,7 +375,7 @@ class LanguageModel:
         row.note(*replies)
         return replies
 
-    def _output(self, rows: Sequence[Row], wanted: _Wanted, *, so_far: bool = False) -> Output:
+    def _output(self, rows: Sequence[LanguageRow], wanted: _RowNeeds, *, so_far: bool = False) -> Output:
         """`so_far`: with the replies in any case, and without giving up a row of which more may be read."""
         width = len(self._task.labels)
         probabilities = np.array([self._probabilities(row, width) for row in rows])
@@ -377,13 +387,13 @@ class LanguageModel:
             unreadable=as_column([row.failed if so_far else self._why(row) for row in rows]),
         )
 
-    def _why(self, row: Row) -> str | None:
+    def _why(self, row: LanguageRow) -> str | None:
         """Why a row cannot be read; None where it can."""
         if row.failed is None and self._prompt.probabilities == "samples" and not row.n_read:
             return "none of the sampled replies could be read"
         return row.failed
 
-    def _probabilities(self, row: Row, width: int) -> Array | tuple[float, ...]:
+    def _probabilities(self, row: LanguageRow, width: int) -> Array | tuple[float, ...]:
         if row.failed is not None:
             return (np.nan,) * width
         if isinstance(self._form, FreeText):
@@ -399,7 +409,7 @@ class LanguageModel:
             logits -= np.log(np.maximum(1 - probabilities, LEAST))
         return np.asarray(logits)
 
-    def _passes(self, rows: Sequence[Row], width: int) -> Array:
+    def _passes(self, rows: Sequence[LanguageRow], width: int) -> Array:
         """[n, M, C]; all NaN for a row that has not all of its samples."""
         passes = np.full((len(rows), self._drawing.max, width), np.nan)
         for index, row in enumerate(rows):

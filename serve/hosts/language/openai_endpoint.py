@@ -15,10 +15,16 @@ from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelL
 from demur.serve.contract.printable import printable
 from demur.serve.hosts.language import endpoint_reply
 from demur.serve.hosts.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
-from demur.serve.hosts.language.endpoint_reply import Choice, Tokens
+from demur.serve.hosts.language.endpoint_reply import EndpointChoice, Tokens
 from demur.serve.hosts.language.outages import EndpointAway
-from demur.serve.hosts.language.reasoning import Parts, cut_off, split
-from demur.serve.hosts.language.refused_parameters import Change, RefusedParameters, change_for, left_out, without
+from demur.serve.hosts.language.reasoning import ReasoningStream, cut_off, split
+from demur.serve.hosts.language.refused_parameters import (
+    ParameterChange,
+    RefusedParameters,
+    change_for,
+    left_out,
+    without,
+)
 from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.generation import Generation
 from demur.uncertainty.listed_labels import LabelUndecided, bounded_logprobs
@@ -48,7 +54,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent:
+class EndpointExchange:
     """How a request was taken in the end."""
 
     left_out: frozenset[str]
@@ -131,9 +137,11 @@ class OpenAIEndpoint:
             async with aclosing(self._pieces(events, asking, sent)) as pieces:
                 yield pieces
 
-    async def _pieces(self, events: AsyncIterator[Any], asking: Asking, sent: Sent) -> AsyncGenerator[Piece, None]:
-        heard = endpoint_reply.Chunks()
-        parts = Parts(stop=asking.stop)
+    async def _pieces(
+        self, events: AsyncIterator[Any], asking: Asking, sent: EndpointExchange
+    ) -> AsyncGenerator[Piece, None]:
+        heard = endpoint_reply.PartialReply()
+        parts = ReasoningStream(stop=asking.stop)
         async for event in events:
             with self._understood(event):
                 text, reasoning = heard.add(event)
@@ -210,11 +218,11 @@ class OpenAIEndpoint:
 
     async def _adapted(
         self, body: Mapping[str, Any], asking: Asking, send: Callable[[dict[str, Any]], Awaitable[T]]
-    ) -> tuple[T, Sent]:
+    ) -> tuple[T, EndpointExchange]:
         """Send it without what the endpoint refuses. What it refuses now is left out as well, one parameter at a time,
         and remembered once that was all that stood in the way."""
         fitted = without(body, asking.without)
-        changes: list[Change] = []
+        changes: list[ParameterChange] = []
         while True:
             sent = self.refused.applied(fitted, changes)
             try:
@@ -227,10 +235,10 @@ class OpenAIEndpoint:
                 changes.append(change)
         self.refused.remember(changes)
         refused = self.refused.why("logprobs") if "logprobs" in body and "logprobs" not in sent else None
-        return done, Sent(left_out=left_out(body, sent), logprobs_refused=refused)
+        return done, EndpointExchange(left_out=left_out(body, sent), logprobs_refused=refused)
 
     def _generation(
-        self, choice: Choice, asking: Asking, sent: Sent, used: Tokens, *, share: tuple[int, int]
+        self, choice: EndpointChoice, asking: Asking, sent: EndpointExchange, used: Tokens, *, share: tuple[int, int]
     ) -> Generation:
         if choice.finish_reason == "content_filter":
             raise EngineFailed(f"{self.address} withheld the reply (content_filter)")
@@ -263,7 +271,7 @@ class OpenAIEndpoint:
             left_out=sent.left_out,
         )
 
-    def _no_logprobs(self, sent: Sent, told: str) -> str:
+    def _no_logprobs(self, sent: EndpointExchange, told: str) -> str:
         why = f"refuses log-probabilities ({sent.logprobs_refused})" if sent.logprobs_refused else told
         return f"{self.address} {why}; {NEVER}"
 

@@ -41,7 +41,7 @@ def read_side(reply: str) -> Side | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class PairResult:
     """What came of one comparison."""
 
     side: Side | None
@@ -65,7 +65,7 @@ class PairJudge:
         only = SIDES if model.prompt.constrained else None
         self._asking = Asking(max_tokens=model.host.max_tokens, only=only)
 
-    async def compare(self, first: str, second: str, *, without: frozenset[str] = frozenset()) -> Compared:
+    async def compare(self, first: str, second: str, *, without: frozenset[str] = frozenset()) -> PairResult:
         """Let the model compare two texts, in this order; `without` is as in `Asking`. Raises `EngineFailed`,
         `CannotGive` or `BadPrompt`."""
         loop = asyncio.get_running_loop()
@@ -78,7 +78,7 @@ class PairJudge:
             calls=1,
             seconds=loop.time() - began,
         )
-        return Compared(
+        return PairResult(
             side=read_side(reply.text),
             reply=reply.text,
             usage=usage,

@@ -33,7 +33,7 @@ GOES_ON = re.compile(r"\s*+(?:[.,;:!()\]*_`\"'\-\u2013\u2014\n]|$|(?i:because|si
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class TextFinding:
     """What was found in a reply."""
 
     index: int | None = None
@@ -46,7 +46,7 @@ class Said:
     """Whether it was found to be unclear: nothing else may be tried on it."""
 
 
-def letter_in(text: str, n: int) -> Said:
+def letter_in(text: str, n: int) -> TextFinding:
     """Which of the first `n` letters a reply gives as its answer, by the ways in which answers are written.
 
     Two different letters are no answer, and the word `A` in a sentence is no letter.
@@ -54,7 +54,7 @@ def letter_in(text: str, n: int) -> Said:
     letters = LETTERS[:n]
     alone = text.strip(WRAPPING)
     if len(alone) == 1 and alone.upper() in letters:
-        return Said(index=letters.index(alone.upper()))
+        return TextFinding(index=letters.index(alone.upper()))
     claimed = {
         found["inside"] or found["bare"]
         for found in EXPLICIT.finditer(text)
@@ -69,10 +69,10 @@ def letter_in(text: str, n: int) -> Said:
         claimed = claimed if explicit else claimed | brackets
     claimed &= set(letters)
     if len(claimed) > 1:
-        return Said(why=f"the reply names several options: {', '.join(sorted(claimed))}", settled=True)
+        return TextFinding(why=f"the reply names several options: {', '.join(sorted(claimed))}", settled=True)
     if not claimed:
-        return Said(why="the reply names no option")
-    return Said(index=letters.index(claimed.pop()))
+        return TextFinding(why="the reply names no option")
+    return TextFinding(index=letters.index(claimed.pop()))
 
 
 class Names:
@@ -94,7 +94,7 @@ class Names:
         found = self._plain.get(plain(stripped))
         return self._plain.get(plain(stripped.strip(WRAPPING))) if found is None else found
 
-    def within(self, text: str) -> Said:
+    def within(self, text: str) -> TextFinding:
         """The only name that occurs in a text as a word, or as words; of names within names the longest counts."""
         said = plain(text)
         left, found = with_borders(said), set()
@@ -105,13 +105,13 @@ class Names:
                     found.add(index)
         if len(found) > 1:
             several = ", ".join(repr(self.names[index]) for index in sorted(found)[:5])
-            return Said(why=f"the reply names several of them: {several}")
-        return Said(index=found.pop()) if found else Said(why="the reply names none of them")
+            return TextFinding(why=f"the reply names several of them: {several}")
+        return TextFinding(index=found.pop()) if found else TextFinding(why="the reply names none of them")
 
-    def read(self, text: str) -> Said:
+    def read(self, text: str) -> TextFinding:
         """The name that a reply gives: all of it first, then the only one in it."""
         whole = self.whole(text)
-        return self.within(text) if whole is None else Said(index=whole)
+        return self.within(text) if whole is None else TextFinding(index=whole)
 
     @cached_property
     def _forms(self) -> list[str]:

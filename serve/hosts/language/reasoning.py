@@ -8,7 +8,7 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class ReasoningSplit:
     """A reply in its two parts."""
 
     reasoning: str | None
@@ -18,7 +18,7 @@ class Split:
     """The first character of the answer; the length of the reply where it was cut off before one."""
 
 
-def split(reply: str, *, opened: bool | None = False) -> Split:
+def split(reply: str, *, opened: bool | None = False) -> ReasoningSplit:
     """Return where the trace at the beginning of a reply ends.
 
     `opened` is True where the prompt already ends with the opening mark, and None where that is not known: then
@@ -28,13 +28,13 @@ def split(reply: str, *, opened: bool | None = False) -> Split:
     begun = reply.lstrip()
     start = len(reply) - len(begun) + len(OPEN) if begun.startswith(OPEN) else 0
     if not start and opened is False:
-        return Split(reasoning=None, answer_at=0)
+        return ReasoningSplit(reasoning=None, answer_at=0)
     end = reply.find(CLOSE, start)
     if end < 0:
         known = bool(start or opened)
-        return Split(reasoning=reply[start:].strip() if known else None, answer_at=len(reply) if known else 0)
+        return ReasoningSplit(reasoning=reply[start:].strip() if known else None, answer_at=len(reply) if known else 0)
     rest = reply[end + len(CLOSE) :]
-    return Split(reasoning=reply[start:end].strip(), answer_at=len(reply) - len(rest.lstrip()))
+    return ReasoningSplit(reasoning=reply[start:end].strip(), answer_at=len(reply) - len(rest.lstrip()))
 
 
 def answer_start(tokens: Sequence[str], answer_at: int) -> int:
@@ -56,7 +56,7 @@ def cut_off(reply: str, stop: Sequence[str]) -> str:
     return reply[: min(ends)] if ends else reply
 
 
-class Parts:
+class ReasoningStream:
     """A reply of which more and more is known: the parts are told as soon as no mark can change them any more. Each
     character is looked at a few times, however many pieces the reply comes in."""
 

@@ -54,7 +54,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ParameterChange:
     """What is done about one refused parameter."""
 
     name: str
@@ -109,7 +109,7 @@ class RefusedParameters:
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._known: list[Change] = []
+        self._known: list[ParameterChange] = []
 
     @property
     def in_words(self) -> list[str]:
@@ -120,14 +120,14 @@ class RefusedParameters:
         """What the endpoint said when it refused this parameter; None where it never did."""
         return next((change.because for change in self._known if change.name == name and not change.instead), None)
 
-    def applied(self, body: Mapping[str, Any], further: Sequence[Change] = ()) -> dict[str, Any]:
+    def applied(self, body: Mapping[str, Any], further: Sequence[ParameterChange] = ()) -> dict[str, Any]:
         """The body as the endpoint takes it, as far as that is known."""
         sent = dict(body)
         for change in (*self._known, *further):
             sent = change.applied(sent)
         return sent
 
-    def remember(self, changes: Sequence[Change]) -> None:
+    def remember(self, changes: Sequence[ParameterChange]) -> None:
         """A request succeeded with these changes, so it needed them. Of one parameter the last one counts."""
         for change in {change.name: change for change in changes}.values():
             if not any(
@@ -137,7 +137,9 @@ class RefusedParameters:
                 log.warning("%s %s from now on", self._where, change.in_words)
 
 
-def change_for(refusal: Refusal, sent: Mapping[str, Any], changes: Sequence[Change] = ()) -> Change | None:
+def change_for(
+    refusal: Refusal, sent: Mapping[str, Any], changes: Sequence[ParameterChange] = ()
+) -> ParameterChange | None:
     """What to do about a refusal of a body: leave out, rename or lower one parameter that was sent and that it names.
     None where it names none, for then it is about something else; and after too many `changes` of this request."""
     if len(changes) >= MOST_CHANGES:
@@ -152,11 +154,15 @@ def change_for(refusal: Refusal, sent: Mapping[str, Any], changes: Sequence[Chan
     if name in LIMITS:
         other = LIMITS[1 - LIMITS.index(name)]
         was_other = other in sent or any(change.name == other for change in changes)
-        return None if was_other or _is_of_value(message) else Change(name=name, instead={other: None}, because=because)
+        return (
+            None
+            if was_other or _is_of_value(message)
+            else ParameterChange(name=name, instead={other: None}, because=because)
+        )
     if name in ("logprobs", "top_logprobs") and (most := _most_alternatives(message, sent)):
-        return Change(name="top_logprobs", instead={"top_logprobs": most}, because=because)
+        return ParameterChange(name="top_logprobs", instead={"top_logprobs": most}, because=because)
     value = sent[name] if name in BY_VALUE else None
-    return Change(name=name, value=value, because=because)
+    return ParameterChange(name=name, value=value, because=because)
 
 
 def _named(param: str | None, message: str, sent: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from demur.serve.contract.engine import LabelLogprobs, Message
 from demur.serve.contract.inputs import ModelInput
-from demur.serve.hosts.language.forms import Asked, Example, Read
+from demur.serve.hosts.language.forms import Example, ModelQuestion, ReplyReading
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation, Outage, Replies, Usage
 from demur.uncertainty.readings import sample_probabilities
@@ -20,7 +20,7 @@ LEAST = 1e-12
 SURE = float(np.log(LEAST))
 
 
-class Ledger:
+class Spending:
     """What was spent on one input. The tokens of a prompt count once, however often it was asked, and a second counts
     once, however many requests were on their way in it."""
 
@@ -64,18 +64,18 @@ class Ledger:
 
 
 @dataclass(kw_only=True)
-class Row:
+class LanguageRow:
     """What is known of one input."""
 
     value: ModelInput
     options: tuple[int, ...] | None
     """What can be read; None where anything can."""
 
-    ledger: Ledger
+    ledger: Spending
     examples: list[Example] = field(default_factory=list)
-    asked: Asked | None = None
+    asked: ModelQuestion | None = None
     first: Generation | None = None
-    read: Read = field(default_factory=Read)
+    read: ReplyReading = field(default_factory=ReplyReading)
     label_logprobs: Array | None = None
     """[n options], as the engine gives them."""
 

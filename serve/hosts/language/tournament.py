@@ -21,7 +21,7 @@ from demur.uncertainty.tournament import K, expected_score, positive_probability
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rated:
+class TournamentRating:
     """What came of the matches of one input."""
 
     rating: float
@@ -60,7 +60,7 @@ class Tournament:
         settings = model.host.tournament
         return cls(PairJudge(model, engine), Anchors.of(settings), rounds=settings.rounds)
 
-    async def rate(self, text: str, *, without: frozenset[str] = frozenset()) -> Rated:
+    async def rate(self, text: str, *, without: frozenset[str] = frozenset()) -> TournamentRating:
         """Let it meet the anchors nearest to its present rating, one after the other, none twice and never its equal.
 
         It starts at the cut and moves by K (score - expected) after each verdict; without one it stays. Which of the
@@ -85,7 +85,7 @@ class Tournament:
                 won = (compared.side == "A") == shown_first
                 rating += K * (won - expected_score(rating, anchors.ratings[met]))
         probability = float(positive_probability([rating], reference=anchors.start)[0])
-        return Rated(
+        return TournamentRating(
             rating=rating,
             probability=probability,
             said=tuple(said),

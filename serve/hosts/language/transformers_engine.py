@@ -13,9 +13,9 @@ from demur.serve.config.hosts import TransformersHost
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
 from demur.serve.hosts.classifier.model import best_device
-from demur.serve.hosts.language.decoding import Decoder, Place, Request, Row, as_array
+from demur.serve.hosts.language.decoding import Decoder, DecodingRequest, DecodingRow, Place, as_array
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
-from demur.serve.hosts.language.reasoning import Parts
+from demur.serve.hosts.language.reasoning import ReasoningStream
 from demur.serve.hosts.language.reply import TokenTexts, put_together
 from demur.uncertainty.generation import Generation
 
@@ -92,7 +92,7 @@ class TransformersEngine:
         request.on_token = tell
         written = self._decoder.write(request)
         written.add_done_callback(lambda _: tell(None))
-        text, parts = self._texts.growing(), Parts(opened=prompt.opened, stop=asking.stop)
+        text, parts = self._texts.growing(), ReasoningStream(opened=prompt.opened, stop=asking.stop)
         try:
             while (token := await tokens.get()) is not None:
                 reasoning, answer = parts.add(text.add(token))
@@ -111,7 +111,7 @@ class TransformersEngine:
     async def close(self) -> None:
         await asyncio.to_thread(self._decoder.close)
 
-    def _request(self, prompt: PromptTokens, asking: Asking) -> Request:
+    def _request(self, prompt: PromptTokens, asking: Asking) -> DecodingRequest:
         only = None if asking.only is None else Place.before(self._template.written(text) for text in asking.only)
         is_over = None
         if asking.stop:
@@ -123,9 +123,9 @@ class TransformersEngine:
                 written = "".join(self._texts.of(ids[-last:]))
                 return any(text in written for text in asking.stop)
 
-        return Request(prompt=prompt.ids, asking=asking, only=only, is_over=is_over)
+        return DecodingRequest(prompt=prompt.ids, asking=asking, only=only, is_over=is_over)
 
-    def _generation(self, row: Row, prompt: PromptTokens, asking: Asking) -> Generation:
+    def _generation(self, row: DecodingRow, prompt: PromptTokens, asking: Asking) -> Generation:
         return put_together(
             self._texts.of(row.ids),
             logprobs=as_array(row.logprobs) if asking.logprobs else None,

@@ -18,7 +18,7 @@ from demur.serve.config.hosts import VllmHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
-from demur.serve.hosts.language.reasoning import Parts
+from demur.serve.hosts.language.reasoning import ReasoningStream
 from demur.serve.hosts.language.reply import TokenTexts, put_together
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation
@@ -94,7 +94,7 @@ class VllmEngine:
     async def generate(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
         prompt = self._template.read(messages)
         output = await self._ask(prompt.ids, self._sampling(asking, self._kinds.FINAL_ONLY))
-        replies = [_Written(reply) for reply in output.outputs]
+        replies = [_VllmReply(reply) for reply in output.outputs]
         if asking.only is not None and asking.logprobs:
             top = asking.top_logprobs
             scored = await asyncio.gather(*(self._scored(prompt.ids, reply.ids, top_logprobs=top) for reply in replies))
@@ -124,8 +124,8 @@ class VllmEngine:
 
     async def stream(self, messages: Sequence[Message], asking: Asking) -> AsyncIterator[Piece]:
         prompt = self._template.read(messages)
-        text, parts = self._texts.growing(), Parts(opened=prompt.opened, stop=asking.stop)
-        whole = _Written()
+        text, parts = self._texts.growing(), ReasoningStream(opened=prompt.opened, stop=asking.stop)
+        whole = _VllmReply()
         running = self._engine.generate(
             _tokens(prompt.ids), self._sampling(asking, self._kinds.DELTA), request_id=next(self._names)
         )
@@ -218,7 +218,7 @@ class VllmEngine:
             skip_clone=True,  # a shallow copy is enough
         )
 
-    def _generation(self, reply: "_Written", prompt: PromptTokens, asking: Asking) -> Generation:
+    def _generation(self, reply: "_VllmReply", prompt: PromptTokens, asking: Asking) -> Generation:
         told = reply.told if asking.logprobs else None
         return put_together(
             self._texts.of(reply.ids),
@@ -243,7 +243,7 @@ class VllmEngine:
             raise EngineFailed(f"vLLM gave no reply: {_short(error.__cause__ or error)}") from None
 
 
-class _Written:
+class _VllmReply:
     """What vLLM wrote: its tokens without the one that ended it, and what it told of them."""
 
     def __init__(self, output: Any = None) -> None:

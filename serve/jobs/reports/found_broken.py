@@ -6,7 +6,7 @@ import orjson
 
 from demur.audit import reports
 from demur.audit.monitors.alarms import Alarm, AlarmKind, in_force, raise_alarm
-from demur.audit.report.verdict import Verdict
+from demur.audit.report.verdict import PromiseVerdict
 from demur.traffic.database import Connection
 
 
@@ -15,9 +15,9 @@ def tell_if_broken(connection: Connection, report_id: UUID) -> Alarm | None:
     and no such alarm is on. It tells and does nothing else: its interval is for one look, and audits look every day.
     None where there is nothing new."""
     report = reports.report(connection, report_id)
-    if not report.planned or report.summary.verdict != Verdict.BROKEN:
+    if not report.planned or report.summary.verdict != PromiseVerdict.BROKEN:
         return None
-    if report.previous_id and reports.report(connection, report.previous_id).summary.verdict == Verdict.BROKEN:
+    if report.previous_id and reports.report(connection, report.previous_id).summary.verdict == PromiseVerdict.BROKEN:
         return None
     extent = report.extent
     if any(one.model == extent.model and one.kind == AlarmKind.AUDIT for one in in_force(connection)):
@@ -27,7 +27,7 @@ def tell_if_broken(connection: Connection, report_id: UUID) -> Alarm | None:
     ).fetchone()
     assert row is not None
     document = orjson.loads(reports.document_of(connection, report_id))
-    broken = [one for one in document["headline"]["judgements"] if one["verdict"] == Verdict.BROKEN]
+    broken = [one for one in document["headline"]["judgements"] if one["verdict"] == PromiseVerdict.BROKEN]
     made_by = sorted({artifact for one in broken for artifact in one["artifacts"]})
     return raise_alarm(
         connection,

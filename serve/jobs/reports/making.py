@@ -13,16 +13,16 @@ from uuid import UUID
 
 from demur.audit.ledger import ledger as ledgers
 from demur.audit.ledger.from_database import read_ledger
-from demur.audit.ledger.from_parquet import Parts, parts_of
+from demur.audit.ledger.from_parquet import LedgerParts, parts_of
 from demur.audit.ledger.ledger import NONE
 from demur.audit.ledger.rows import write_rows
 from demur.audit.ledger.settled import settled_moment
 from demur.audit.report import audit as report
-from demur.audit.report.in_parts import Everywhere, Seen, audit_in_parts, one_by_one
+from demur.audit.report.in_parts import Everywhere, TrafficSummary, audit_in_parts, one_by_one
 from demur.audit.report.plan import Settings
 from demur.audit.report.resamples import Progress as Measured
 from demur.audit.report.verdict import ANSWERS_WRONG
-from demur.audit.reports import Extent, Figure, Labelled, NewReport, Summary
+from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
 from demur.audit.retention import forgotten_before
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import Folder
@@ -56,7 +56,7 @@ class StillWriting(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class ReportRequest:
     """What somebody wants to know."""
 
     model: str
@@ -74,10 +74,10 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class NewlyMadeReport:
     """A report that is made and not yet kept."""
 
-    extent: Extent
+    extent: ReportExtent
     command: str
     """Which makes it again, to the byte."""
 
@@ -121,7 +121,7 @@ def settled(database: Database, moment: datetime, *, patience_seconds: float = P
         time.sleep(0.5)
 
 
-def make(config: Config, database: Database, wish: Wish, progress: Progress) -> Made:
+def make(config: Config, database: Database, wish: ReportRequest, progress: Progress) -> NewlyMadeReport:
     """Read the records, measure, and put it into words. Raises `NothingToAudit` where there are none.
 
     Without a beginning it begins where nothing has been deleted: what retention has left of earlier times are those
@@ -162,14 +162,14 @@ class Cluster(Protocol):
         """Return how many processor cores all of them have."""
         ...
 
-    def measured(self, parts: Parts, progress: Measured) -> Everywhere:
+    def measured(self, parts: LedgerParts, progress: Measured) -> Everywhere:
         """Return what measures the parts on all of them; `progress` is told how many are done, and of how many."""
         ...
 
 
 def make_from_export(
-    config: Config, url: str, wish: Wish, progress: Progress, *, cluster: Cluster | None = None
-) -> Made:
+    config: Config, url: str, wish: ReportRequest, progress: Progress, *, cluster: Cluster | None = None
+) -> NewlyMadeReport:
     """Make an audit of what `demur export` wrote under a URL, read and measured in parts: one after the other in this
     process, or all over a cluster."""
     parts = parts_of(
@@ -184,7 +184,7 @@ def make_from_export(
     )
     command = command_of(wish, since=parts.extent.since, parquet=url, ray=cluster is not None)
 
-    def ask(seen: Seen) -> report.Asked:
+    def ask(seen: TrafficSummary) -> report.AuditSettings:
         artifacts = sorted(name for name in seen.survey.artifacts if name is not None)
         last = seen.last_artifact[1] if seen.last_artifact else None
         return asked_of(config, wish, artifacts=artifacts, last=last, command=command)
@@ -203,7 +203,9 @@ def make_from_export(
     return written(found, parts.extent, command)
 
 
-def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str | None, command: str) -> report.Asked:
+def asked_of(
+    config: Config, wish: ReportRequest, *, artifacts: Sequence[str], last: str | None, command: str
+) -> report.AuditSettings:
     """What is asked of records that these artifacts decided, the `last` of them with the one named so.
 
     How often labels held is read from the data of that one: one that is in force now may not be tomorrow, and the same
@@ -211,7 +213,7 @@ def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str 
     """
     manifests = _manifests(ArtifactStore(config.artifacts), wish.model, artifacts)
     data = manifests[last]["data"] if last in manifests else None
-    return report.Asked(
+    return report.AuditSettings(
         settings=Settings(seed=wish.seed, every_outcome_known=wish.every_outcome_known),
         fitted=report.FittedLabels(counts=data.get("label_counts", {}), n=data["n"]) if data else report.FittedLabels(),
         promises={
@@ -226,7 +228,7 @@ def asked_of(config: Config, wish: Wish, *, artifacts: Sequence[str], last: str 
     )
 
 
-def keep_rows(config: Config, made: Made, id: UUID) -> str | None:
+def keep_rows(config: Config, made: NewlyMadeReport, id: UUID) -> str | None:
     """Store the rows behind a report where `audit.rows` says, and return the address; None where none are kept."""
     if config.audit.rows is None or made.ledger is None:
         return None
@@ -236,9 +238,11 @@ def keep_rows(config: Config, made: Made, id: UUID) -> str | None:
     return f"{config.audit.rows.rstrip('/')}/{path}"
 
 
-def written(found: report.Audit, extent: ledgers.Extent, command: str, ledger: ledgers.Ledger | None = None) -> Made:
-    return Made(
-        extent=Extent(model=extent.model, since=extent.since, until=extent.until, as_of=extent.as_of),
+def written(
+    found: report.Audit, extent: ledgers.Extent, command: str, ledger: ledgers.Ledger | None = None
+) -> NewlyMadeReport:
+    return NewlyMadeReport(
+        extent=ReportExtent(model=extent.model, since=extent.since, until=extent.until, as_of=extent.as_of),
         command=command,
         summary=summary_of(found.document),
         document=found.as_json(),
@@ -257,7 +261,7 @@ def _manifests(store: ArtifactStore, model: str, artifacts: Sequence[str]) -> di
     return found
 
 
-def command_of(wish: Wish, *, since: datetime, parquet: str | None = None, ray: bool = False) -> str:
+def command_of(wish: ReportRequest, *, since: datetime, parquet: str | None = None, ray: bool = False) -> str:
     """The command that makes the same report whenever it is run."""
     words = ["demur", "audit", "--model", wish.model]
     for option, at in (("--since", since), ("--until", wish.until), ("--as-of", wish.as_of)):
@@ -286,8 +290,8 @@ def summary_of(document: Mapping[str, Any]) -> Summary:
         max_risk=next((one["target"] for one in headline["judgements"] if one["share"] == ANSWERS_WRONG), nan),
         figures=figures,
         labels=[
-            Labelled(name="answered", records=answered, labelled=labels["known_answered"]),
-            Labelled(name="others", records=n - answered, labelled=labels["known"] - labels["known_answered"]),
+            LabelCount(name="answered", records=answered, labelled=labels["known_answered"]),
+            LabelCount(name="others", records=n - answered, labelled=labels["known"] - labels["known_answered"]),
         ],
         artifacts=document["records"]["artifacts"],
     )

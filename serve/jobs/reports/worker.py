@@ -20,7 +20,7 @@ from demur.audit.runs import AuditRun, RunLost
 from demur.serve.config.file import Config
 from demur.serve.jobs.reports.found_broken import tell_if_broken
 from demur.serve.jobs.reports.maker import LEASE_SECONDS, LOST
-from demur.serve.jobs.reports.making import Wish, keep_rows, make, settled
+from demur.serve.jobs.reports.making import ReportRequest, keep_rows, make, settled
 from demur.traffic.database import Database, DatabaseUnavailable
 
 TELL_SECONDS = 2.0
@@ -63,7 +63,7 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
     note."""
     telling = Telling(database, run)
     try:
-        wish = Wish(
+        wish = ReportRequest(
             model=run.model,
             since=run.since,
             until=run.until,

@@ -9,7 +9,7 @@ from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alarm:
+class PageAlarm:
     """Something that somebody should look at."""
 
     model: str
@@ -21,19 +21,19 @@ class Alarm:
     """Of the page that tells more, below the prefix of this application: `/monitors/digits`."""
 
 
-def of_monitors(connection: Connection) -> list[Alarm]:
+def of_monitors(connection: Connection) -> list[PageAlarm]:
     """What monitors have raised and nobody has undone."""
     return [
-        Alarm(model=one.model, words=one.words, since=one.raised_at, path=f"/monitors#alarm-{one.id}")
+        PageAlarm(model=one.model, words=one.words, since=one.raised_at, path=f"/monitors#alarm-{one.id}")
         for one in in_force(connection)
     ]
 
 
-SOURCES: tuple[Callable[[Connection], list[Alarm]], ...] = (of_monitors,)
+SOURCES: tuple[Callable[[Connection], list[PageAlarm]], ...] = (of_monitors,)
 """Each tells what is on, at the moment of asking."""
 
 
-def alarms_on(database: Database) -> list[Alarm]:
+def alarms_on(database: Database) -> list[PageAlarm]:
     """Everything that is on now; nothing where the database is away, which the page itself says."""
     try:
         with database.transaction() as connection:

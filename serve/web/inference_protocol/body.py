@@ -89,7 +89,7 @@ class InferResponse(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class RequestedOutput:
     """An output that is asked for."""
 
     name: str
@@ -119,11 +119,11 @@ def read_body(body: bytes, json_length: str | None) -> tuple[InferRequest, list[
     return request, tensors
 
 
-def wanted_of(request: InferRequest, known: list[str]) -> list[Wanted]:
+def wanted_of(request: InferRequest, known: list[str]) -> list[RequestedOutput]:
     """Return what is to come out, by default everything that is known."""
     every = _flag(request.parameters, "binary_data_output", "parameters")
     if not request.outputs:
-        return [Wanted(name=name, binary=every) for name in known]
+        return [RequestedOutput(name=name, binary=every) for name in known]
     wanted = []
     for at, output in enumerate(request.outputs):
         place = f"outputs.{at}.parameters"
@@ -132,7 +132,7 @@ def wanted_of(request: InferRequest, known: list[str]) -> list[Wanted]:
             if name in given:
                 raise InvalidRequest(f"{place}.{name}: this extension is not offered; see GET /v2")
         binary = _flag(given, "binary_data", place) if "binary_data" in given else every
-        wanted.append(Wanted(name=output.name, binary=binary))
+        wanted.append(RequestedOutput(name=output.name, binary=binary))
     return wanted
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from demur.serve.access.authenticator import Authenticator
 from demur.serve.access.caller import Caller, owner_of
-from demur.serve.access.keeper import Keeper
 from demur.serve.config.access import Scope
 from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.body import read_apart
@@ -17,8 +17,8 @@ from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.wire import MalformedBody
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import Arrival, Intake
-from demur.serve.gateway.room import Room
-from demur.serve.telemetry.reception import call_received
+from demur.serve.gateway.request_limit import RequestLimit
+from demur.serve.telemetry.request_middleware import call_received
 from demur.serve.web.errors import retry_after
 from demur.serve.web.inference_protocol.body import Scalar
 from demur.serve.web.inference_protocol.errors import problem_of
@@ -70,8 +70,8 @@ async def listening(
     host: str,
     port: int,
     limits: LimitsConfig,
-    keeper: Keeper | None = None,
-    room: Room | None = None,
+    keeper: Authenticator | None = None,
+    room: RequestLimit | None = None,
     intake: Intake | None = None,
     access_log: bool = False,
     stop_seconds: float = 10.0,
@@ -90,7 +90,7 @@ async def listening(
         maximum_concurrent_rpcs=MOST_AT_ONCE,
     )
     service = InferenceService(
-        handler, keeper, room or Room(most=MOST_AT_ONCE), intake or Intake(limits), access_log=access_log
+        handler, keeper, room or RequestLimit(most=MOST_AT_ONCE), intake or Intake(limits), access_log=access_log
     )
     server.add_generic_rpc_handlers((_handlers(service),))
     bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -105,7 +105,7 @@ class InferenceService:
     """The calls of the protocol. Each returns the content of its response, or raises what `problem_of` knows."""
 
     def __init__(
-        self, handler: Handler, keeper: Keeper | None, room: Room, intake: Intake, *, access_log: bool
+        self, handler: Handler, keeper: Authenticator | None, room: RequestLimit, intake: Intake, *, access_log: bool
     ) -> None:
         self._handler = handler
         self._keeper = keeper
@@ -163,7 +163,7 @@ class InferenceService:
         }
 
     async def _admitted(self, context: Any) -> Caller | None:
-        """Who calls; None where nobody stands at the door. Raises as `Keeper.admit` does."""
+        """Who calls; None where nobody stands at the door. Raises as `Authenticator.admit` does."""
         if self._keeper is None:
             return None
         headers = {name: value for name, value in context.invocation_metadata() if isinstance(value, str)}

@@ -18,7 +18,7 @@ from demur.serve.web.inference_protocol.versions import check_decides_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inferred:
+class InferenceResult:
     """What was decided, and is on record."""
 
     version: str | None
@@ -38,7 +38,7 @@ async def infer(
     wanted: Sequence[str],
     key: str | None,
     caller: Caller | None,
-) -> Inferred:
+) -> InferenceResult:
     """Serve all rows or none. What is returned is on disk."""
     check_may_ask(caller, model.name)
     check_outputs(wanted, model)
@@ -56,7 +56,7 @@ async def infer(
     committed = await handler.predict_parsed(requests, use, caller, by_this_model=bool(version))
     records = [one.record for one in committed]
     told = [wire.prediction_json(record) for record in records]
-    return Inferred(
+    return InferenceResult(
         version=version_of(records),
         parameters=parameters_of(records, model.name),
         tensors=[model.outputs[name].tensor(records, told) for name in wanted],

@@ -18,7 +18,7 @@ Told = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class OutputTensor:
     """A tensor of a model: its metadata, and what is in one of its rows."""
 
     name: str
@@ -43,30 +43,30 @@ class Output:
         return Tensor(self.name, self.datatype, shape, values)
 
 
-def outputs_of(road: Sequence[ModelConfig]) -> dict[str, Output]:
+def outputs_of(road: Sequence[ModelConfig]) -> dict[str, OutputTensor]:
     """What can be asked for of a model, by name; `road` is the model and those that are asked after it."""
     task = road[0].task
     outputs = [
-        Output(name="prediction", datatype="BYTES", row=lambda _record, told: told["prediction"]),
-        Output(name="confidence", datatype="FP64", row=lambda record, _told: record.confidence),
-        Output(name="action", datatype="BYTES", row=lambda record, _told: record.action),
-        Output(name="abstained", datatype="BOOL", row=lambda _record, told: told["abstained"]),
-        Output(name="reason", datatype="BYTES", row=lambda record, _told: record.reason),
-        Output(name="id", datatype="BYTES", row=lambda _record, told: told["id"]),
-        Output(name="artifact", datatype="BYTES", row=lambda record, _told: record.artifact),
+        OutputTensor(name="prediction", datatype="BYTES", row=lambda _record, told: told["prediction"]),
+        OutputTensor(name="confidence", datatype="FP64", row=lambda record, _told: record.confidence),
+        OutputTensor(name="action", datatype="BYTES", row=lambda record, _told: record.action),
+        OutputTensor(name="abstained", datatype="BOOL", row=lambda _record, told: told["abstained"]),
+        OutputTensor(name="reason", datatype="BYTES", row=lambda record, _told: record.reason),
+        OutputTensor(name="id", datatype="BYTES", row=lambda _record, told: told["id"]),
+        OutputTensor(name="artifact", datatype="BYTES", row=lambda record, _told: record.artifact),
     ]
     if not task.writes:
         top = min(TOP, len(task.labels))
         outputs += [
-            Output(name="prediction_set", datatype="BYTES", row=lambda _record, told: told["prediction_set"]),
-            Output(name="top_labels", datatype="BYTES", width=top, row=lambda record, _told: record.top_labels),
-            Output(
+            OutputTensor(name="prediction_set", datatype="BYTES", row=lambda _record, told: told["prediction_set"]),
+            OutputTensor(name="top_labels", datatype="BYTES", width=top, row=lambda record, _told: record.top_labels),
+            OutputTensor(
                 name="top_probabilities", datatype="FP64", width=top, row=lambda record, _told: record.top_probabilities
             ),
         ]
     if not task.exclusive:
         outputs.append(
-            Output(name="label_confidence", datatype="BYTES", row=lambda _record, told: told["label_confidence"])
+            OutputTensor(name="label_confidence", datatype="BYTES", row=lambda _record, told: told["label_confidence"])
         )
     scores = dict.fromkeys(name for model in road for name in model.recorded_scores)
     outputs += [_score(name) for name in scores]
@@ -102,8 +102,8 @@ def version_of(records: Sequence[Record]) -> str | None:
     return artifacts.pop() if len(artifacts) == 1 else None
 
 
-def _score(name: str) -> Output:
-    return Output(name=f"score.{name}", datatype="FP64", row=lambda record, _told: record.scores.get(name))
+def _score(name: str) -> OutputTensor:
+    return OutputTensor(name=f"score.{name}", datatype="FP64", row=lambda record, _told: record.scores.get(name))
 
 
 def _padded(row: Sequence[Any], width: int, datatype: str) -> list[Any]:

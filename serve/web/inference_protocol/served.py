@@ -11,8 +11,8 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
-from demur.serve.gateway.road import Road
-from demur.serve.web.inference_protocol.outputs import Output, outputs_of
+from demur.serve.gateway.model_client import ModelClient
+from demur.serve.web.inference_protocol.outputs import OutputTensor, outputs_of
 from demur.serve.web.inference_protocol.rows import INPUT
 from demur.serve.web.inference_protocol.versions import check_version, versions_of
 
@@ -26,7 +26,7 @@ class ServedModel:
 
     name: str
     spec: InputSpec
-    outputs: dict[str, Output]
+    outputs: dict[str, OutputTensor]
 
 
 class ServedModels:
@@ -34,7 +34,7 @@ class ServedModels:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._outputs: dict[str, dict[str, Output]] = {}
+        self._outputs: dict[str, dict[str, OutputTensor]] = {}
 
     def names_for(self, caller: Caller | None) -> list[str]:
         """Of those that a caller may ask; of all, where anybody may ask anything."""
@@ -66,13 +66,13 @@ class ServedModels:
             check_version(name, wanted, state)
         return bool(state.artifact)
 
-    def _road(self, name: str) -> Road:
+    def _road(self, name: str) -> ModelClient:
         roads = self._handler.roads
         if name not in roads:
             raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(roads)}")
         return roads[name]
 
-    def _asked_in_turn(self, road: Road) -> Sequence[ModelConfig]:
+    def _asked_in_turn(self, road: ModelClient) -> Sequence[ModelConfig]:
         configs = [road.config]
         while following := configs[-1].escalate_to:
             configs.append(self._road(following).config)

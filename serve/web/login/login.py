@@ -12,7 +12,7 @@ from demur.serve.access.caller import Caller, caller_of
 from demur.serve.access.keys import usable_key
 from demur.serve.access.login_limits import LoginLimits
 from demur.serve.access.proxy import TrustedProxy
-from demur.serve.access.sessions import BeganBy, LoginRefused, Person, begin_session, end_session, use_code
+from demur.serve.access.sessions import BeganBy, LoggedInPerson, LoginRefused, begin_session, end_session, use_code
 from demur.serve.access.token_hashes import TokenHashes
 from demur.serve.access.tokens import CODE, KEY, read_token
 from demur.serve.config.access import AccessConfig, Scope
@@ -39,7 +39,7 @@ class Logins:
         self._made = TokenHashes(database)
         self.limits = LoginLimits()
 
-    def with_code(self, text: str, address: str | None) -> tuple[Person, BeganBy]:
+    def with_code(self, text: str, address: str | None) -> tuple[LoggedInPerson, BeganBy]:
         """Who shows this one-time code or key; raises `LoginRefused`, or `TooOften`. A made-up one counts for the
         address from which it comes, and keeps nobody out who shows a good one, from there or elsewhere."""
         token = read_token(text.strip().rpartition("#")[2])  # the whole link will do
@@ -56,13 +56,13 @@ class Logins:
             key = usable_key(connection, token)
             if key is None:
                 raise LoginRefused(UNKNOWN[KEY])
-            return Person(name=key.name, scopes=_for_pages(key.scopes), key_id=key.id), "key"
+            return LoggedInPerson(name=key.name, scopes=_for_pages(key.scopes), key_id=key.id), "key"
 
     def address_of(self, request: Request) -> str | None:
         """From where somebody comes, if a proxy that is trusted says so; else nobody knows."""
         return None if self._proxy is None else self._proxy.address(request.scope["headers"])
 
-    def let_in(self, request: Request, response: Response, person: Person, by: BeganBy) -> None:
+    def let_in(self, request: Request, response: Response, person: LoggedInPerson, by: BeganBy) -> None:
         """Begin a session, end the one that there was, and give the cookie to the browser. What secret a browser brings
         is never taken over: nobody can make somebody use a session that they know."""
         lasting = timedelta(hours=self._access.session_hours)

@@ -10,7 +10,7 @@ from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.inputs import TooLarge
 from demur.serve.contract.wire import dump
 from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.web.errors import problem_json, retry_after, status_of
 from demur.serve.web.inference_protocol.errors import problem_of as problem_of_inference
 from demur.serve.web.openai.errors import problem_of as problem_of_openai
@@ -21,14 +21,14 @@ ALWAYS_OPEN = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/
 REFUSALS = (Overloaded, BodyTooSlow, TooLarge)
 
 
-class Entrance:
+class Admission:
     """Lets requests in as long as there is room. Whoever comes then is told so at once, with its body unread.
 
     A request has a place from when its body has come: one that never comes takes none. A request that waits for an
     outcome has a bound of its own (`OutcomeWatch`) and is not counted here.
     """
 
-    def __init__(self, app: ASGIApp, room: Room, intake: Intake) -> None:
+    def __init__(self, app: ASGIApp, room: RequestLimit, intake: Intake) -> None:
         self._app, self._room, self._intake = app, room, intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

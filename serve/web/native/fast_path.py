@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demur.serve.access.caller import caller_of
 from demur.serve.contract import wire
-from demur.serve.contract.commit import Committed
+from demur.serve.contract.commit import CommitResult
 from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import CallerLeft
@@ -28,7 +28,7 @@ REPLAYED = (b"idempotent-replay", b"true")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class FastReply:
     """What is sent back."""
 
     body: bytes
@@ -37,13 +37,13 @@ class Reply:
     """Beside type and length of the body."""
 
 
-class Door:
+class FastPath:
     """Predictions, and beside them what another application answers."""
 
     def __init__(self, handler: Handler, *, max_body_bytes: int) -> None:
         self._handler = handler
         self._max_body_bytes = max_body_bytes
-        self._ours: dict[str, Callable[[Scope, Receive], Awaitable[Reply]]] = {
+        self._ours: dict[str, Callable[[Scope, Receive], Awaitable[FastReply]]] = {
             "/v1/predict": self.predict,
             "/v1/predict/batch": self.predict_batch,
         }
@@ -66,28 +66,28 @@ class Door:
 
         return answer
 
-    async def predict(self, scope: Scope, receive: Receive) -> Reply:
+    async def predict(self, scope: Scope, receive: Receive) -> FastReply:
         """POST /v1/predict. Raises nothing but `CallerLeft`."""
 
-        async def work() -> Reply:
+        async def work() -> FastReply:
             body = await whole_body(receive, self._max_body_bytes)
             done = await self._handler.predict(body, header(scope, b"idempotency-key"), caller_of(scope))
-            return Reply(wire.dump(wire.prediction_json(done.record)), headers=(REPLAYED,) if done.replayed else ())
+            return FastReply(wire.dump(wire.prediction_json(done.record)), headers=(REPLAYED,) if done.replayed else ())
 
         return await _told(scope, work)
 
-    async def predict_batch(self, scope: Scope, receive: Receive) -> Reply:
+    async def predict_batch(self, scope: Scope, receive: Receive) -> FastReply:
         """POST /v1/predict/batch. Raises nothing but `CallerLeft`."""
 
-        async def work() -> Reply:
+        async def work() -> FastReply:
             body = await whole_body(receive, self._max_body_bytes)
             done = await self._handler.predict_batch(body, header(scope, b"idempotency-key"), caller_of(scope))
-            return Reply(wire.dump({"results": [_batch_result(result) for result in done]}))
+            return FastReply(wire.dump({"results": [_batch_result(result) for result in done]}))
 
         return await _told(scope, work)
 
 
-async def _told(scope: Scope, work: Callable[[], Awaitable[Reply]]) -> Reply:
+async def _told(scope: Scope, work: Callable[[], Awaitable[FastReply]]) -> FastReply:
     """What some work comes to within the time of the caller, or what is wrong."""
     try:
         return await within(seconds_of(header(scope, b"x-request-timeout")), work())
@@ -98,7 +98,7 @@ async def _told(scope: Scope, work: Callable[[], Awaitable[Reply]]) -> Reply:
             logger.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
         seconds = retry_after(error)
         wait = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
-        return Reply(wire.dump({"error": problem_json(error)}), status, wait)
+        return FastReply(wire.dump({"error": problem_json(error)}), status, wait)
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -127,7 +127,7 @@ async def whole_body(receive: Receive, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _batch_result(result: Committed | Exception) -> dict[str, Any]:
+def _batch_result(result: CommitResult | Exception) -> dict[str, Any]:
     if isinstance(result, Exception):
         return {
             "status": status_of(result),

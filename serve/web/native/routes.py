@@ -27,7 +27,7 @@ from demur.serve.web.inference_protocol import body as inference
 from demur.serve.web.inference_protocol.routes import add_inference_routes
 from demur.serve.web.native import fast_path as door
 from demur.serve.web.native.deadline import PATTERN
-from demur.serve.web.native.fast_path import Door, Reply
+from demur.serve.web.native.fast_path import FastPath, FastReply
 from demur.serve.web.openai import request as chat
 from demur.serve.web.openai.routes import add_chat_routes
 from demur.serve.web.shared.browser_headers import add_browser_headers
@@ -94,9 +94,9 @@ def gateway_app(
     beside: AbstractAsyncContextManager[object] | None = None,
     needs: Needs | None = None,
 ) -> FastAPI:
-    """The gateway as an ASGI application. `Door.before` answers predictions without it, in the same way. `beside` is
+    """The gateway as an ASGI application. `FastPath.before` answers predictions without it, and alike. `beside` is
     open for as long as it serves. `needs` says who gets in, for its document; None where everybody does."""
-    hot = Door(handler, max_body_bytes=max_body_bytes)
+    hot = FastPath(handler, max_body_bytes=max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -247,7 +247,7 @@ async def whole_body(request: Request, limit: int) -> bytes:
         raise ClientDisconnect from left
 
 
-def _as_response(reply: Reply) -> Response:
+def _as_response(reply: FastReply) -> Response:
     response = Response(reply.body, reply.status, media_type="application/json")
     response.raw_headers.extend(reply.headers)
     return response

@@ -33,7 +33,7 @@ MEDIA = frozenset({"image_url", "input_audio", "audio_url", "video_url", "file"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounded:
+class BoundedRequest:
     """A request that keeps to the bounds."""
 
     content: Mapping[str, Any]
@@ -41,7 +41,9 @@ class Bounded:
     """Whether the longest reply was left to the endpoint, and stands in it now."""
 
 
-def within_bounds(content: Mapping[str, Any], bounds: ChatBounds, host: AnyLanguageHost, *, limit_name: str) -> Bounded:
+def within_bounds(
+    content: Mapping[str, Any], bounds: ChatBounds, host: AnyLanguageHost, *, limit_name: str
+) -> BoundedRequest:
     """Return the request with a longest reply in it, as `limit_name` where it names none. Raises `InvalidRequest` for
     what is above a bound, and `TooLarge` for a longer prompt."""
     longest = bounds.longest_reply(host)
@@ -59,7 +61,7 @@ def within_bounds(content: Mapping[str, Any], bounds: ChatBounds, host: AnyLangu
             " (chat.bounds.characters)"
         )
     added = all(content.get(name) is None for name in LIMITS)
-    return Bounded(content={**content, limit_name: longest} if added else content, limit_added=added)
+    return BoundedRequest(content={**content, limit_name: longest} if added else content, limit_added=added)
 
 
 def _check(name: str, value: Any, most: int, key: str) -> None:

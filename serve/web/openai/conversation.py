@@ -5,26 +5,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from demur.serve.contract.commit import Committed, Pieces
-from demur.serve.web.openai.reply import Held
+from demur.serve.contract.commit import CommitResult, Pieces
+from demur.serve.web.openai.reply import HeldWords
 from demur.serve.web.openai.request import ChatRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class FinishedReply:
     """A reply about which everything is known and on record."""
 
     request: ChatRequest
-    held: Held
-    committed: Committed
+    held: HeldWords
+    committed: CommitResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeingSaid:
+class StreamedReply:
     """A reply that is being written."""
 
     request: ChatRequest
-    held: Held
+    held: HeldWords
     id: UUID
     at: datetime
     pieces: Pieces

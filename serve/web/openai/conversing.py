@@ -8,14 +8,14 @@ from demur.serve.access.caller import Caller
 from demur.serve.config.hosts import LanguageHost
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
-from demur.serve.contract.commit import Committed
+from demur.serve.contract.commit import CommitResult
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.idempotency import key_use
 from demur.serve.web.openai import request as chat
-from demur.serve.web.openai.conversation import BeingSaid, PassedThrough, Said
+from demur.serve.web.openai.conversation import FinishedReply, PassedThrough, StreamedReply
 from demur.serve.web.openai.proxy import Proxy
-from demur.serve.web.openai.reply import Held
+from demur.serve.web.openai.reply import HeldWords
 from demur.traffic.record import KeyUse
 
 
@@ -29,8 +29,8 @@ class Conversing:
 
     async def converse(
         self, body: bytes, key: str | None, caller: Caller | None = None
-    ) -> Said | BeingSaid | PassedThrough:
-        """Serve one chat completion. What is `Said` is on disk."""
+    ) -> FinishedReply | StreamedReply | PassedThrough:
+        """Serve one chat completion. What is `FinishedReply` is on disk."""
         handler = self._handler
         content = await read_apart(len(body), lambda: chat.read_json(body))
         if caller is not None:
@@ -42,17 +42,17 @@ class Conversing:
         assert isinstance(host, LanguageHost)  # no other writes
         if config.chat.proxy:
             return await self._proxy.pass_on(road.name, config, road.host, content)
-        held = Held.of(config)
+        held = HeldWords.of(config)
         asked, request, use = await read_apart(
             len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
         )
         if use and (stored := await handler.replay(use)):
-            return Said(request=asked, held=held, committed=_still_kept(stored))
+            return FinishedReply(request=asked, held=held, committed=_still_kept(stored))
         if asked.stream and config.chat.stream == "tentative" and handler.may_stream(road.name):
             record_id, at, pieces = await handler.stream(request, use)
-            return BeingSaid(request=asked, held=held, id=record_id, at=at, pieces=pieces)
+            return StreamedReply(request=asked, held=held, id=record_id, at=at, pieces=pieces)
         committed = await handler.predict_one(request, use, caller)
-        return Said(request=asked, held=held, committed=_still_kept(committed))
+        return FinishedReply(request=asked, held=held, committed=_still_kept(committed))
 
     def talking_models(self, caller: Caller | None = None) -> list[str]:
         """Return the names of the models that can be talked to, of those that the caller may ask."""
@@ -75,7 +75,7 @@ def read_conversation(
     return asked, request, key_use(key, caller, lambda: ["chat", request.as_asked()])
 
 
-def _still_kept(committed: Committed) -> Committed:
+def _still_kept(committed: CommitResult) -> CommitResult:
     """Raise `InvalidRequest` where a reply is asked for again whose text had its time."""
     record = committed.record
     if record.action == Action.ANSWER and record.reply is None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from demur.serve.contract import wire
 from demur.serve.contract.commit import Pieces
 from demur.serve.web.openai.errors import problem_of
-from demur.serve.web.openai.reply import Held, completion_id, decision_json, finish_reason, said, usage_json
+from demur.serve.web.openai.reply import HeldWords, completion_id, decision_json, finish_reason, said, usage_json
 from demur.traffic.record import Record
 
 DONE = b"data: [DONE]\n\n"
@@ -18,9 +18,9 @@ CHARACTERS = 200
 """Of a text in each event, where all of it is there already."""
 
 
-def decided_events(record: Record, held: Held, *, wants_usage: bool) -> Iterator[bytes]:
+def decided_events(record: Record, held: HeldWords, *, wants_usage: bool) -> Iterator[bytes]:
     """Events of a reply about which everything is known."""
-    chunks = Chunks(record.id, record.created_at, record.model, wants_usage=wants_usage)
+    chunks = CompletionChunks(record.id, record.created_at, record.model, wants_usage=wants_usage)
     text, words = said(record, held), held.words(record)
     yield chunks.of({"role": "assistant", "content": "", "refusal": words})
     for start in range(0, len(text), CHARACTERS):
@@ -29,12 +29,12 @@ def decided_events(record: Record, held: Held, *, wants_usage: bool) -> Iterator
 
 
 async def tentative_events(
-    record_id: UUID, at: datetime, model: str, pieces: Pieces, held: Held, *, wants_usage: bool
+    record_id: UUID, at: datetime, model: str, pieces: Pieces, held: HeldWords, *, wants_usage: bool
 ) -> AsyncIterator[bytes]:
     """Events of a reply that is being written. The first says that it is tentative; the last is the decision, which is
     on record by then. A reply that is held has been seen: its `refusal` says what to think of it. Raises what goes
     wrong before there is any; what goes wrong later is an event."""
-    chunks = Chunks(record_id, at, model, wants_usage=wants_usage)
+    chunks = CompletionChunks(record_id, at, model, wants_usage=wants_usage)
     async with aclosing(pieces):
         piece = await anext(pieces, None)
         yield chunks.of({"role": "assistant", "content": ""}, demur={"tentative": True})
@@ -52,7 +52,7 @@ async def tentative_events(
             yield event_of(problem)
 
 
-class Chunks:
+class CompletionChunks:
     """Chunks of one completion."""
 
     def __init__(self, record_id: UUID, at: datetime, model: str, *, wants_usage: bool) -> None:
@@ -68,7 +68,7 @@ class Chunks:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return self._event([choice], None, more)
 
-    def decided(self, delta: dict[str, Any], record: Record, held: Held) -> Iterator[bytes]:
+    def decided(self, delta: dict[str, Any], record: Record, held: HeldWords) -> Iterator[bytes]:
         """The last ones. Where usage is wanted, that is the last, and the decision rides on both."""
         decision = decision_json(record)
         more = {"system_fingerprint": record.artifact, "demur": decision}

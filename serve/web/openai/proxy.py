@@ -20,7 +20,7 @@ from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.language.endpoint_client import MOST_OF_AN_ERROR, read_refusal
 from demur.serve.hosts.language.refused_parameters import LIMITS, change_for
 from demur.serve.web.openai import request as chat
-from demur.serve.web.openai.bounds import Bounded, within_bounds
+from demur.serve.web.openai.bounds import BoundedRequest, within_bounds
 from demur.serve.web.openai.conversation import PassedThrough
 from demur.serve.web.openai.errors import problem_of
 from demur.serve.web.openai.events import DONE, event_of
@@ -75,7 +75,9 @@ class Proxy:
             await self._client.aclose()
             self._client = None
 
-    async def _forward(self, host: OpenAIHost, asked: Bounded, limit_name: str, deadline: float) -> PassedThrough:
+    async def _forward(
+        self, host: OpenAIHost, asked: BoundedRequest, limit_name: str, deadline: float
+    ) -> PassedThrough:
         """Nothing is changed but the name of the model, which the endpoint may know by another one, and the longest
         reply where the request names none."""
         content = {**asked.content, "model": host.model}

@@ -88,14 +88,14 @@ class ChatProblemResponse(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldWords:
     """What is said in the place of a reply that is held."""
 
     review: str
     abstain: str
 
     @classmethod
-    def of(cls, model: ModelConfig) -> "Held":
+    def of(cls, model: ModelConfig) -> "HeldWords":
         return cls(review=model.chat.refusal, abstain=model.chat.abstention)
 
     def words(self, record: Record) -> str | None:
@@ -105,7 +105,7 @@ class Held:
         return self.abstain if record.action == Action.ABSTAIN else self.review
 
 
-def completion_json(record: Record, held: Held) -> dict[str, Any]:
+def completion_json(record: Record, held: HeldWords) -> dict[str, Any]:
     """`ChatCompletion` of a record. What is held is not in it."""
     words = held.words(record)
     message = {"role": "assistant", "content": said(record, held), "refusal": words}
@@ -121,7 +121,7 @@ def completion_json(record: Record, held: Held) -> dict[str, Any]:
     }
 
 
-def said(record: Record, held: Held) -> str:
+def said(record: Record, held: HeldWords) -> str:
     words = held.words(record)
     if words is not None:
         return words
@@ -129,7 +129,7 @@ def said(record: Record, held: Held) -> str:
     return record.reply["text"]
 
 
-def finish_reason(record: Record, held: Held) -> str:
+def finish_reason(record: Record, held: HeldWords) -> str:
     if held.words(record) is not None:
         return "content_filter"
     return record.reply["finish_reason"] if record.reply else "stop"

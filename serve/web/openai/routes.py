@@ -17,7 +17,7 @@ from demur.serve.gateway.handler import Handler
 from demur.serve.web.errors import retry_after, status_of
 from demur.serve.web.native.deadline import seconds_of, within
 from demur.serve.web.openai import reply as chat_reply
-from demur.serve.web.openai.conversation import BeingSaid, PassedThrough, Said
+from demur.serve.web.openai.conversation import FinishedReply, PassedThrough, StreamedReply
 from demur.serve.web.openai.conversing import Conversing
 from demur.serve.web.openai.errors import problem_of
 from demur.serve.web.openai.events import decided_events, tentative_events
@@ -81,7 +81,7 @@ def add_chat_routes(
         summary="Chat as with OpenAI; the decision rides along",
     )
     async def converse(request: Request, key: idempotency_key = None, timeout: request_timeout = None) -> Response:
-        async def work() -> Said | BeingSaid | PassedThrough:
+        async def work() -> FinishedReply | StreamedReply | PassedThrough:
             return await conversing.converse(await read_body(request), key, caller_of(request.scope))
 
         try:
@@ -114,10 +114,10 @@ def chat_problem_response(request: Request, error: Exception) -> Response:
     return Response(wire.dump(problem), status, headers, "application/json")
 
 
-def _response(result: Said | BeingSaid | PassedThrough) -> Response:
+def _response(result: FinishedReply | StreamedReply | PassedThrough) -> Response:
     if isinstance(result, PassedThrough):
         return EventStream(result.body, result.status, result.headers)
-    if isinstance(result, BeingSaid):
+    if isinstance(result, StreamedReply):
         events = tentative_events(
             result.id,
             result.at,

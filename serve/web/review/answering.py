@@ -35,7 +35,7 @@ REASONS = ("It is not legible", "More than one label fits", "No label fits", "So
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class LabelChoice:
     """A label that can be chosen."""
 
     label: str
@@ -48,13 +48,13 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answering:
+class AnswerForm:
     """What a person can press."""
 
     form: Literal["buttons", "list", "ticks"]
     """One press answers; one of a list; several at once."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[LabelChoice, ...]
     keys: Mapping[str, str]
     """Of each command: what is pressed for it. With a search box it is the prefix and a key."""
 
@@ -77,22 +77,22 @@ class Answering:
         return "" if not keys else keys[0] if len(keys) == 1 else f"{keys[0]}–{keys[-1]}"
 
 
-def answering(task: TaskConfig | None, options: int = 0) -> Answering:
+def answering(task: TaskConfig | None, options: int = 0) -> AnswerForm:
     """How a case of this task is answered, where the question has so many options (0: it has none). Without a task,
     which is no longer served, nothing can be chosen."""
     if task is None:
-        return Answering(form="list", choices=(), keys=command_keys(()))
+        return AnswerForm(form="list", choices=(), keys=command_keys(()))
     labels = task.labels[: options or None]
     keys = label_keys(labels)
-    choices = in_tree(task) if task.tree else [Choice(label=label) for label in labels]
+    choices = in_tree(task) if task.tree else [LabelChoice(label=label) for label in labels]
     if keys:
         choices = [
-            Choice(label=one.label, key=key, depth=one.depth, above=one.above)
+            LabelChoice(label=one.label, key=key, depth=one.depth, above=one.above)
             for one, key in zip(choices, keys, strict=True)
         ]
     form: Literal["buttons", "list", "ticks"] = "ticks" if not task.exclusive else "buttons" if keys else "list"
     prefix = "" if keys else search_prefix(labels)
-    return Answering(form=form, choices=tuple(choices), keys=command_keys(keys, prefix), prefix=prefix)
+    return AnswerForm(form=form, choices=tuple(choices), keys=command_keys(keys, prefix), prefix=prefix)
 
 
 def chosen_labels(labels: Sequence[str], *, none: bool, exclusive: bool) -> Answer:
@@ -130,7 +130,7 @@ def search_prefix(labels: Sequence[str]) -> str:
     return next((one for one in PREFIXES if not any(label.startswith(one) for label in labels)), PREFIXES[-1])
 
 
-def in_tree(task: TaskConfig) -> list[Choice]:
+def in_tree(task: TaskConfig) -> list[LabelChoice]:
     """The labels from the top down, each below the first of those above it, and neighbours by name."""
     tree = task.tree
     assert tree is not None
@@ -140,13 +140,13 @@ def in_tree(task: TaskConfig) -> list[Choice]:
         above.setdefault(child, []).append(parent)
     for child, parents in above.items():
         below.setdefault(parents[0], []).append(child)
-    found: list[Choice] = []
+    found: list[LabelChoice] = []
     roots = (at for at in range(tree.width) if at not in above)
     left = [(at, 0) for at in sorted(roots, key=task.labels.__getitem__, reverse=True)]
     while left:
         at, depth = left.pop()
         ancestors = tuple(task.labels[parent] for parent in above.get(at, ()))
-        found.append(Choice(label=task.labels[at], depth=depth, above=ancestors))
+        found.append(LabelChoice(label=task.labels[at], depth=depth, above=ancestors))
         under = sorted(below.get(at, ()), key=task.labels.__getitem__, reverse=True)
         left.extend((child, depth + 1) for child in under)
     return found

@@ -15,7 +15,7 @@ from demur.review.item import Case, Status
 from demur.serve.contract.wire import ProblemResponse, dump, parse
 from demur.serve.web.native.routes import takes, whole_body
 from demur.serve.web.review import review_wire as wire
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.service import ReviewService
 from demur.serve.web.shared.visitor import COOKIE, HEADER, visitor_of
 
 DESCRIPTION = f"""
@@ -55,7 +55,7 @@ Name = Annotated[str, Depends(visitor_of)]
 Word = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-def add_api(app: FastAPI, desk: Desk) -> None:
+def add_api(app: FastAPI, desk: ReviewService) -> None:
     """Add every route under /v1/ by which cases are worked."""
     tasks = {name: wire.task_json(model.task) for name, model in desk.config.models.items()}
 

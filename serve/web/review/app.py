@@ -16,10 +16,10 @@ from demur.serve.contract.wire import dump
 from demur.serve.web.errors import problem_json, status_of
 from demur.serve.web.native.routes import describe
 from demur.serve.web.review import api, overview
-from demur.serve.web.review.desk import Desk
 from demur.serve.web.review.exchange_routes import add_exchange_routes
 from demur.serve.web.review.pages import add_pages
 from demur.serve.web.review.review_wire import draft_json
+from demur.serve.web.review.service import ReviewService
 from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
@@ -34,7 +34,7 @@ log = logging.getLogger("demur.console")
 
 def console_app(config: Config, database: Database) -> FastAPI:
     """The console as an ASGI application, under whatever prefix it is mounted."""
-    desk = Desk(config, database)
+    desk = ReviewService(config, database)
     app = FastAPI(
         title="demur review",
         description=api.DESCRIPTION,
@@ -55,7 +55,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     return app
 
 
-def _problem(request: Request, error: Exception, desk: Desk) -> Response:
+def _problem(request: Request, error: Exception, desk: ReviewService) -> Response:
     """What went wrong, as JSON: of a lost claim also what was typed."""
     if not isinstance(error, ClaimLost):
         return problem(request, error)

@@ -13,8 +13,8 @@ import pyarrow.parquet as parquet
 from demur.review.exchange import Dossier
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.web.review.desk import Desk
 from demur.serve.web.review.label_studio import InputKind, input_kind, label_config, task_json
+from demur.serve.web.review.service import ReviewService
 from demur.traffic.spreadsheet import as_cell
 
 CaseFormat = Literal["label-studio", "csv", "parquet", "jsonl"]
@@ -34,7 +34,7 @@ OPINION = ("reviewer", "at", "adjudicates", "label", "reason", "comment", "saw_p
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class CaseFile:
     cases: int
     left_out: int
     """Cases that nobody could look at elsewhere: their input is no longer kept."""
@@ -42,7 +42,7 @@ class Written:
 
 def write_cases(
     dossiers: Iterable[Dossier], to: BinaryIO, form: CaseFormat, task: TaskConfig, *, with_predictions: bool = False
-) -> Written:
+) -> CaseFile:
     """Write cases of one model, in their order. `with_predictions` is about Label Studio alone: the other forms hold
     all that is known anyway."""
     if form == "label-studio":
@@ -50,10 +50,10 @@ def write_cases(
     rows = (_row(dossier) for dossier in dossiers)
     write = {"jsonl": _write_jsonl, "csv": _write_csv}.get(form)
     n = write(rows, to) if write else _write_parquet(rows, to, task)
-    return Written(cases=n, left_out=0)
+    return CaseFile(cases=n, left_out=0)
 
 
-def config_for(desk: Desk, model: str, task: TaskConfig, kind: InputKind | None) -> str:
+def config_for(desk: ReviewService, model: str, task: TaskConfig, kind: InputKind | None) -> str:
     """The labelling configuration, for inputs like those that the cases of the model have."""
     if kind is None and task.kind in ("choice", "generate"):
         kind = input_kind(None, task)
@@ -65,7 +65,7 @@ def config_for(desk: Desk, model: str, task: TaskConfig, kind: InputKind | None)
     return label_config(task, kind)
 
 
-def _write_tasks(dossiers: Iterable[Dossier], to: BinaryIO, task: TaskConfig, *, with_predictions: bool) -> Written:
+def _write_tasks(dossiers: Iterable[Dossier], to: BinaryIO, task: TaskConfig, *, with_predictions: bool) -> CaseFile:
     n = left_out = 0
     for dossier in dossiers:
         told = task_json(dossier, task, with_prediction=with_predictions)
@@ -76,7 +76,7 @@ def _write_tasks(dossiers: Iterable[Dossier], to: BinaryIO, task: TaskConfig, *,
         to.write(_json(told))
         n += 1
     to.write(b"\n]\n" if n else b"[]\n")
-    return Written(cases=n, left_out=left_out)
+    return CaseFile(cases=n, left_out=left_out)
 
 
 def _row(dossier: Dossier) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from uuid import UUID
 
 from demur.review.cases import CaseNotFound
 from demur.review.exchange import SaidOtherwise
-from demur.review.item import Verdict
+from demur.review.item import ReviewVerdict
 from demur.review.queue import ClaimLost, NotYours
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.web.review.desk import Desk
-from demur.serve.web.review.label_studio import Annotation, Row, annotations_of, case_of
+from demur.serve.web.review.label_studio import Annotation, AnnotationRow, annotations_of, case_of
+from demur.serve.web.review.service import ReviewService
 from demur.traffic.record import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
+class ImportedAnnotation:
     """What became of one annotation of a file."""
 
     task: int
@@ -37,12 +37,12 @@ class Imported:
 
 
 def import_verdicts(
-    desk: Desk,
+    desk: ReviewService,
     tasks: Sequence[Mapping[str, Any]],
     *,
     people: Mapping[str, str],
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> list[Imported]:
+) -> list[ImportedAnnotation]:
     """Take in every annotation of an export, each by itself; return what became of them, in the order of the file.
 
     What was taken before stays as it is, so the same file can be brought again. What a claim of somebody else kept from
@@ -72,15 +72,15 @@ def people_of(pairs: Sequence[str]) -> dict[str, str]:
     return people
 
 
-def counted(rows: Sequence[Imported]) -> dict[str, int]:
+def counted(rows: Sequence[ImportedAnnotation]) -> dict[str, int]:
     """How many annotations became what."""
     return {became: sum(row.became == became for row in rows) for became in ("taken", "known", "refused")}
 
 
-def _take_in(desk: Desk, row: Row) -> Imported:
+def _take_in(desk: ReviewService, row: AnnotationRow) -> ImportedAnnotation:
     told = row.found
     if not isinstance(told, Annotation):
-        return Imported(
+        return ImportedAnnotation(
             task=row.task,
             annotation=row.annotation,
             became="refused",
@@ -89,14 +89,16 @@ def _take_in(desk: Desk, row: Row) -> Imported:
             person=None,
             label=None,
         )
-    verdict = Verdict(label=told.label, reason=told.reason, comment=told.comment, saw_prediction=told.saw_prediction)
+    verdict = ReviewVerdict(
+        label=told.label, reason=told.reason, comment=told.comment, saw_prediction=told.saw_prediction
+    )
     why = None
     became: Literal["taken", "known", "refused"] = "refused"
     try:
         became = desk.take_in(told.person, told.case_id, verdict, seconds=told.seconds).value
     except (CaseNotFound, ClaimLost, InvalidRequest, NotYours, SaidOtherwise) as error:
         why = str(error)
-    return Imported(
+    return ImportedAnnotation(
         task=row.task,
         annotation=row.annotation,
         became=became,

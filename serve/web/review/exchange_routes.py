@@ -16,10 +16,10 @@ from demur.serve.contract.hosts import UnknownModel
 from demur.serve.web.native.routes import whole_body
 from demur.serve.web.review.api import Name, Word, problems, reply
 from demur.serve.web.review.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
-from demur.serve.web.review.case_import import Imported, counted, import_verdicts, people_of
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.case_import import ImportedAnnotation, counted, import_verdicts, people_of
 from demur.serve.web.review.label_studio import InputKind, rows_of_export
 from demur.serve.web.review.review_wire import Label
+from demur.serve.web.review.service import ReviewService
 
 CHUNK = 1 << 16
 
@@ -45,7 +45,7 @@ class ImportView(BaseModel):
     rows: list[ImportRow]
 
 
-def add_exchange_routes(app: FastAPI, desk: Desk) -> None:
+def add_exchange_routes(app: FastAPI, desk: ReviewService) -> None:
     """Add `/v1/export`, `/v1/import` and `/v1/label-config`."""
 
     async def read_body(request: Request) -> bytes:
@@ -133,7 +133,7 @@ def add_exchange_routes(app: FastAPI, desk: Desk) -> None:
         return reply({**counted(rows), "rows": [_row(row) for row in rows]})
 
 
-def _row(row: Imported) -> dict[str, Any]:
+def _row(row: ImportedAnnotation) -> dict[str, Any]:
     return {field: getattr(row, field) for field in ImportRow.model_fields}
 
 

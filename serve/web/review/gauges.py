@@ -6,10 +6,10 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from demur.review.outbox import Pending, pending
-from demur.review.statistics import Standing, standings
+from demur.review.statistics import QueueState, standings
 from demur.traffic.database import Database
 
-GAUGES: dict[str, tuple[str, Callable[[Standing], float]]] = {
+GAUGES: dict[str, tuple[str, Callable[[QueueState], float]]] = {
     "demur_review_waiting": ("Cases that nobody has taken.", lambda now: now.waiting),
     "demur_review_claimed": ("Cases that somebody is looking at.", lambda now: now.claimed),
     "demur_review_adjudication": ("Cases on which people disagree or could not tell.", lambda now: now.adjudication),
@@ -49,7 +49,7 @@ class QueueCollector(Collector):
             found = {standing.model: standing for standing in standings(connection)}
             webhooks = pending(connection)
         for model in self._models:
-            found.setdefault(model, Standing.empty(model))
+            found.setdefault(model, QueueState.empty(model))
         for name, (words, value) in GAUGES.items():
             family = GaugeMetricFamily(name, words, labels=["model"])
             for model, standing in sorted(found.items()):

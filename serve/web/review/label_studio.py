@@ -60,7 +60,7 @@ class Annotation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class AnnotationRow:
     """One annotation of a file, where it stands, and what it says or why that cannot be told."""
 
     task: int
@@ -172,7 +172,7 @@ def _check_number(tasks: Sequence[Mapping[str, Any]]) -> None:
 
 def annotations_of(
     tasks: Sequence[Mapping[str, Any]], exclusive: Mapping[UUID, bool], people: Mapping[str, str]
-) -> Iterator[Row]:
+) -> Iterator[AnnotationRow]:
     """Yield every annotation of an export, task by task, the oldest of each first.
 
     `exclusive` says of each case whether it takes one label; `people` names those whom Label Studio knows by a number
@@ -185,7 +185,7 @@ def annotations_of(
                 found: Annotation | Unreadable = _read(task, annotation, exclusive, people)
             except Unreadable as error:
                 found = error
-            yield Row(task=at, annotation=place, found=found)
+            yield AnnotationRow(task=at, annotation=place, found=found)
 
 
 def case_of(task: Mapping[str, Any]) -> UUID | None:

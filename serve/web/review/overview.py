@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import ConfigDict, with_config
 
 from demur.audit.opinions import (
-    Agreement,
+    AgreementRate,
     LabelDisagreement,
     OverturnRate,
     ReviewersChecked,
@@ -24,8 +24,8 @@ from demur.audit.opinions import (
 from demur.review import cases, disagreement, statistics
 from demur.review.cases import Backlog
 from demur.review.disagreement import PersonsWork
-from demur.review.item import Scope
-from demur.review.statistics import BacklogCurve, Flow, Window
+from demur.review.item import ReviewerScope
+from demur.review.statistics import BacklogCurve, Flow, StatisticsWindow
 from demur.serve.config.review import ReviewConfig
 from demur.serve.web.shared.quantities import date, duration, hours, percent
 from demur.traffic.database import Connection, Database
@@ -39,9 +39,9 @@ SPANS: dict[Span, timedelta] = {"24h": timedelta(hours=24), "7d": timedelta(days
 class Sights:
     """The same of cases where all had seen the prediction, where nobody had, and altogether."""
 
-    blind: Agreement
-    seen: Agreement
-    all: Agreement
+    blind: AgreementRate
+    seen: AgreementRate
+    all: AgreementRate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,12 +84,12 @@ class Overview:
     people: list[PersonsWork]
 
 
-def overview_of(connection: Connection, scope: Scope, span: Span, model: str | None = None) -> Overview:
+def overview_of(connection: Connection, scope: ReviewerScope, span: Span, model: str | None = None) -> Overview:
     """Return what there is to know of the window that ends now, of one model or of all in the scope."""
     until = statistics.now(connection)
-    window = Window(since=until - SPANS[span], until=until, scope=narrowed(scope, model))
+    window = StatisticsWindow(since=until - SPANS[span], until=until, scope=narrowed(scope, model))
     total, *by_model = statistics.flows(connection, window)
-    everything = window if model is None else Window(since=window.since, until=until, scope=scope)
+    everything = window if model is None else StatisticsWindow(since=window.since, until=until, scope=scope)
     seen = by_model if model is None else statistics.flows(connection, everything)[1:]
     overturned = disagreement.overturned(connection, window)
     units = disagreement.together(connection, window)
@@ -127,12 +127,12 @@ def overview_of(connection: Connection, scope: Scope, span: Span, model: str | N
     )
 
 
-def narrowed(scope: Scope, model: str | None) -> Scope:
+def narrowed(scope: ReviewerScope, model: str | None) -> ReviewerScope:
     """The part of a scope that is one model's."""
     if model is None:
         return scope
     inside = scope.models is None or model in scope.models
-    return Scope(models=(model,) if inside else (), groups=scope.groups, adjudicates=scope.adjudicates)
+    return ReviewerScope(models=(model,) if inside else (), groups=scope.groups, adjudicates=scope.adjudicates)
 
 
 def add_overview_routes(

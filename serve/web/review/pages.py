@@ -21,9 +21,9 @@ from demur.serve.web.login.login import Logins, add_login
 from demur.serve.web.login.oidc_pages import add_oidc
 from demur.serve.web.review.access_log import add_access_log, sees_access_log
 from demur.serve.web.review.answering import COMMANDS, REASONS, answering, chosen_labels
-from demur.serve.web.review.desk import Desk, Sight
 from demur.serve.web.review.gauges import QueueCollector
 from demur.serve.web.review.overview import add_overview_routes
+from demur.serve.web.review.service import ReviewService, VisibleCase
 from demur.serve.web.review.showing import glance, showing
 from demur.serve.web.review.small_picture import small_picture
 from demur.serve.web.review.webhook_pages import add_webhook_routes
@@ -61,7 +61,7 @@ def page_templates() -> Environment:
     return found
 
 
-def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
+def add_pages(app: FastAPI, desk: ReviewService, database: Database) -> None:
     """Add the pages, under whatever prefix the application is mounted."""
     templates = page_templates()
     config = desk.config
@@ -92,7 +92,7 @@ def add_pages(app: FastAPI, desk: Desk, database: Database) -> None:
             return to(request, "/", model=model, after=after, nothing="true")
         return to(request, f"/cases/{claim.case_id}", model=model, after=after)
 
-    def last_answer(name: str, after: UUID | None) -> Sight | None:
+    def last_answer(name: str, after: UUID | None) -> VisibleCase | None:
         """The case that this person answered just before, as they may see it now."""
         if after is None:
             return None

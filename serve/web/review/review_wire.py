@@ -13,7 +13,7 @@ from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.wire import Body, Listed, OutcomeView, Problem, Word
-from demur.serve.web.review.desk import Sight
+from demur.serve.web.review.service import VisibleCase
 from demur.traffic.record import Record
 
 Label = Word | Listed[Word]
@@ -295,7 +295,7 @@ def case_line_json(case: Case, now: datetime) -> dict[str, Any]:
     }
 
 
-def case_json(sight: Sight, name: str, task: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+def case_json(sight: VisibleCase, name: str, task: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
     """`CaseView`, for the person of this name."""
     case, record = sight.case, sight.record
     takes_back = case.status is Status.ANSWERED and case.claimed_by == name

@@ -20,7 +20,7 @@ LINE = 90
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ShownInput:
     """An input, ready for a template."""
 
     kind: Literal["picture", "text", "messages", "question", "fields", "gone"]
@@ -55,30 +55,30 @@ class Shown:
         return [self.text, *(text for _, text in parts)] if self.kind != "picture" else []
 
 
-def showing(value: Any) -> Shown:
+def showing(value: Any) -> ShownInput:
     """How an input is shown; None is one that is no longer kept."""
     if value is None:
-        return Shown(kind="gone")
+        return ShownInput(kind="gone")
     if url := picture_url(value):
-        return Shown(kind="picture", text=url)
+        return ShownInput(kind="picture", text=url)
     if isinstance(value, str):
-        return Shown(kind="text", text=value)
+        return ShownInput(kind="text", text=value)
     if isinstance(value, dict) and isinstance(messages := value.get("messages"), list):
-        return Shown(
+        return ShownInput(
             kind="messages", messages=[(str(one.get("role")), _flat(one.get("content"))) for one in messages if one]
         )
     if isinstance(value, dict) and isinstance(options := value.get("options"), list) and "question" in value:
         lettered = zip(LETTERS, map(_flat, options), strict=False)
-        return Shown(kind="question", text=_flat(value["question"]), options=list(lettered))
+        return ShownInput(kind="question", text=_flat(value["question"]), options=list(lettered))
     if isinstance(value, dict):
-        return Shown(kind="fields", fields=[(str(name), _flat(one)) for name, one in value.items()])
-    return Shown(kind="text", text=_flat(value))
+        return ShownInput(kind="fields", fields=[(str(name), _flat(one)) for name, one in value.items()])
+    return ShownInput(kind="text", text=_flat(value))
 
 
-def glance(value: Any) -> Shown:
+def glance(value: Any) -> ShownInput:
     """The same for a line of the queue: a small picture, or the beginning of a text."""
     if value == "data:image":
-        return Shown(kind="text", text="a picture")
+        return ShownInput(kind="text", text="a picture")
     shown = showing(value)
     if shown.kind in ("picture", "gone"):
         return shown
@@ -89,7 +89,7 @@ def glance(value: Any) -> Shown:
     else:
         text = shown.text
     text = " ".join(text.split())
-    return Shown(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
+    return ShownInput(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
 
 
 def _flat(value: Any) -> str:

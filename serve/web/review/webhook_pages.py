@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
 from demur.review import outbox
-from demur.review.outbox import Delivery, Told
+from demur.review.outbox import Delivery, WebhookEvent
 from demur.serve.web.review.api import problems
 from demur.traffic.database import Database
 
@@ -21,7 +21,7 @@ class WebhookView(BaseModel):
     """One address that is, or was, told of cases."""
 
     url: str
-    events: list[Told] = Field(description="None of them where it is no longer configured.")
+    events: list[WebhookEvent] = Field(description="None of them where it is no longer configured.")
     models: list[str] | None = Field(description="Null: all.")
     waiting: int = Field(description="Deliveries that have not arrived yet.")
     dead: int = Field(description="Deliveries that were given up.")
@@ -33,7 +33,7 @@ class DeadLetter(BaseModel):
 
     id: UUID = Field(description="The `webhook-id` that the receiver was shown.")
     url: str
-    event: Told
+    event: WebhookEvent
     case: UUID | None = Field(description="Null where it is about an alarm.")
     alarm: int | None = Field(description="Null where it is about a case.")
     at: datetime = Field(description="When it happened of which it tells.")
@@ -104,7 +104,9 @@ def seen(database: Database) -> WebhooksView:
         webhooks=[
             WebhookView(
                 url=one.webhook,
-                events=[Told(event) for event in known.events] if (known := subscribed.get(one.webhook)) else [],
+                events=[WebhookEvent(event) for event in known.events]
+                if (known := subscribed.get(one.webhook))
+                else [],
                 models=list(known.models) if known and known.models is not None else None,
                 waiting=one.waiting,
                 dead=one.dead,

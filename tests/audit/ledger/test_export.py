@@ -13,13 +13,13 @@ import pytest
 
 from demur.audit.ledger import export as exporting
 from demur.audit.ledger.export import RangeTaken, export
-from demur.audit.ledger.exported import Exported, ExportedMeanwhile, ExportUnreadable, NotExported, Run
+from demur.audit.ledger.exported import ExportedMeanwhile, ExportFolder, ExportUnreadable, NotExported, Run
 from demur.audit.ledger.from_database import read_ledger
 from demur.audit.ledger.from_parquet import exported_end, partitions, read_exported
 from demur.audit.ledger.ledger import Ledger
 from demur.calibration_store.folder import Folder
 from demur.review.item import Kind
-from demur.serve.contract.commit import Committed, Writing
+from demur.serve.contract.commit import CommitResult, Writing
 from demur.serve.gateway import journal
 from demur.traffic import log
 from demur.traffic.database import Database
@@ -35,7 +35,7 @@ def write(database: Database, at: datetime, *, asked: Kind | None = None, **chan
     made = entry(created_at=at, **changes)
     case = new_case(made, kind=asked) if asked else None
     [done] = journal.commit(database, [Writing(made, case)])
-    assert isinstance(done, Committed)
+    assert isinstance(done, CommitResult)
     return done.record
 
 
@@ -94,7 +94,7 @@ def both(database: Database, url: Path, **changes: Any) -> tuple[Any, Any]:
 
 
 def rows(url: Path, kind: str) -> int:
-    exported = Exported(str(url), "toy")
+    exported = ExportFolder(str(url), "toy")
     return sum(file.rows for run in exported.runs for file in run.files if file.kind == kind)
 
 
@@ -192,7 +192,7 @@ def test_a_run_that_dies_half_way_loses_and_doubles_nothing(
 
 
 def test_of_two_runs_at_once_one_counts(database: Database, traffic: Any, tmp_path: Path) -> None:
-    slow = Exported(str(tmp_path), "toy")
+    slow = ExportFolder(str(tmp_path), "toy")
     assert slow.runs == []
     export(database, str(tmp_path), "toy")
     with pytest.raises(ExportedMeanwhile, match="run it again"):

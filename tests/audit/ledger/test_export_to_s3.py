@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from demur.audit.ledger.export import export
-from demur.audit.ledger.exported import Exported, ExportedMeanwhile, Run
+from demur.audit.ledger.exported import ExportedMeanwhile, ExportFolder, Run
 from demur.audit.ledger.from_parquet import partitions
 from demur.traffic.database import Database
 from tests.audit.ledger.test_export import FIRST, both, some_traffic
@@ -20,7 +20,7 @@ __all__ = ["s3", "server", "url"]
 def test_it_is_written_added_to_and_read_back(database: Database, url: Any) -> None:
     some_traffic(database)
     export(database, url, "toy", until=FIRST + timedelta(hours=1))
-    slow = Exported(url, "toy")
+    slow = ExportFolder(url, "toy")
     assert len(slow.runs) == 1
     assert export(database, url, "toy").rows["records"] == 8
     assert len(partitions(url, "toy", None, None)) == 2

@@ -9,10 +9,10 @@ from psycopg import connect
 
 from demur.audit.ledger.from_database import read_ledger
 from demur.audit.ledger.gathering import UnreadableScores
-from demur.audit.ledger.ledger import ANSWER, NONE, Coded, Ledger
+from demur.audit.ledger.ledger import ANSWER, NONE, CodedColumn, Ledger
 from demur.audit.ledger.settled import settled_moment
 from demur.review.item import Kind
-from demur.serve.contract.commit import Committed, Writing
+from demur.serve.contract.commit import CommitResult, Writing
 from demur.serve.gateway import journal
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
@@ -27,7 +27,7 @@ def write(database: Database, *, minutes: float = 0, asked: Kind | None = None, 
     made = entry(created_at=NOON + timedelta(minutes=minutes), **changes)
     case = new_case(made, kind=asked) if asked else None
     [done] = journal.commit(database, [Writing(made, case)])
-    assert isinstance(done, Committed)
+    assert isinstance(done, CommitResult)
     return done.record
 
 
@@ -45,7 +45,7 @@ def read(database: Database, **changes: Any) -> Ledger:
     return read_ledger(database, "toy", **{**asked, **changes})
 
 
-def texts(coded: Coded | None) -> list[str | None]:
+def texts(coded: CodedColumn | None) -> list[str | None]:
     assert coded is not None
     return [None if code == NONE else coded.names[code] for code in coded.codes]
 

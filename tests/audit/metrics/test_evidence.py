@@ -2,20 +2,20 @@ import math
 
 import pytest
 
-from demur.audit.metrics.evidence import Status, evidence
+from demur.audit.metrics.evidence import EvidenceStatus, evidence
 from demur.uncertainty.checks import InvalidInput
 
 
 @pytest.mark.parametrize(
     ("events", "others", "unlabelled", "status"),
     [
-        (0, 0, 3, Status.NONE),
-        (10, 19, 0, Status.INSUFFICIENT),
-        (10, 20, 0, Status.SUFFICIENT),
-        (5, 25, 9, Status.SUFFICIENT),
-        (4, 26, 0, Status.EXACT_ONLY),
-        (26, 4, 0, Status.EXACT_ONLY),
-        (0, 30, 0, Status.EXACT_ONLY),
+        (0, 0, 3, EvidenceStatus.NONE),
+        (10, 19, 0, EvidenceStatus.INSUFFICIENT),
+        (10, 20, 0, EvidenceStatus.SUFFICIENT),
+        (5, 25, 9, EvidenceStatus.SUFFICIENT),
+        (4, 26, 0, EvidenceStatus.EXACT_ONLY),
+        (26, 4, 0, EvidenceStatus.EXACT_ONLY),
+        (0, 30, 0, EvidenceStatus.EXACT_ONLY),
     ],
 )
 def test_status(events, others, unlabelled, status):

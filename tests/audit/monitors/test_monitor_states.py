@@ -15,7 +15,14 @@ from demur.audit.metrics.risk_sequence import risk_sequence
 from demur.audit.monitors import jumper as jumping
 from demur.audit.monitors.jumper import N_STEPS, jumper_from_json, new_jumper, steps_of
 from demur.audit.monitors.path import MOST, Path, path_from_json
-from demur.audit.monitors.reference import Confused, Sample, Seen, compared, comparison_from_json, sample_from_json
+from demur.audit.monitors.reference import (
+    ConfusionCount,
+    ReferenceSample,
+    UnlabelledRecord,
+    compared,
+    comparison_from_json,
+    sample_from_json,
+)
 from demur.audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import (
@@ -180,7 +187,7 @@ def test_a_long_quiet_past_does_not_put_it_to_sleep(quiet):
 def seen(rng, n, *, held=0.2, shift=0.0, label="7"):
     sure = confidences(rng, n, shift)
     return [
-        Seen(confidence=c, held=h, prediction=label, scores={"margin": 1 - c, "other": None})
+        UnlabelledRecord(confidence=c, held=h, prediction=label, scores={"margin": 1 - c, "other": None})
         for c, h in zip(sure.tolist(), (rng.random(n) < held).tolist(), strict=True)
     ]
 
@@ -188,7 +195,7 @@ def seen(rng, n, *, held=0.2, shift=0.0, label="7"):
 def traffic(rng, n=1000):
     settings = TrafficSettings(delta=0.01, reference=n)
     reference = seen(rng, n)
-    return TrafficState(settings=settings).counted(reference, [0.0] * n).begun(Sample().added(reference))
+    return TrafficState(settings=settings).counted(reference, [0.0] * n).begun(ReferenceSample().added(reference))
 
 
 @pytest.mark.parametrize("held", [0.05, 0.4])
@@ -206,33 +213,39 @@ def test_more_or_less_that_is_held_is_found(held):
 def test_the_held_share_of_a_short_reference_is_not_taken_for_the_truth():
     """What 100 records leave open is no change: here the reference held 8%, and later it is 12%."""
     rng = np.random.default_rng(6)
-    reference = [Seen(confidence=0.9, held=i < 8, prediction="7", scores={}) for i in range(100)]
+    reference = [UnlabelledRecord(confidence=0.9, held=i < 8, prediction="7", scores={}) for i in range(100)]
     settings = TrafficSettings(delta=0.01, reference=100)
-    state = TrafficState(settings=settings).begun(Sample().added(reference))
-    later = [Seen(confidence=0.9, held=h, prediction="7", scores={}) for h in (rng.random(5000) < 0.12).tolist()]
+    state = TrafficState(settings=settings).begun(ReferenceSample().added(reference))
+    later = [
+        UnlabelledRecord(confidence=0.9, held=h, prediction="7", scores={}) for h in (rng.random(5000) < 0.12).tolist()
+    ]
     assert state.compared(later, rng.random(5000)).alarmed == ()
 
 
 def test_a_share_of_nothing_or_of_all_can_only_change_one_way():
     for held in (True, False):
-        reference = [Seen(confidence=0.9, held=held, prediction="7", scores={})] * 100
-        state = TrafficState(settings=TrafficSettings(delta=0.01, reference=100)).begun(Sample().added(reference))
+        reference = [UnlabelledRecord(confidence=0.9, held=held, prediction="7", scores={})] * 100
+        state = TrafficState(settings=TrafficSettings(delta=0.01, reference=100)).begun(
+            ReferenceSample().added(reference)
+        )
         assert (state.too_much is None, state.too_little is None) == (held, not held)
-        later = [Seen(confidence=0.9, held=not held, prediction="7", scores={})] * 100
+        later = [UnlabelledRecord(confidence=0.9, held=not held, prediction="7", scores={})] * 100
         assert state.compared(later, [0.5] * 100).alarmed == ("held",)
 
 
 def test_what_could_never_be_checked_is_counted():
-    rows = [Seen(confidence=0.9, held=held, prediction="7", scores={}) for held in (True, False, False)]
+    rows = [UnlabelledRecord(confidence=0.9, held=held, prediction="7", scores={}) for held in (True, False, False)]
     state = TrafficState(settings=TrafficSettings(delta=0.01, reference=100)).counted(rows, [1.0, 0.0, 0.02])
     assert (state.n, state.n_answered, state.n_never) == (3, 2, 1)
 
 
 def test_a_comparison():
     rng = np.random.default_rng(7)
-    reference = stored(Sample().added(seen(rng, 300)), sample_from_json)
-    same = compared(reference, Sample().added(seen(rng, 300)))
-    other = compared(reference, Sample().added(seen(rng, 150, shift=-1.5) + seen(rng, 150, shift=-1.5, label="1")))
+    reference = stored(ReferenceSample().added(seen(rng, 300)), sample_from_json)
+    same = compared(reference, ReferenceSample().added(seen(rng, 300)))
+    other = compared(
+        reference, ReferenceSample().added(seen(rng, 150, shift=-1.5) + seen(rng, 150, shift=-1.5, label="1"))
+    )
     assert [drift.name for drift in same.drifts] == ["confidence", "margin", "other"]
     assert same.drifts[0].psi < 0.15 < other.drifts[0].psi
     assert other.drifts[1].ks_p_value < 0.001 < same.drifts[1].ks_p_value
@@ -242,16 +255,20 @@ def test_a_comparison():
     assert other.labels_p_value < 0.001
     assert same.labels_psi is None  # there is but one
     assert stored(other, comparison_from_json) == other
-    assert compared(reference, Sample().added(seen(rng, 29))) is None
+    assert compared(reference, ReferenceSample().added(seen(rng, 29))) is None
 
 
 def test_classes_behind_the_predictions():
     """A model that takes a fifth of each class for the other, and classes that come 3 to 1 where they came 1 to 1."""
     confusion = [
-        Confused(predicted=p, true=t, weight=80.0 if p == t else 20.0, n=20) for p in ("a", "b") for t in ("a", "b")
+        ConfusionCount(predicted=p, true=t, weight=80.0 if p == t else 20.0, n=20)
+        for p in ("a", "b")
+        for t in ("a", "b")
     ]
-    rows = [Seen(confidence=0.9, held=False, prediction="a" if i < 65 else "b", scores={}) for i in range(100)]
-    now = Sample().added(rows)
+    rows = [
+        UnlabelledRecord(confidence=0.9, held=False, prediction="a" if i < 65 else "b", scores={}) for i in range(100)
+    ]
+    now = ReferenceSample().added(rows)
     found = compared(now, now, confusion)
     assert [(one.label, one.before) for one in found.classes] == [("a", 0.5), ("b", 0.5)]
     assert [one.now for one in found.classes] == pytest.approx([0.75, 0.25])
@@ -262,8 +279,10 @@ def test_classes_behind_the_predictions():
 
 
 def test_of_label_sets_each_label_counts():
-    rows = [Seen(confidence=0.9, held=False, prediction=["a", "b"][: 1 + i % 2], scores={}) for i in range(100)]
-    one = Sample().added(rows)
+    rows = [
+        UnlabelledRecord(confidence=0.9, held=False, prediction=["a", "b"][: 1 + i % 2], scores={}) for i in range(100)
+    ]
+    one = ReferenceSample().added(rows)
     assert dict(one.predicted) == {"a": 100, "b": 50}
     assert compared(one, one).labels_psi is None
 

@@ -7,7 +7,7 @@ import numpy as np
 from uuid_utils.compat import uuid7
 
 from demur.audit.monitors.alarms import OnAlarm
-from demur.audit.monitors.feeding import Watched
+from demur.audit.monitors.feeding import WatchedArtifact
 from demur.audit.monitors.risk import RiskSettings
 from demur.audit.monitors.traffic import TrafficSettings
 from demur.traffic import log
@@ -35,7 +35,7 @@ def watched(**changes):
         "loss": lambda label: float(label.prediction != label.truth),
         "precedence": (),
     }
-    return Watched(**{**values, **changes})
+    return WatchedArtifact(**{**values, **changes})
 
 
 class Service:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from demur.audit.ledger.ledger import ACTIONS, NONE, Coded, Extent, Ledger
+from demur.audit.ledger.ledger import ACTIONS, NONE, CodedColumn, Extent, Ledger
 
 LABELS = tuple(str(digit) for digit in range(10))
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -81,15 +81,15 @@ def simulated(
         extent=Extent(model="m", since=START, until=START.replace(day=8), as_of=START.replace(day=9)),
         ids=pa.Array.from_buffers(pa.binary(16), n, [None, pa.py_buffer(ids)]),
         times=times,
-        actions=Coded(names=ACTIONS, codes=np.where(answered, 0, 1).astype(np.int32)),
-        artifacts=Coded(names=("m-1", "m-2"), codes=(np.arange(n) >= n // 2).astype(np.int32)),
-        groups=Coded(names=("x", "y", "z"), codes=groups.astype(np.int32)),
-        clusters=Coded(names=names, codes=clusters),
-        predicted=Coded(names=LABELS, codes=guess.astype(np.int32)),
-        true=Coded(names=LABELS, codes=np.where(known, truth, NONE).astype(np.int32)),
+        actions=CodedColumn(names=ACTIONS, codes=np.where(answered, 0, 1).astype(np.int32)),
+        artifacts=CodedColumn(names=("m-1", "m-2"), codes=(np.arange(n) >= n // 2).astype(np.int32)),
+        groups=CodedColumn(names=("x", "y", "z"), codes=groups.astype(np.int32)),
+        clusters=CodedColumn(names=names, codes=clusters),
+        predicted=CodedColumn(names=LABELS, codes=guess.astype(np.int32)),
+        true=CodedColumn(names=LABELS, codes=np.where(known, truth, NONE).astype(np.int32)),
         true_probability=np.where(known, np.where(right == 1, confidence, (1 - confidence) / 9), np.nan),
         quality=np.where(known, right, np.nan),
-        sources=Coded(names=("review",), codes=np.where(known, 0, NONE).astype(np.int32)),
+        sources=CodedColumn(names=("review",), codes=np.where(known, 0, NONE).astype(np.int32)),
         confidence=confidence,
         top_probability=1 / (1 + np.exp(-1.8 * z)),
         scores={"softmax_response": 1 - confidence, "entropy": rng.normal(0, 0.1, n) - confidence},

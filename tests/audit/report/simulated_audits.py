@@ -15,7 +15,7 @@ from demur.audit.metrics.calibration import ace, brier, c_slope, citl, ece, nll
 from demur.audit.metrics.discrimination import error_roc_auc
 from demur.audit.metrics.predictive_quality import macro_f1
 from demur.audit.metrics.selective import prr, rc_auc
-from demur.audit.report.audit import Asked, audit
+from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.plan import Settings
 from demur.uncertainty.checks import Array
 from tests.audit.report.simulated import Simulated
@@ -75,7 +75,7 @@ class Found:
 
 def document_of(ledger: Ledger, *, seed: int = 0, replicates: int = REPLICATES, **asked: Any) -> Mapping[str, Any]:
     settings = Settings(replicates=replicates, seed=seed, delta=DELTA)
-    return audit(ledger, Asked(settings=settings, **asked)).document
+    return audit(ledger, AuditSettings(settings=settings, **asked)).document
 
 
 def in_brief(ledger: Ledger) -> Ledger:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from demur.audit.ledger.ledger import Coded, Ledger
+from demur.audit.ledger.ledger import CodedColumn, Ledger
 from demur.audit.metrics.resampling import bootstrap
 from demur.audit.metrics.sampling import completion_weights, label_weights
 from demur.audit.metrics.weighted_calibration import (
@@ -25,7 +25,7 @@ from demur.audit.metrics.weighted_rows import weighted_mean
 from demur.audit.metrics.weighted_selective import weighted_prr, weighted_rc_auc
 from demur.audit.report import survey as surveys
 from demur.audit.report import tally as tallies
-from demur.audit.report.audit import Asked, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
+from demur.audit.report.audit import AuditSettings, FittedLabels, NothingToAudit, audit, concluded, frame_after, plan_of
 from demur.audit.report.plan import Settings
 from demur.uncertainty.checks import Array
 from tests.audit.report.simulated import simulated
@@ -38,7 +38,7 @@ def rows(ledger: Ledger, chosen: Any) -> Ledger:
     values = {}
     for field in fields(Ledger):
         value = getattr(ledger, field.name)
-        if isinstance(value, np.ndarray | Coded):
+        if isinstance(value, np.ndarray | CodedColumn):
             value = value[chosen]
         elif field.name == "ids":
             value = value.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
@@ -64,7 +64,7 @@ def weights(traffic: Ledger) -> Array:
 
 @pytest.fixture(scope="module")
 def found(traffic: Ledger) -> dict[tuple[str, str], dict[str, Any]]:
-    return numbers(audit(traffic, Asked(settings=FEW)).document)
+    return numbers(audit(traffic, AuditSettings(settings=FEW)).document)
 
 
 def test_estimates_are_those_of_the_definitions(
@@ -117,7 +117,7 @@ def test_intervals_are_those_of_the_bootstrap_over_rows() -> None:
     traffic = replace(traffic, confidence=c)
     w = label_weights(traffic.reviewed.astype(float), traffic.label_probability)
     settings = Settings(replicates=1_999, seed=7)
-    found = numbers(audit(traffic, Asked(settings=settings)).document)
+    found = numbers(audit(traffic, AuditSettings(settings=settings)).document)
     rng = np.random.default_rng(11)
     samples = rng.integers(len(traffic), size=(1_999, len(traffic)))
     y = np.nan_to_num(traffic.quality)
@@ -140,7 +140,7 @@ def test_intervals_are_those_of_the_bootstrap_over_rows() -> None:
 
 
 def test_parts_add_up_to_the_whole(traffic: Ledger) -> None:
-    asked = Asked(settings=FEW, max_risk=0.05)
+    asked = AuditSettings(settings=FEW, max_risk=0.05)
     third = np.arange(len(traffic)) % 3
     parts = [rows(traffic, third == part) for part in range(3)]
     found = surveys.together([surveys.survey(part) for part in parts])
@@ -156,7 +156,7 @@ def test_parts_add_up_to_the_whole(traffic: Ledger) -> None:
 
 
 def test_the_same_rows_make_the_same_bytes(traffic: Ledger) -> None:
-    asked = Asked(settings=FEW, max_risk=0.05)
+    asked = AuditSettings(settings=FEW, max_risk=0.05)
     assert audit(traffic, asked).as_json() == audit(traffic, asked).as_json()
 
 
@@ -167,9 +167,9 @@ def test_rows_of_one_cluster_are_drawn_together() -> None:
         pa.binary(16), len(many), [None, pa.py_buffer(np.random.default_rng(3).bytes(16 * 9_000))]
     )
     again = replace(rows(once, many), ids=ids)
-    clusters = Coded(names=tuple(f"c{at:04}" for at in range(1_000)), codes=many.astype(np.int32))
-    apart = numbers(audit(again, Asked(settings=FEW)).document)["risk", ""]
-    together = numbers(audit(replace(again, clusters=clusters), Asked(settings=FEW)).document)["risk", ""]
+    clusters = CodedColumn(names=tuple(f"c{at:04}" for at in range(1_000)), codes=many.astype(np.int32))
+    apart = numbers(audit(again, AuditSettings(settings=FEW)).document)["risk", ""]
+    together = numbers(audit(replace(again, clusters=clusters), AuditSettings(settings=FEW)).document)["risk", ""]
     assert together["value"] == pytest.approx(apart["value"])
     # nine copies of each row tell no more than one; taken for nine rows the interval would be a third as wide
     assert together["upper"] - together["lower"] > 2 * (apart["upper"] - apart["lower"])
@@ -179,7 +179,7 @@ def test_missing_reviews_are_stood_for_by_those_of_their_group() -> None:
     traffic = simulated(4_000, np.random.default_rng(8), spot_check=0.5).ledger
     late = (traffic.groups.codes == 0) & (np.arange(len(traffic)) % 4 > 0)
     traffic = replace(traffic, reviewed=traffic.reviewed & ~late)
-    document = audit(traffic, Asked(settings=FEW)).document
+    document = audit(traffic, AuditSettings(settings=FEW)).document
     strata = [
         f"{'held' if a == 1 else 'checked'} {g}"
         for a, g in zip(traffic.actions.codes, traffic.groups.codes, strict=True)
@@ -195,7 +195,7 @@ def test_missing_reviews_are_stood_for_by_those_of_their_group() -> None:
 def test_what_nobody_reviewed_is_refused_and_the_rest_is_not() -> None:
     traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.3).ledger
     traffic = replace(traffic, reviewed=traffic.reviewed & traffic.answered)
-    document = audit(traffic, Asked(settings=FEW, max_risk=0.2)).document
+    document = audit(traffic, AuditSettings(settings=FEW, max_risk=0.2)).document
     found = numbers(document)
     assert document["labels"]["refused"] == ["held"]
     assert (found["risk", ""]["value"], found["risk", ""]["evidence"]) == (None, "refused")
@@ -214,7 +214,7 @@ def test_labels_speak_of_records_since_every_one_could_get_one() -> None:
         reviewed=traffic.reviewed & ~never,
         quality=np.where(never, np.nan, traffic.quality),
     )
-    document = audit(traffic, Asked(settings=FEW)).document
+    document = audit(traffic, AuditSettings(settings=FEW)).document
     later = traffic.times > traffic.times[np.flatnonzero(never)[-1]]
     w = label_weights(traffic.reviewed[later].astype(float), traffic.label_probability[later])
     wrong = [None if np.isnan(q) else 1 - q for q in traffic.quality[later].tolist()]
@@ -227,12 +227,12 @@ def test_labels_speak_of_records_since_every_one_could_get_one() -> None:
     [(0.5, "kept"), (0.001, "broken"), (0.07, "not enough evidence"), (None, "nothing was promised")],
 )
 def test_verdict(traffic: Ledger, max_risk: float | None, verdict: str) -> None:
-    assert audit(traffic, Asked(settings=FEW, max_risk=max_risk)).document["headline"]["verdict"] == verdict
+    assert audit(traffic, AuditSettings(settings=FEW, max_risk=max_risk)).document["headline"]["verdict"] == verdict
 
 
 def test_few_labels_are_no_number() -> None:
     traffic = simulated(300, np.random.default_rng(6), spot_check=0.02).ledger
-    document = audit(traffic, Asked(settings=FEW, max_risk=0.5)).document
+    document = audit(traffic, AuditSettings(settings=FEW, max_risk=0.5)).document
     line = numbers(document)["selective_risk", ""]
     assert line["value"] is None
     assert line["lower"] is None
@@ -251,14 +251,14 @@ def test_promises_of_artifacts_are_judged_on_what_they_decided(traffic: Ledger) 
             "feasible": True,
         }
 
-    asked = Asked(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.001)]})
+    asked = AuditSettings(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.001)]})
     headline = audit(traffic, asked).document["headline"]
     assert {tuple(one["artifacts"]): one["verdict"] for one in headline["judgements"]} == {
         ("m-1",): "kept",
         ("m-2",): "broken",
     }
     assert headline["verdict"] == "broken"
-    same = Asked(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.5)], "m-3": [promise(0.5)]})
+    same = AuditSettings(settings=FEW, promises={"m-1": [promise(0.5)], "m-2": [promise(0.5)], "m-3": [promise(0.5)]})
     (only,) = audit(traffic, same).document["headline"]["judgements"]
     assert only["artifacts"] == ["m-1", "m-2"]
     assert only["estimate"]["n"] == int(traffic.answered.sum())
@@ -267,29 +267,29 @@ def test_promises_of_artifacts_are_judged_on_what_they_decided(traffic: Ledger) 
 def test_what_nobody_judges_is_not_kept(traffic: Ledger) -> None:
     kept = {"share": "of the answers are wrong", "target": 0.5, "statement": "at most half", "feasible": True}
     other = {"share": "of the labels that hold are not predicted", "target": 0.1, "statement": "few", "feasible": True}
-    lost = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"]))
+    lost = audit(traffic, AuditSettings(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"]))
     headline = lost.document["headline"]
     assert headline["verdict"] == "not enough evidence"
     assert [one["verdict"] for one in headline["judgements"]] == ["kept", "not enough evidence"]
     assert headline["judgements"][1]["statement"] == "what m-2 promised is not known"
     assert "put it back, or say with --max-risk" in lost.as_html()
-    unmeasured = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept, other], "m-2": [kept]}))
+    unmeasured = audit(traffic, AuditSettings(settings=FEW, promises={"m-1": [kept, other], "m-2": [kept]}))
     assert unmeasured.document["headline"]["verdict"] == "not enough evidence"
     assert "promises of this kind are not measured by an audit" in unmeasured.as_html()
-    named = audit(traffic, Asked(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"], max_risk=0.5))
+    named = audit(traffic, AuditSettings(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"], max_risk=0.5))
     assert named.document["headline"]["verdict"] == "kept"
 
 
 def test_buckets_of_labels_need_the_counts_of_the_fit(traffic: Ledger) -> None:
     fitted = FittedLabels(counts={str(digit): 1 + 40 * digit for digit in range(10)}, n=2_000)
-    document = audit(traffic, Asked(settings=FEW, fitted=fitted)).document
+    document = audit(traffic, AuditSettings(settings=FEW, fitted=fitted)).document
     buckets = next(part for part in document["breakdowns"] if part["by"] == "label frequency")
     assert [cell["name"] for cell in buckets["cells"]] == ["head", "tail"] or len(buckets["cells"]) > 1
 
 
 def test_nothing_to_audit(traffic: Ledger) -> None:
     with pytest.raises(NothingToAudit, match="no records of 'm'"):
-        audit(rows(traffic, np.zeros(len(traffic), dtype=bool)), Asked())
+        audit(rows(traffic, np.zeros(len(traffic), dtype=bool)), AuditSettings())
 
 
 def sets_lack(target: float) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def sets_lack(target: float) -> dict[str, Any]:
 def test_sets_that_lack_nothing_are_no_proof_that_hardly_any_does() -> None:
     traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.01).ledger
     traffic = replace(traffic, covered=np.where(traffic.known, 1.0, np.nan))
-    asked = Asked(settings=FEW, promises={name: [sets_lack(0.001)] for name in ("m-1", "m-2")})
+    asked = AuditSettings(settings=FEW, promises={name: [sets_lack(0.001)] for name in ("m-1", "m-2")})
     document = audit(traffic, asked).document
     (one,) = document["headline"]["judgements"]
     assert one["verdict"] == "not enough evidence"
@@ -320,7 +320,7 @@ def test_held_records_do_not_speak_for_answers_of_which_by_chance_none_was_drawn
         quality=np.where(silent, np.nan, traffic.quality),
         covered=np.where(silent, np.nan, traffic.covered),
     )
-    asked = Asked(settings=FEW, promises={name: [sets_lack(0.9)] for name in ("m-1", "m-2")})
+    asked = AuditSettings(settings=FEW, promises={name: [sets_lack(0.9)] for name in ("m-1", "m-2")})
     document = audit(traffic, asked).document
     found = numbers(document)
     for name in ("risk", "ece", "caught_errors", "set_coverage"):
@@ -332,7 +332,7 @@ def test_held_records_do_not_speak_for_answers_of_which_by_chance_none_was_drawn
 def test_that_all_errors_were_caught_is_only_said_where_answers_were_looked_at() -> None:
     traffic = simulated(3_000, np.random.default_rng(2), spot_check=0.05).ledger
     traffic = replace(traffic, quality=np.where(traffic.answered & traffic.known, 1.0, traffic.quality))
-    line = numbers(audit(traffic, Asked(settings=FEW)).document)["caught_errors", ""]
+    line = numbers(audit(traffic, AuditSettings(settings=FEW)).document)["caught_errors", ""]
     assert (line["value"], line["lower"], line["upper"]) == (1.0, None, None)
 
 
@@ -340,13 +340,13 @@ def test_outcomes_that_have_not_come_yet_are_not_taken_to_be_as_foreseen() -> No
     traffic = simulated(2_000, np.random.default_rng(3), all_known=True).ledger
     late = np.arange(2_000) % 4 > 0
     traffic = replace(traffic, quality=np.where(late, np.nan, traffic.quality))
-    found = numbers(audit(traffic, Asked(settings=replace(FEW, every_outcome_known=True))).document)
+    found = numbers(audit(traffic, AuditSettings(settings=replace(FEW, every_outcome_known=True))).document)
     assert found["risk_assisted", ""]["value"] == pytest.approx(found["risk", ""]["value"])
     assert found["selective_risk_assisted", ""]["value"] == pytest.approx(found["selective_risk", ""]["value"])
 
 
 def in_groups(traffic: Ledger, names: tuple[str, ...], of: Any) -> Ledger:
-    return replace(traffic, groups=Coded(names=names, codes=np.asarray(of, dtype=np.int32)))
+    return replace(traffic, groups=CodedColumn(names=names, codes=np.asarray(of, dtype=np.int32)))
 
 
 def test_many_small_groups_together_do_not_show_that_a_promise_to_each_was_kept() -> None:
@@ -361,7 +361,7 @@ def test_many_small_groups_together_do_not_show_that_a_promise_to_each_was_kept(
         "statement": "x",
         "feasible": True,
     }
-    document = audit(traffic, Asked(settings=FEW, promises={"m-1": [promise], "m-2": [promise]})).document
+    document = audit(traffic, AuditSettings(settings=FEW, promises={"m-1": [promise], "m-2": [promise]})).document
     judged = {one["part"]: one for one in document["headline"]["judgements"]}
     assert len(judged) == 61
     together = judged["(240 others)"]
@@ -373,13 +373,13 @@ def test_many_small_groups_together_do_not_show_that_a_promise_to_each_was_kept(
 def test_a_group_that_is_called_as_we_call_none_is_told_apart() -> None:
     traffic = simulated(600, np.random.default_rng(1), all_known=True).ledger
     traffic = in_groups(traffic, ("(no group)", "x"), np.arange(600) % 3 - 1)
-    (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
+    (cells,) = (part["cells"] for part in audit(traffic, AuditSettings(settings=FEW)).document["breakdowns"][:1])
     assert sorted(cell["name"] for cell in cells) == ["((no group))", "(no group)", "x"]
 
 
 def test_a_few_clusters_say_nothing_of_how_much_clusters_vary() -> None:
     traffic = simulated(3_000, np.random.default_rng(1), spot_check=0.5, per_cluster=500, dependence=0.5).ledger
-    document = audit(traffic, Asked(settings=FEW, max_risk=0.2)).document
+    document = audit(traffic, AuditSettings(settings=FEW, max_risk=0.2)).document
     (one,) = document["headline"]["judgements"]
     assert (one["estimate"]["labelled"], one["estimate"]["evidence"]) == (973, "sufficient")
     assert one["verdict"] == "not enough evidence"
@@ -392,7 +392,7 @@ def test_nor_do_they_of_a_group_of_a_few() -> None:
     patients[:600] = np.arange(600) // 60
     traffic = replace(traffic, clusters=replace(traffic.clusters, codes=patients))
     traffic = in_groups(traffic, ("a", "b"), np.arange(3_000) < 600)
-    (cells,) = (part["cells"] for part in audit(traffic, Asked(settings=FEW)).document["breakdowns"][:1])
+    (cells,) = (part["cells"] for part in audit(traffic, AuditSettings(settings=FEW)).document["breakdowns"][:1])
     assert {cell["name"]: cell["selective_risk"]["lower"] is None for cell in cells} == {"a": False, "b": True}
     assert {cell["name"]: cell["citl"]["upper"] is None for cell in cells} == {"a": False, "b": True}
 
@@ -401,5 +401,5 @@ def test_errors_that_were_caught_are_counted_alike_with_weights_and_without() ->
     """Of label sets, too, which are wrong in part."""
     traffic = simulated(1_000, np.random.default_rng(1), all_known=True).ledger
     traffic = replace(traffic, quality=np.where(traffic.answered, 0.9 * traffic.quality, traffic.quality))
-    line = numbers(audit(traffic, Asked(settings=FEW)).document)["caught_errors", ""]
+    line = numbers(audit(traffic, AuditSettings(settings=FEW)).document)["caught_errors", ""]
     assert line["naive"] == pytest.approx(line["value"])

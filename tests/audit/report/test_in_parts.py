@@ -9,7 +9,7 @@ import pytest
 
 from demur.audit.ledger.ledger import Ledger
 from demur.audit.report import hashing
-from demur.audit.report.audit import Asked, NothingToAudit, audit
+from demur.audit.report.audit import AuditSettings, NothingToAudit, audit
 from demur.audit.report.in_parts import audit_in_parts, one_by_one
 from demur.audit.report.plan import UNITS, Settings
 from demur.audit.report.survey import Values
@@ -55,7 +55,7 @@ def apart(one: Any, other: Any, path: str = "") -> list[str]:
 def test_every_number_is_that_of_the_whole(edges: tuple[int, ...]) -> None:
     whole = simulated(4_000, np.random.default_rng(1), reviewed_share=0.9, per_cluster=3).ledger
     parts = [cut(whole, slice(a, b)) for a, b in itertools.pairwise(edges)]
-    asked = Asked(settings=SETTINGS, max_risk=0.1)
+    asked = AuditSettings(settings=SETTINGS, max_risk=0.1)
     told: list[tuple[int, int]] = []
     everywhere = one_by_one(len(parts), parts.__getitem__, progress=lambda done, n: told.append((done, n)))
     assert len(whole) > UNITS  # fewer rows are resampled one by one where all are together
@@ -70,7 +70,7 @@ def test_a_frame_that_begins_late_is_that_of_the_whole() -> None:
     whole = replace(whole, label_probability=np.where(early, 0.0, whole.label_probability), drawn=whole.drawn & ~early)
     whole = replace(whole, reviewed=whole.reviewed & ~early)
     parts = [cut(whole, slice(0, 1_200)), cut(whole, slice(1_200, 3_000))]
-    asked = Asked(settings=SETTINGS)
+    asked = AuditSettings(settings=SETTINGS)
     found = audit_in_parts(whole.extent, one_by_one(2, parts.__getitem__), lambda seen: asked)
     assert apart(found.document, audit(whole, asked).document) == []
 
@@ -79,7 +79,7 @@ def test_nothing_to_audit() -> None:
     whole = simulated(10, np.random.default_rng(3)).ledger
     for parts in ([], [cut(whole, slice(0, 0))]):
         with pytest.raises(NothingToAudit, match="no records of 'm'"):
-            audit_in_parts(whole.extent, one_by_one(len(parts), parts.__getitem__), lambda seen: Asked())
+            audit_in_parts(whole.extent, one_by_one(len(parts), parts.__getitem__), lambda seen: AuditSettings())
 
 
 def test_a_text_has_the_number_of_fnv() -> None:

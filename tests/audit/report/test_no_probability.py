@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from demur.audit.report.audit import Asked, audit
+from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.plan import Settings
 from tests.audit.report.simulated import simulated
 
@@ -14,7 +14,8 @@ def test_a_model_without_probabilities_of_its_own_has_a_report_without_what_hang
     mute = replace(ledger, top_probability=np.full(300, np.nan), true_probability=np.full(300, np.nan))
 
     numbers = {
-        one["name"]: one["value"] for one in audit(mute, Asked(settings=Settings(replicates=99))).document["estimates"]
+        one["name"]: one["value"]
+        for one in audit(mute, AuditSettings(settings=Settings(replicates=99))).document["estimates"]
     }
 
     assert numbers["ace_before"] is None
@@ -27,7 +28,7 @@ def test_a_stream_without_any_confidence_still_has_its_risk() -> None:
     nothing = np.full(300, np.nan)
     mute = replace(ledger, confidence=nothing, top_probability=nothing, scores={})
 
-    document = audit(mute, Asked(settings=Settings(replicates=99))).document
+    document = audit(mute, AuditSettings(settings=Settings(replicates=99))).document
 
     assert document["records"]["undefined"] == 300
     assert next(one["value"] for one in document["estimates"] if one["name"] == "selective_risk") is not None

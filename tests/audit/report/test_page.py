@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from demur.audit.ledger.ledger import Coded, Ledger, Mentions, TopColumns
-from demur.audit.report.audit import Asked, audit
+from demur.audit.ledger.ledger import CodedColumn, Ledger, Mentions, TopColumns
+from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.glossary import metric
 from demur.audit.report.page import ANSWERS_WRONG, page
 from demur.audit.report.plan import Settings
 from demur.audit.report.quantities import promised, quantity, span, told
-from demur.audit.report.verdict import Verdict
+from demur.audit.report.verdict import PromiseVerdict
 from tests.audit.report.simulated import simulated
 
 EVIL = '<script>alert("x")</script>&amp;'
@@ -60,7 +60,9 @@ class Outline(HTMLParser):
 
 
 def document(ledger: Ledger, **asked: Any) -> dict[str, Any]:
-    made = audit(ledger, Asked(**{"settings": FAST, "command": "demur audit c.yaml", "version": "9.9", **asked}))
+    made = audit(
+        ledger, AuditSettings(**{"settings": FAST, "command": "demur audit c.yaml", "version": "9.9", **asked})
+    )
     return json.loads(made.as_json())  # as it is read again, years later
 
 
@@ -106,12 +108,12 @@ def test_the_same_document_is_the_same_page(usual: dict[str, Any], html: str) ->
     assert page(copy.deepcopy(usual)) == html
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_verdict_in_words(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", list(PromiseVerdict))
+def test_verdict_in_words(verdict: PromiseVerdict) -> None:
     text = Outline(page({"headline": {"verdict": verdict.value}})).text
     words = {"kept": "The promise was kept", "broken": "The promise was broken"}.get(verdict.value, verdict.value)
     assert words.lower() in text.lower()
-    others = {one.value for one in Verdict} - {verdict.value}
+    others = {one.value for one in PromiseVerdict} - {verdict.value}
     heading = re.search(r'id="verdict-words">(.*?)<', page({"headline": {"verdict": verdict.value}}))
     assert heading
     assert not any(one in heading[1].lower() for one in others)
@@ -198,8 +200,8 @@ def test_what_is_written_by_others_stays_text(traffic: Ledger) -> None:
         artifacts=replace(traffic.artifacts, names=(EVIL, LONG)),
         sources=replace(traffic.sources, names=(EVIL,)),
         scores={EVIL: traffic.scores["entropy"], LONG: traffic.scores["softmax_response"]},
-        predicted=Coded(names=(EVIL, LONG, *"23456789"), codes=traffic.predicted.codes),
-        true=Coded(names=(EVIL, LONG, *"23456789"), codes=traffic.true.codes),
+        predicted=CodedColumn(names=(EVIL, LONG, *"23456789"), codes=traffic.predicted.codes),
+        true=CodedColumn(names=(EVIL, LONG, *"23456789"), codes=traffic.true.codes),
     )
     html = page(document(led, max_risk=0.2, command=EVIL, version=EVIL))
     found = Outline(html)
@@ -225,7 +227,7 @@ def test_label_sets(traffic: Ledger) -> None:
         top=TopColumns(probabilities=probabilities, calibrated=probabilities**1.2, hits=hits),
         mentions=Mentions(
             rows=rows,
-            labels=Coded(names=("a", "b"), codes=rng.integers(0, 2, len(rows)).astype(np.int32)),
+            labels=CodedColumn(names=("a", "b"), codes=rng.integers(0, 2, len(rows)).astype(np.int32)),
             predicted=rng.random(len(rows)) < 0.7,
             right=rng.random(len(rows)) < 0.6,
             probability=rng.random(len(rows)),

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from demur.serve.access import keys as kept
-from demur.serve.access.keeper import Keeper
+from demur.serve.access.authenticator import Authenticator
 from demur.serve.config.access import Scope
 from demur.traffic.database import Database
 
@@ -19,8 +19,8 @@ def revoke(database: Database, key: str) -> None:
         kept.revoke_key(connection, key.split("_")[1], by="tests")
 
 
-def keeper_of(database: Database, clock=lambda: datetime.now(UTC)) -> Keeper:
-    keeper = Keeper(database, clock=clock)
+def keeper_of(database: Database, clock=lambda: datetime.now(UTC)) -> Authenticator:
+    keeper = Authenticator(database, clock=clock)
     keeper.ring.look()
     return keeper
 

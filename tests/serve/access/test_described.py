@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from demur.serve.access.needs import AUDIT, GATEWAY, REVIEW
 from demur.serve.config.access import AccessConfig
 from demur.serve.web.audit.app import audits_app
-from demur.serve.web.login.gate import Gate
+from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import keeper_of
@@ -25,9 +25,15 @@ def apps(quickstart, database):
     handler = make_handler(config, {}, database)
     keeper = keeper_of(database)
     return {
-        "": (Gate(gateway_app(handler, max_body_bytes=1000, needs=GATEWAY), keeper, GATEWAY), None),
-        "/review": (Gate(console_app(config, database), keeper, REVIEW, cookie="demur-session"), "demur-session"),
-        "/audit": (Gate(audits_app(config, database), keeper, AUDIT, cookie="demur-session"), "demur-session"),
+        "": (AccessMiddleware(gateway_app(handler, max_body_bytes=1000, needs=GATEWAY), keeper, GATEWAY), None),
+        "/review": (
+            AccessMiddleware(console_app(config, database), keeper, REVIEW, cookie="demur-session"),
+            "demur-session",
+        ),
+        "/audit": (
+            AccessMiddleware(audits_app(config, database), keeper, AUDIT, cookie="demur-session"),
+            "demur-session",
+        ),
     }
 
 

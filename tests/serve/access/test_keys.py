@@ -8,7 +8,7 @@ import pytest
 from psycopg import connect
 
 from demur.serve.access import keys as kept
-from demur.serve.access.keeper import LOOK_APART_SECONDS
+from demur.serve.access.authenticator import LOOK_APART_SECONDS
 from demur.serve.access.keys import KeyNotFound, Rates
 from demur.serve.access.rates import Rate
 from demur.serve.access.refusals import NotAllowed, NotKnown, TooOften
@@ -200,7 +200,9 @@ def test_a_flood_of_strangers_asks_the_database_now_and_then(database, monkeypat
 def test_nothing_is_read_while_nothing_changes(database, monkeypatch):
     make(database, Scope.PREDICT)
     keeper, reads = keeper_of(database), []
-    monkeypatch.setattr("demur.serve.access.ring.usable", lambda connection: reads.append(1) or kept.usable(connection))
+    monkeypatch.setattr(
+        "demur.serve.access.key_cache.usable", lambda connection: reads.append(1) or kept.usable(connection)
+    )
     keeper.ring.look()
     assert reads == []
     make(database, Scope.PREDICT)

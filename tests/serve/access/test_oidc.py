@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from demur.serve.access import oidc
 from demur.serve.access.needs import REVIEW
 from demur.serve.config.access import AccessConfig, NoAccessSecret, OidcConfig, check_access_secrets
-from demur.serve.web.login.gate import Gate
+from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import keeper_of
 from tests.serve.access.fake_provider import CLIENT, SECRET, FakeProvider
@@ -50,7 +50,7 @@ def access(provider, monkeypatch):
 @pytest.fixture
 def browser(access, quickstart, database):
     config = quickstart.model_copy(update={"access": access})
-    gate = Gate(console_app(config, database), keeper_of(database), REVIEW, cookie=access.cookie)
+    gate = AccessMiddleware(console_app(config, database), keeper_of(database), REVIEW, cookie=access.cookie)
     return TestClient(gate, base_url=HERE, root_path="/review", follow_redirects=False)
 
 
@@ -183,9 +183,9 @@ def test_states(browser, provider):
 
 
 def test_what_the_browser_keeps_is_what_this_service_sealed():
-    seal, begun = oidc.Seal("a secret"), oidc.Begun(address="a", state="s", nonce="n", verifier="v")
+    seal, begun = oidc.Seal("a secret"), oidc.LoginStart(address="a", state="s", nonce="n", verifier="v")
     kept = seal.closed(begun, back="/review/überall", now=100.0)
-    assert seal.opened(kept, now=101.0) == oidc.Awaited(state="s", nonce="n", verifier="v", back="/review/überall")
+    assert seal.opened(kept, now=101.0) == oidc.PendingLogin(state="s", nonce="n", verifier="v", back="/review/überall")
     assert oidc.Seal("a secret").opened(kept, now=101.0) is not None  # another replica
     assert seal.opened(kept, now=100.0 + 60 * oidc.LOGIN_MINUTES) is None
     content, _, signature = kept.partition(".")

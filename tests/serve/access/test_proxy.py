@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from starlette.testclient import TestClient
 
+from demur.serve.access.authenticator import Authenticator
 from demur.serve.access.caller import caller_of
-from demur.serve.access.keeper import Keeper
 from demur.serve.access.needs import GATEWAY, REVIEW
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.proxy import TrustedProxy
 from demur.serve.config.access import NoAccessSecret, ProxyConfig, Scope
+from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.login.browser_guard import BrowserGuard
-from demur.serve.web.login.gate import Gate
 from tests.serve.access.doors import bearer, make
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -33,11 +33,11 @@ def proxied(database, monkeypatch):
     """The door of the gateway, or of the review pages, behind a proxy."""
     monkeypatch.setenv("PROXY_SECRET", SECRET)
     config = ProxyConfig(secret_env="PROXY_SECRET", roles={"lab": ("review",), "ops": ("predict", "audit")})
-    keeper = Keeper(database, clock=lambda: datetime.now(UTC), proxy=TrustedProxy(config))
+    keeper = Authenticator(database, clock=lambda: datetime.now(UTC), proxy=TrustedProxy(config))
     keeper.ring.look()
     gates = {
-        "": BrowserGuard(Gate(echo, keeper, GATEWAY), HERE),
-        "/review": BrowserGuard(Gate(echo, keeper, REVIEW, cookie="demur-session"), HERE, has_pages=True),
+        "": BrowserGuard(AccessMiddleware(echo, keeper, GATEWAY), HERE),
+        "/review": BrowserGuard(AccessMiddleware(echo, keeper, REVIEW, cookie="demur-session"), HERE, has_pages=True),
     }
     return lambda root="": TestClient(gates[root], root_path=root, follow_redirects=False)
 
@@ -91,8 +91,8 @@ def test_another_site_does_nothing_through_the_proxy(proxied):
 
 
 def test_without_a_proxy_its_headers_are_nothing(database):
-    keeper = Keeper(database, clock=lambda: datetime.now(UTC))
-    client = TestClient(Gate(echo, keeper, GATEWAY))
+    keeper = Authenticator(database, clock=lambda: datetime.now(UTC))
+    client = TestClient(AccessMiddleware(echo, keeper, GATEWAY))
     person = SHOWN | {"X-Forwarded-User": "ada", "X-Forwarded-Groups": "ops"}
     assert client.get("/v1/models", headers=person).status_code == 401
     with pytest.raises(PermissionError):

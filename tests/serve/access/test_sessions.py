@@ -11,7 +11,7 @@ import pytest
 from psycopg import connect
 from starlette.testclient import TestClient
 
-from demur.serve.access import keeper as keeping
+from demur.serve.access import authenticator as keeping
 from demur.serve.access import login_limits, sessions, token_hashes
 from demur.serve.access.needs import AUDIT, REVIEW
 from demur.serve.access.rates import Rate
@@ -176,7 +176,7 @@ def test_over_https_a_cookie_without_the_prefix_is_nothing(pages, database):
     """A neighbour under the same domain can set that one."""
     browser = pages(AccessConfig(url="https://demur.example.org"), base="https://testserver")
     with database.transaction() as connection:
-        person = sessions.Person(name="eve", scopes=(Scope.REVIEW,))
+        person = sessions.LoggedInPerson(name="eve", scopes=(Scope.REVIEW,))
         ends = datetime.now(UTC) + timedelta(hours=1)
         token = sessions.begin_session(connection, person, by="code", idle_seconds=60, expires_at=ends)
     browser.cookies.set("demur-session", token.text)
@@ -350,12 +350,12 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
     from demur.serve.access.needs import GATEWAY
-    from demur.serve.web.login.gate import Gate
+    from demur.serve.web.login.access_middleware import AccessMiddleware
     from demur.serve.web.native.routes import gateway_app
 
     browser = pages()
     browser.log_in(code_for(database, Scope.ADMIN))
-    gateway = TestClient(Gate(gateway_app(handler, max_body_bytes=1000), keeper_of(database), GATEWAY))
+    gateway = TestClient(AccessMiddleware(gateway_app(handler, max_body_bytes=1000), keeper_of(database), GATEWAY))
     gateway._cookies = browser.cookies
     assert gateway.get("/v1/models").status_code == 401
 

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from demur.serve.commands.demo import CORRUPTIONS, Sample, samples, table
+from demur.serve.commands.demo import CORRUPTIONS, DemoSample, samples, table
 from demur.serve.config.task import TaskConfig
 from demur.traffic.table_file import BadDataFile
 
@@ -50,7 +50,7 @@ def test_the_table_counts():
     todo, predictions = [], []
     for part in CORRUPTIONS:
         for right, answered in [(True, True), (True, False), (False, True), (False, False)]:
-            todo.append(Sample(part=part, input=None, label="1"))
+            todo.append(DemoSample(part=part, input=None, label="1"))
             predictions.append({"prediction": "1" if right else "2", "action": "answer" if answered else "review"})
     lines = {line.part: line for line in table(todo, predictions, DIGITS)}
     assert list(lines) == [*CORRUPTIONS, "all corrupted"]
@@ -60,7 +60,7 @@ def test_the_table_counts():
 
 
 def test_without_errors_or_answers_the_shares_are_undefined():
-    todo = [Sample(part=part, input=None, label="1") for part in CORRUPTIONS]
+    todo = [DemoSample(part=part, input=None, label="1") for part in CORRUPTIONS]
     lines = table(todo, [{"prediction": "1", "action": "review"}] * len(todo), DIGITS)
     assert np.isnan(lines[0].accuracy_answered)
     assert np.isnan(lines[0].caught)
@@ -68,7 +68,7 @@ def test_without_errors_or_answers_the_shares_are_undefined():
 
 def test_a_text_is_right_if_it_says_what_the_right_one_does():
     task = TaskConfig.model_validate({"kind": "generate", "match": "number"})
-    todo = [Sample(part="all", input="What is 4 + 3?", label="7")] * 3
+    todo = [DemoSample(part="all", input="What is 4 + 3?", label="7")] * 3
     predictions = [{"prediction": text, "action": "answer"} for text in ("It is 7.", "8", None)]
     (line,) = table(todo, predictions, task)
     assert line.accuracy == pytest.approx(1 / 3)

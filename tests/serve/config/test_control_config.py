@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from demur.policies.control import AdaptiveLevel, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.control import AdaptiveLevel, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.serve.config.complaint import complaint
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import ModelConfig
@@ -33,7 +33,7 @@ LEVEL = {"kind": "adaptive_sets", "alpha": 0.1}
 def test_what_can_be_written(told, sections, kind, start):
     model = configured("multiclass", control=told, **sections)
     assert isinstance(model.control.control(model.least_label_probability), kind)
-    assert first_course(model.control) == Course.at(start)
+    assert first_course(model.control) == ControlledValue.at(start)
     again = ModelConfig.model_validate(model.model_dump())
     assert settings_of(again) == settings_of(model)
     assert settings_of(model)["step"] > 0

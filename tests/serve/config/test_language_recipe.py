@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from demur.policies.conformal import SplitSets
 from demur.policies.sampled_sets import SampleFrequencySets
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.serve.cli import app
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.complaint import complaint
@@ -182,7 +182,7 @@ def test_the_prediction_alone_is_the_set_where_nothing_else_is_known(task):
 def test_from_the_configuration_to_what_is_told(prediction_set):
     configured = model("choice", "g_nll", "semantic_entropy", prediction_set=prediction_set)
     rows = asked(np.random.default_rng(0), n=80, width=4)
-    selector = configured.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = configured.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     told = as_columns(
         "m-1",
         configured.task.labels,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.serve.contract import batching
-from demur.serve.contract.batching import LONGEST_RETRY_SECONDS, GreedyBatcher, Overloaded, Pace, Together
+from demur.serve.contract.batching import LONGEST_RETRY_SECONDS, GreedyBatcher, Overloaded, Pace, TurnBatcher
 
 
 class Sender:
@@ -288,7 +288,7 @@ def test_what_is_asked_for_in_one_turn_is_done_in_one_go():
             done.append(list(items))
             return [item * 2 for item in items]
 
-        together = Together(double)
+        together = TurnBatcher(double)
         assert await asyncio.gather(*(together.one(i) for i in range(3))) == [0, 2, 4]
         assert await together.one(5) == 10
         assert done == [[0, 1, 2], [5]]
@@ -303,7 +303,7 @@ def test_what_cannot_be_done_together_is_done_one_by_one():
                 raise ValueError(f"odd among {items}")
             return [item // 2 for item in items]
 
-        together = Together(halve)
+        together = TurnBatcher(halve)
         found = await asyncio.gather(*(together.one(i) for i in (2, 3, 4)), return_exceptions=True)
         assert [found[0], found[2]] == [1, 2]
         assert str(found[1]) == "odd among [3]"
@@ -314,7 +314,7 @@ def test_what_cannot_be_done_together_is_done_one_by_one():
 def test_who_went_away_is_not_waited_for():
     async def main():
         done = []
-        together = Together(lambda items: done.append(list(items)) or items)
+        together = TurnBatcher(lambda items: done.append(list(items)) or items)
         gone, stays = (asyncio.create_task(together.one(i)) for i in range(2))
         await asyncio.sleep(0)
         gone.cancel()

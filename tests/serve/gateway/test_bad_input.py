@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.task import TaskConfig
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.web.native.fast_path import Door
+from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
@@ -111,7 +111,7 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
     config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})
     handler = make_handler(config, hosts, database)
     most = config.limits.body_bytes
-    with TestClient(Door(handler, max_body_bytes=most).before(gateway_app(handler, max_body_bytes=most))) as client:
+    with TestClient(FastPath(handler, max_body_bytes=most).before(gateway_app(handler, max_body_bytes=most))) as client:
         if request.node.callspec.id == "a database that is gone":
 
             def gone():

@@ -23,7 +23,7 @@ from demur.serve.commands.replay import replay_traffic
 from demur.serve.config.file import Config
 from demur.serve.contract.hosts import Step
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.gateway.road import Asked, Road
+from demur.serve.gateway.model_client import ModelClient, PendingInput
 from demur.serve.hosts.classifier.model import Classifier
 from demur.serve.web.native.routes import gateway_app
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
@@ -195,8 +195,10 @@ class Particular:
 
 def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
     async def together():
-        road = Road("large", config.models["large"], Particular())
-        asked = [Asked("text", None, 0, 0.0, Step("small", name)) for name in ("good", "another", "good", "better")]
+        road = ModelClient("large", config.models["large"], Particular())
+        asked = [
+            PendingInput("text", None, 0, 0.0, Step("small", name)) for name in ("good", "another", "good", "better")
+        ]
         return [row for (row,) in await asyncio.gather(*(road.later.submit([one]) for one in asked))]
 
     rows = asyncio.run(together())

@@ -10,14 +10,14 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from demur.audit import control_states
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.policies.decision import Action
 from demur.policies.review_price import price_run
 from demur.policies.review_rate import rate_run
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.gateway.controls import Controls
-from demur.serve.gateway.final_action import Verdict, final_action
+from demur.serve.gateway.final_action import FinalAction, final_action
 from demur.serve.gateway.safeguards import Safeguards
 from demur.traffic.database import Database, DatabaseUnavailable
 from tests.conftest import digit_rows
@@ -118,7 +118,7 @@ def test_a_limit_that_labels_have_moved_holds_what_lies_below_it(quickstart, loc
             uuid7(),
             model="digits",
             settings=settings_of(model),
-            course=asdict(Course(start=0.5, value=1 - limit)),
+            course=asdict(ControlledValue(start=0.5, value=1 - limit)),
             holder=None,
             now=START,
         )
@@ -145,13 +145,13 @@ def test_what_a_failing_model_leaves_is_never_answered_and_waits_while_there_is_
 
 def test_a_control_speaks_after_the_artifact_and_the_queue_has_the_last_word():
     control = Gateway(PRICE).controls.of("toy")
-    said = Verdict(Action.ANSWER, "confidence 0.60 is above 0.5")
+    said = FinalAction(Action.ANSWER, "confidence 0.60 is above 0.5")
     end = partial(final_action, model="toy", safeguards=Safeguards())
     final = end(said, confidence=0.6, artifact="toy-1", control=control, no_room="the queue is full")
     assert final.action is Action.ABSTAIN
     assert final.reason.startswith("the queue is full; confidence 0.60 is above 0.5; review_price: ")
     assert end(said, confidence=0.6, artifact="toy-1", control=None, no_room="the queue is full") == said
-    held = Verdict(Action.REVIEW, "no")
+    held = FinalAction(Action.REVIEW, "no")
     assert end(held, confidence=None, artifact=None, control=control, no_room="").action is Action.REVIEW
 
 
@@ -176,7 +176,7 @@ def test_beside_one_that_lives_another_begins_at_its_value_and_counts_for_itself
     first.keep(database)
     second = Gateway(PRICE, first.now)
     second.keep(database)
-    assert second.course == Course.at(first.course.value)
+    assert second.course == ControlledValue.at(first.course.value)
     second.decide(0.6)
     second.keep(database)
     assert sorted(lane.course["n"] for lane in lanes(database, second)) == [1, 10]

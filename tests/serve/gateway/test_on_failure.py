@@ -24,7 +24,7 @@ from demur.serve.commands.rerun import NobodyReplied
 from demur.serve.config.file import Config, LimitsConfig
 from demur.serve.gateway.upstream import UpstreamUnavailable
 from demur.serve.hosts.host import Host
-from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.web.inference_protocol.grpc_server import listening
 from demur.serve.web.inference_protocol.messages import SERVICE
 from demur.serve.web.native.routes import gateway_app
@@ -105,7 +105,7 @@ async def gateway(config, database):
     store = ArtifactStore(config.artifacts)
     hosts = {name: await Host.started(name, one, store, others=config.models) for name, one in config.models.items()}
     handler = make_handler(config, {name: LocalLanguageHost(host) for name, host in hosts.items()}, database)
-    app = Reception(gateway_app(handler, max_body_bytes=100_000), handler.telemetry)
+    app = RequestMiddleware(gateway_app(handler, max_body_bytes=100_000), handler.telemetry)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve())
     try:

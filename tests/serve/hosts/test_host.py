@@ -14,7 +14,7 @@ from demur.calibration_store.artifact import pack
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound
 from demur.policies.selector import Selector
-from demur.serve.hosts.panel import Batch
+from demur.serve.hosts.active_artifacts import JudgingBatch
 from demur.traffic.draw import limit
 from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
@@ -184,7 +184,7 @@ def test_batches_that_are_judged_together_are_judged_as_each_alone(host, two, in
     host.refresh()
     lineup, draws = host.panel.lineup, [HALF - 1 if i % 3 == 0 else HALF for i in range(64)]
     batches = [
-        Batch(
+        JudgingBatch(
             lineup=lineup,
             output=host.wait(host.host._run_for(lineup, inputs[start:stop])),
             groups=[None] * (stop - start),

@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from demur.audit import control_states
 from demur.calibration_store.artifact import pack
 from demur.calibration_store.store import ArtifactStore
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.policies.set_size import SetSize
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import ModelConfig
@@ -60,11 +60,16 @@ def put(database, config, value):
             uuid7(),
             model="digits",
             settings=settings_of(config),
-            course=asdict(Course.at(0.1)),
+            course=asdict(ControlledValue.at(0.1)),
             now=clock(),
         )
         control_states.keep(
-            connection, state.lane, asdict(Course(start=0.1, value=value)), holder=None, artifact=None, now=clock()
+            connection,
+            state.lane,
+            asdict(ControlledValue(start=0.1, value=value)),
+            holder=None,
+            artifact=None,
+            now=clock(),
         )
 
 

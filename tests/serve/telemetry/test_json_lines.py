@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from demur.serve.telemetry.logs import JsonLines, JsonStream, about
+from demur.serve.telemetry.request_context import VISIT, RequestContext
 from demur.serve.telemetry.telemetry import Telemetry
-from demur.serve.telemetry.visit import VISIT, Visit
 
 
 def test_an_exception_stays_in_its_line():
@@ -30,13 +30,13 @@ def test_an_exception_stays_in_its_line():
 
 def test_a_line_about_a_batch_names_every_request_once():
     telemetry = Telemetry()
-    visits = [Visit("a", telemetry), None, Visit("b", telemetry)]
+    visits = [RequestContext("a", telemetry), None, RequestContext("b", telemetry)]
     record = logging.makeLogRecord({"msg": "slow", **about([*visits, visits[0]])})
     assert json.loads(JsonLines().format(record))["request_ids"] == ["a", "b"]
 
 
 def test_a_line_of_nobody_has_no_id():
-    token = VISIT.set(Visit("a", Telemetry()))
+    token = VISIT.set(RequestContext("a", Telemetry()))
     try:
         assert json.loads(JsonLines().format(logging.makeLogRecord({"msg": "x"})))["request_id"] == "a"
     finally:

@@ -6,8 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.serve.telemetry import metrics
-from demur.serve.telemetry.reception import Reception
-from demur.serve.telemetry.telemetry import Buckets, Telemetry
+from demur.serve.telemetry.request_middleware import RequestMiddleware
+from demur.serve.telemetry.telemetry import Histogram, Telemetry
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import Database
 from tests.serve.conftest import make_handler
@@ -17,7 +17,7 @@ from tests.serve.conftest import make_handler
 def counted(handler, quickstart):
     """The gateway behind its reception, and what it counts."""
     app = gateway_app(handler, max_body_bytes=quickstart.limits.body_bytes)
-    with TestClient(Reception(app, handler.telemetry), raise_server_exceptions=False) as client:
+    with TestClient(RequestMiddleware(app, handler.telemetry), raise_server_exceptions=False) as client:
         yield client, handler.telemetry
 
 
@@ -119,7 +119,7 @@ def test_queues_are_told_with_their_limits(handler):
 
 @pytest.mark.parametrize(("value", "bucket"), [(0.0, 0), (0.1, 0), (0.1001, 1), (0.5, 1), (7.0, 2)])
 def test_a_bucket_includes_its_upper_end(value, bucket):
-    buckets = Buckets((0.1, 0.5))
+    buckets = Histogram((0.1, 0.5))
     buckets.add(value, 3)
     assert buckets.counts[bucket] == 3
     assert buckets.sum == value * 3

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from demur.serve.config.telemetry import TelemetryConfig, TracesConfig
 from demur.serve.gateway.handler import Handler
-from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.serve.telemetry.telemetry import Telemetry
 from demur.serve.telemetry.traces import Traces
@@ -66,7 +66,7 @@ def traced(quickstart, digits_host, database, collector, request):
         quickstart, {"digits": host}, database,
         clock=lambda: datetime.now(UTC), new_id=uuid7, draw_key=DRAW_KEY, telemetry=telemetry,
     )  # fmt: skip
-    client = TestClient(Reception(gateway_app(handler, max_body_bytes=10**6), telemetry))
+    client = TestClient(RequestMiddleware(gateway_app(handler, max_body_bytes=10**6), telemetry))
     with client:
         yield client, host, handler
     host.traces.close()
@@ -129,7 +129,7 @@ def test_of_those_who_say_nothing_a_share_is_traced(traced, collector, clear_dig
 
 def test_nothing_is_imported_that_makes_or_sends_spans_where_it_is_off():
     code = (
-        "import sys, demur.serve.web.native.routes, demur.serve.telemetry.reception, demur.serve.config.file;"
+        "import sys, demur.serve.web.native.routes, demur.serve.telemetry.request_middleware, demur.serve.config.file;"
         "sys.exit(any(name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

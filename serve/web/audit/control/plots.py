@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from demur.audit.control_states import Point
 from demur.audit.drawing import BLUE, GREEN, GREY, inline_svg
-from demur.serve.web.audit.control.view import Shown
+from demur.serve.web.audit.control.view import ControlPanel
 
 WIDTH = 5.2
 
 
-def control_plot(name: str, shown: Shown) -> str | None:
+def control_plot(name: str, shown: ControlPanel) -> str | None:
     """As SVG; None where there is nothing to draw. `name` is unique on its page."""
     histories = [points for points in shown.histories if len(points) > 1]
     if not histories:
@@ -26,7 +26,7 @@ def control_plot(name: str, shown: Shown) -> str | None:
     return inline_svg(name, words, 3.4, lambda figure: _draw(figure, shown, histories), width=WIDTH)
 
 
-def _draw(figure: Figure, shown: Shown, histories: Sequence[Sequence[Point]]) -> None:
+def _draw(figure: Figure, shown: ControlPanel, histories: Sequence[Sequence[Point]]) -> None:
     value, average = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     for place, points in enumerate(histories):
         style = {"color": BLUE, "linewidth": 1.6, "alpha": 1.0 if place == 0 else 0.4}

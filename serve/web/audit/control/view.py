@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from demur.audit import control_states
 from demur.audit.control_states import ControlState, Point
-from demur.policies.control import AdaptiveLevel, Control, Course, PricedReviews, TrackedRate, TrackedRisk
+from demur.policies.control import AdaptiveLevel, Control, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.web.shared.quantities import percent
@@ -52,7 +52,7 @@ class ControlsView(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ControlPanel:
     """What the page tells of one control."""
 
     view: ControlView
@@ -87,7 +87,7 @@ def controls_of(config: Config) -> dict[str, Control]:
 def view_of(connection: Connection, name: str, model: ModelConfig, control: Control) -> ControlView:
     """How the control of a model stands."""
     states = control_states.states(connection, name, settings_of(model))
-    courses = [Course(**state.course) for state in states]
+    courses = [ControlledValue(**state.course) for state in states]
     n = sum(course.n for course in courses)
     ends = [control.reach(course) for course in courses]
     lower, upper = (
@@ -107,7 +107,7 @@ def view_of(connection: Connection, name: str, model: ModelConfig, control: Cont
     )
 
 
-def shown(connection: Connection, config: Config, now: datetime) -> list[Shown]:
+def shown(connection: Connection, config: Config, now: datetime) -> list[ControlPanel]:
     """All controls, as the page tells of them."""
     found = []
     for name, control in controls_of(config).items():
@@ -115,7 +115,7 @@ def shown(connection: Connection, config: Config, now: datetime) -> list[Shown]:
         states = control_states.states(connection, name, settings_of(config.models[name]))[:LANES_DRAWN]
         what, value, averaged = words_of(control)
         found.append(
-            Shown(
+            ControlPanel(
                 view=view,
                 what=what,
                 value=value,
@@ -194,7 +194,7 @@ def meaning(control: Control, value: float) -> str:
     return "nothing is answered"
 
 
-def _lane(control: Control, state: ControlState, course: Course) -> LaneView:
+def _lane(control: Control, state: ControlState, course: ControlledValue) -> LaneView:
     return LaneView(
         value=read_as(control, course.value),
         n=course.n,

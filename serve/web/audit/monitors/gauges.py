@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from demur.audit.monitors.alarms import AlarmKind
 from demur.serve.config.file import Config
-from demur.serve.web.audit.monitors.view import Sight, monitor_json, sight
+from demur.serve.web.audit.monitors.view import MonitorsPage, monitor_json, sight
 from demur.traffic.database import Database
 
 OF_ARTIFACTS: dict[str, tuple[str, str]] = {
@@ -91,7 +91,7 @@ class MonitorCollector(Collector):
             yield _family(name, words, ["model", "artifact", "label"], rows)
         yield from self._alarms(seen)
 
-    def _alarms(self, seen: Sight) -> Iterator[Metric]:
+    def _alarms(self, seen: MonitorsPage) -> Iterator[Metric]:
         counts = {(model, kind.value): 0 for model in self._models for kind in AlarmKind}
         acting = {(model, action): 0 for model in self._models for action in ("tighten", "hold_all")}
         for alarm in seen.in_force:

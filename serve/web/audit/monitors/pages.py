@@ -15,7 +15,7 @@ from demur.serve.contract.alarm_wire import AlarmView, alarm_json
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import Body, Word, parse
 from demur.serve.web.audit.monitors.plots import change_picture, interval_picture, wealth_picture
-from demur.serve.web.audit.monitors.view import MonitorsView, Sight, monitors_json, sight
+from demur.serve.web.audit.monitors.view import MonitorsPage, MonitorsView, monitors_json, sight
 from demur.serve.web.audit.site import Site, name_of
 from demur.serve.web.native.routes import takes, whole_body
 from demur.serve.web.shared.look import root_of
@@ -44,7 +44,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
     config, database = site.config, site.database
     watched = [name for name, model in config.models.items() if model.watched]
 
-    def look() -> Sight:
+    def look() -> MonitorsPage:
         with database.transaction() as connection:
             return sight(connection, watched)
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from demur.audit.monitors import alarms, standing
 from demur.audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
-from demur.audit.monitors.reference import Comparison, comparison_from_json
+from demur.audit.monitors.reference import DriftComparison, comparison_from_json
 from demur.audit.monitors.risk import RiskState, risk_state_from_json
-from demur.audit.monitors.standing import Kept, Look
+from demur.audit.monitors.standing import Look, MonitorState
 from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import risk_sentence, traffic_sentence
 from demur.serve.contract.alarm_wire import AlarmView, alarm_json
@@ -23,7 +23,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class MonitoredArtifact:
     """One artifact that decides, and what its monitors know of it."""
 
     model: str
@@ -37,14 +37,14 @@ class Standing:
     """Answers count that were decided since then."""
 
     traffic: TrafficState | None
-    comparison: Comparison | None
+    comparison: DriftComparison | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
+class MonitorsPage:
     """All that there is to see at one moment."""
 
-    standings: Sequence[Standing]
+    standings: Sequence[MonitoredArtifact]
     looks: Mapping[str, Look]
     in_force: Sequence[Alarm]
     """Those about the risk first, else the latest."""
@@ -56,9 +56,9 @@ class Sight:
     safeguards: Sequence[Safeguard]
 
 
-def sight(connection: Connection, models: Sequence[str]) -> Sight:
+def sight(connection: Connection, models: Sequence[str]) -> MonitorsPage:
     """Read everything about these models."""
-    by_artifact: dict[tuple[str, str], dict[str, Kept]] = {}
+    by_artifact: dict[tuple[str, str], dict[str, MonitorState]] = {}
     for row in standing.all_kept(connection, models=list(models)):
         by_artifact.setdefault((row.model, row.artifact), {})[row.kind] = row
     in_force = sorted(alarms.in_force(connection), key=lambda one: (one.kind != AlarmKind.RISK, -one.id))
@@ -66,7 +66,7 @@ def sight(connection: Connection, models: Sequence[str]) -> Sight:
     events: dict[int, list[AlarmEvent]] = {}
     for event in alarms.events(connection, [one.id for one in (*in_force, *past)]):
         events.setdefault(event.alarm_id, []).append(event)
-    return Sight(
+    return MonitorsPage(
         standings=[_standing(rows) for rows in by_artifact.values()],
         looks=standing.looks(connection),
         in_force=in_force,
@@ -76,10 +76,10 @@ def sight(connection: Connection, models: Sequence[str]) -> Sight:
     )
 
 
-def _standing(rows: Mapping[str, Kept]) -> Standing:
+def _standing(rows: Mapping[str, MonitorState]) -> MonitoredArtifact:
     some = next(iter(rows.values()))
     risk, traffic, comparison = (rows.get(kind) for kind in ("risk", "traffic", "comparison"))
-    return Standing(
+    return MonitoredArtifact(
         model=some.model,
         artifact=some.artifact,
         role=some.role or "",
@@ -146,7 +146,7 @@ class MonitorsView(BaseModel):
     alarms: list[AlarmView] = Field(description="Those that are in force, the ones about the risk first.")
 
 
-def monitors_json(seen: Sight) -> dict[str, Any]:
+def monitors_json(seen: MonitorsPage) -> dict[str, Any]:
     """`MonitorsView`."""
     return {
         "monitors": [monitor_json(one) for one in seen.standings],
@@ -154,7 +154,7 @@ def monitors_json(seen: Sight) -> dict[str, Any]:
     }
 
 
-def monitor_json(one: Standing) -> dict[str, Any]:
+def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
     """`MonitorView`."""
     risk, traffic, now = one.risk, one.traffic, one.comparison
     bets = risk.bets if risk else None

@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 from markupsafe import Markup
 
 from demur.audit import changes, reports, runs
-from demur.audit.changes import Comparison
+from demur.audit.changes import ReportComparison
 from demur.audit.periods import next_boundary
 from demur.audit.reports import Report, ReportNotFound
 from demur.audit.runs import AuditRun, RunStatus
@@ -258,7 +258,7 @@ def asked(site: Site, name: str, model: str, since: datetime, until: datetime) -
         return runs.ask(connection, model, since=since, until=until, asked_by=name)
 
 
-def compared(connection: Any, id: UUID, other: UUID) -> Comparison:
+def compared(connection: Any, id: UUID, other: UUID) -> ReportComparison:
     """Hold a report against another one of the same model; the later one is now, whichever was named first."""
     one, two = reports.report(connection, id), reports.report(connection, other)
     if one.extent.model != two.extent.model:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from demur.audit.changes import Comparison
+from demur.audit.changes import ReportComparison
 from demur.audit.reports import Report
 from demur.audit.runs import AuditRun, RunStatus
 from demur.serve.contract.wire import Body, Word
@@ -136,7 +136,7 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
+def comparison_json(found: ReportComparison) -> dict[str, Any]:
     """`ComparisonView`."""
     return {
         "now": found.now.id,

@@ -15,7 +15,7 @@ from demur.serve import cli
 from demur.serve.commands.rank.instances import read_instances
 from demur.serve.commands.rank.journal import Journal, JournalRefused
 from demur.serve.commands.rank.ranking import ModelJudge, NoVerdicts, as_judge, folder_of, rank_file
-from demur.serve.commands.rank.rounds import Budget, Plan, agreement, check_feasible, play
+from demur.serve.commands.rank.rounds import Budget, TournamentPlan, agreement, check_feasible, play
 from demur.serve.config.file import BadConfig, Config
 from demur.serve.contract.engine import EngineFailed
 from demur.serve.contract.inputs import InputLimits
@@ -47,7 +47,7 @@ def judged_by(served_by, tmp_path):
 def test_ratings_recover_the_order(judged_by, tmp_path, schedule):
     strengths = drawn(41)  # an odd number: somebody always sits out
     judge = judged_by(ComparingEngine(strengths))
-    plan = Plan(schedule=schedule)
+    plan = TournamentPlan(schedule=schedule)
     with Journal(tmp_path / "journal.jsonl", {}) as journal:
         done = play(list(strengths), judge, journal, plan=plan, budget=Budget(rounds=20, settled=1), told=quiet)
     assert spearmanr(done.ratings, list(strengths.values())).statistic > 0.85
@@ -66,14 +66,21 @@ def test_a_few_players_are_enough(judged_by, tmp_path, schedule, n):
     strengths = {f"text {i}": float(i) for i in range(n)}
     judge = judged_by(ComparingEngine(strengths, sharpness=50))
     with Journal(tmp_path / "journal.jsonl", {}) as journal:
-        done = play(list(strengths), judge, journal, plan=Plan(schedule=schedule), budget=Budget(rounds=30), told=quiet)
+        done = play(
+            list(strengths),
+            judge,
+            journal,
+            plan=TournamentPlan(schedule=schedule),
+            budget=Budget(rounds=30),
+            told=quiet,
+        )
     assert spearmanr(done.ratings, list(strengths.values())).statistic > 0.8
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_broken_tournament_goes_on_as_if_it_had_not_been(judged_by, tmp_path, schedule):
     strengths = drawn(21)
-    inputs, plan = list(strengths), Plan(schedule=schedule, seed=3)
+    inputs, plan = list(strengths), TournamentPlan(schedule=schedule, seed=3)
     engine = ComparingEngine(strengths, sharpness=1, silent=0.1)
     judge = judged_by(engine)
 
@@ -109,7 +116,7 @@ def test_another_seed_is_another_tournament(judged_by, tmp_path):
     found = []
     for seed in (0, 1):
         with Journal(tmp_path / f"{seed}.jsonl", {}) as journal:
-            plan, budget = Plan(seed=seed), Budget(rounds=2)
+            plan, budget = TournamentPlan(seed=seed), Budget(rounds=2)
             found.append(play(list(strengths), judge, journal, plan=plan, budget=budget, told=quiet).matches)
     assert found[0] != found[1]
 
@@ -121,7 +128,12 @@ def test_ratings_that_stand_still_end_it(judged_by, tmp_path):
     with Journal(tmp_path / "journal.jsonl", {}) as journal:
         budget = Budget(rounds=60, settled=0.95)
         done = play(
-            list(strengths), judge, journal, plan=Plan(), budget=budget, told=lambda number, n: seen.append((number, n))
+            list(strengths),
+            judge,
+            journal,
+            plan=TournamentPlan(),
+            budget=budget,
+            told=lambda number, n: seen.append((number, n)),
         )
     assert done.ended == "settled"
     assert 10 <= len(done.rounds) < 40
@@ -144,12 +156,12 @@ def test_a_budget_of_comparisons(judged_by, tmp_path):
     judge = judged_by(ComparingEngine(strengths))
     with Journal(tmp_path / "journal.jsonl", {}) as journal:
         budget = Budget(comparisons=35)
-        done = play(list(strengths), judge, journal, plan=Plan(), budget=budget, told=quiet)
+        done = play(list(strengths), judge, journal, plan=TournamentPlan(), budget=budget, told=quiet)
     assert (len(done.rounds), len(done.matches), done.ended) == (3, 30, "comparisons")
     with pytest.raises(BadConfig, match="takes 10"):
-        check_feasible(20, Plan(), Budget(comparisons=9))
+        check_feasible(20, TournamentPlan(), Budget(comparisons=9))
     with pytest.raises(BadConfig, match="random or swiss"):
-        check_feasible(5000, Plan(schedule="graph"), Budget())
+        check_feasible(5000, TournamentPlan(schedule="graph"), Budget())
 
 
 def test_a_model_that_likes_what_it_reads_first_favours_nobody(served_by, tmp_path):
@@ -157,7 +169,7 @@ def test_a_model_that_likes_what_it_reads_first_favours_nobody(served_by, tmp_pa
     served_by(ComparingEngine(strengths, lean=3))
     data = write_rows(tmp_path / "rows.jsonl", labelled(strengths))
     found = rank_file(
-        configured(tmp_path), "judge", data, folder=tmp_path / "out", plan=Plan(), budget=Budget(), told=quiet
+        configured(tmp_path), "judge", data, folder=tmp_path / "out", plan=TournamentPlan(), budget=Budget(), told=quiet
     )
     assert found.ratings.share_a is not None
     assert found.ratings.share_a[1] > 0.6
@@ -171,7 +183,13 @@ def test_what_gives_no_verdict_moves_nothing_and_is_counted(served_by, tmp_path)
     served_by(ComparingEngine(strengths, silent=0.2, broken=0.1))
     data = write_rows(tmp_path / "rows.jsonl", labelled(strengths))
     found = rank_file(
-        configured(tmp_path), "judge", data, folder=tmp_path, plan=Plan(), budget=Budget(rounds=10), told=quiet
+        configured(tmp_path),
+        "judge",
+        data,
+        folder=tmp_path,
+        plan=TournamentPlan(),
+        budget=Budget(rounds=10),
+        told=quiet,
     ).ratings
     assert found.comparisons == 300
     assert 0.05 < found.failed / 300 < 0.15
@@ -186,10 +204,10 @@ def test_an_endpoint_that_is_gone_ends_it_and_keeps_the_rounds(judged_by, tmp_pa
     judge = judged_by(engine)
     path = tmp_path / "journal.jsonl"
     with Journal(path, {}) as journal:
-        play(list(strengths), judge, journal, plan=Plan(), budget=Budget(rounds=2), told=quiet)
+        play(list(strengths), judge, journal, plan=TournamentPlan(), budget=Budget(rounds=2), told=quiet)
         engine.broken = 1.0
         with pytest.raises(EngineFailed, match=r"is tired.*same command goes on"):
-            play(list(strengths), judge, journal, plan=Plan(), budget=Budget(rounds=4), told=quiet)
+            play(list(strengths), judge, journal, plan=TournamentPlan(), budget=Budget(rounds=4), told=quiet)
     assert len(path.read_text().splitlines()) == 3
 
 
@@ -197,7 +215,7 @@ def test_a_model_that_never_names_a_side_is_told_at_once(judged_by, tmp_path):
     strengths = drawn(20)
     judge = judged_by(ComparingEngine(strengths, silent=1.0))
     with Journal(tmp_path / "j.jsonl", {}) as journal, pytest.raises(NoVerdicts, match="rather not say"):
-        play(list(strengths), judge, journal, plan=Plan(), budget=Budget(), told=quiet)
+        play(list(strengths), judge, journal, plan=TournamentPlan(), budget=Budget(), told=quiet)
 
 
 def test_a_journal_of_something_else_is_refused(tmp_path):
@@ -229,7 +247,7 @@ def test_equal_inputs_are_one_player(served_by, tmp_path):
     twice = [*rows, *({**row, "label": "weak"} for row in rows[:5])]  # and people do not always agree
     data = write_rows(tmp_path / "rows.jsonl", twice)
     found = rank_file(
-        configured(tmp_path), "judge", data, folder=tmp_path, plan=Plan(), budget=Budget(rounds=5), told=quiet
+        configured(tmp_path), "judge", data, folder=tmp_path, plan=TournamentPlan(), budget=Budget(rounds=5), told=quiet
     ).ratings
     assert len(found.rows) == 35
     assert [row.rating for row in found.rows[30:]] == [row.rating for row in found.rows[:5]]
@@ -247,7 +265,7 @@ def test_labels_may_come_later(served_by, tmp_path):
     def rank(rows):
         write_rows(data, rows)
         budget = Budget(rounds=5)
-        return rank_file(config, "judge", data, folder=tmp_path, plan=Plan(), budget=budget, told=quiet)
+        return rank_file(config, "judge", data, folder=tmp_path, plan=TournamentPlan(), budget=budget, told=quiet)
 
     bare = rank([{"input": text} for text in strengths])
     assert bare.ratings.metrics is None
@@ -270,7 +288,7 @@ def test_ratings_become_probabilities(judged_by, tmp_path):
     judge = judged_by(ComparingEngine(strengths, sharpness=2))
     with Journal(tmp_path / "journal.jsonl", {}) as journal:
         budget = Budget(rounds=12, settled=1)
-        ratings = play(list(strengths), judge, journal, plan=Plan(), budget=budget, told=quiet).ratings
+        ratings = play(list(strengths), judge, journal, plan=TournamentPlan(), budget=budget, told=quiet).ratings
     fitted = rng.permutation(500) < 250
     found = measure_ratings(ratings[fitted], positive[fitted], rng=rng)
     assert found.auroc.lower > 0.75
@@ -387,7 +405,7 @@ def test_the_sums_model_tells_which_sum_is_larger(tmp_path):
     config = Config.model_validate({"models": {"above": content}})
     data = write_rows(tmp_path / "items.jsonl", items()[:60])
     budget = Budget(rounds=10)
-    found = rank_file(config, "above", data, folder=tmp_path, plan=Plan(), budget=budget, told=quiet).ratings
+    found = rank_file(config, "above", data, folder=tmp_path, plan=TournamentPlan(), budget=budget, told=quiet).ratings
     assert found.no_verdict == 0
     assert found.metrics is not None
     assert found.metrics.auroc[0] > 0.85

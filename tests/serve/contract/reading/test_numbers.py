@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
-from demur.serve.contract.reading.numbers import NotNumbers, Ragged, array_of, read_numbers
+from demur.serve.contract.reading.numbers import NotNumbers, RaggedArray, array_of, read_numbers
 
 GREY = InputSpec(kind="image", channels=1, height=8, width=8)
 
@@ -23,10 +23,10 @@ def test_lists_become_the_array_that_numpy_makes_of_them(rows, columns, channels
 @pytest.mark.parametrize(
     ("lists", "error"),
     [
-        ([[1, 2], [3]], Ragged),
-        ([1, [2]], Ragged),
-        ([[1], 2], Ragged),
-        ([[[[[[[[[1]]]]]]]]], Ragged),  # nine deep
+        ([[1, 2], [3]], RaggedArray),
+        ([1, [2]], RaggedArray),
+        ([[1], 2], RaggedArray),
+        ([[[[[[[[[1]]]]]]]]], RaggedArray),  # nine deep
         (["1"], NotNumbers),
         ([None], NotNumbers),
         ([{}], NotNumbers),

@@ -15,7 +15,7 @@ from demur.audit.metrics.discrimination import roc_auc
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.rank.ranking import rank_file
-from demur.serve.commands.rank.rounds import Budget, Plan
+from demur.serve.commands.rank.rounds import Budget, TournamentPlan
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.file import Config, with_absolute_paths
 from demur.serve.config.hosts import TournamentConfig
@@ -274,7 +274,9 @@ def test_verdicts_alone_become_probabilities(monkeypatch, tmp_path):
     serve_with(monkeypatch, engine)
     data = write_rows(tmp_path / "rows.jsonl", labelled(known))
     config = configured(tmp_path)
-    ranked = rank_file(config, "judge", data, folder=tmp_path, plan=Plan(), budget=Budget(rounds=15), told=quiet)
+    ranked = rank_file(
+        config, "judge", data, folder=tmp_path, plan=TournamentPlan(), budget=Budget(rounds=15), told=quiet
+    )
 
     rates = Tournament.of(with_tournament(config, ranked.path, anchors=64, rounds=8), engine)
     assert rates is not None
@@ -297,7 +299,7 @@ def test_a_model_without_log_probabilities_is_fitted_and_asked(monkeypatch, tmp_
     engine = serve_with(monkeypatch, ComparingEngine({**known, **new}, sharpness=3))
     config = configured(tmp_path, tournament={"ratings": str(tmp_path / "ratings.json")}, gives_logprobs=False)
     data = write_rows(tmp_path / "known.jsonl", labelled(known))
-    rank_file(config, "judge", data, folder=tmp_path, plan=Plan(), budget=Budget(rounds=12), told=quiet)
+    rank_file(config, "judge", data, folder=tmp_path, plan=TournamentPlan(), budget=Budget(rounds=12), told=quiet)
     rows = write_rows(tmp_path / "new.jsonl", labelled(new))
     fitted = fit_model(config, "judge", rows, clock=lambda: datetime.now(UTC), progress=quiet)
     artifact = ArtifactStore(config.artifacts).load("judge", fitted.name)

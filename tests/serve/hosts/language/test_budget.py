@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from demur.policies.all_of import AllOf, InDistribution, SmallSet
 from demur.policies.sampled_sets import SampleFrequencySets
-from demur.policies.selector_recipe import Parts, SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
 from demur.serve.config.hosts import SamplesConfig
@@ -59,7 +59,7 @@ def selector(policy, confidence, *, sampled, calibrator="platt", seed=0):
         sets=SampleFrequencySets(alpha=0.2, source="samples"),
         sampled=sampled,
     )
-    return recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
 
 
 @cache

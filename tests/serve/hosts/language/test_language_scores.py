@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from demur.policies.selector_recipe import Parts
+from demur.policies.selector_recipe import FitSplit
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.inputs import Conversation, Question
 from demur.serve.contract.model import ModelRequest
@@ -99,7 +99,7 @@ def test_every_score_of_a_task_is_made_from_what_the_model_says(task):
     truth = output.probabilities == 1
     truth[::3] = ~truth[::3] if task == "multilabel" else np.roll(truth[::3], 1, axis=1)
     rows = LabelledOutput(output=output, truth=truth, exclusive=configured.task.exclusive)
-    selector = configured.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = configured.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     judged = selector.decide(output)
     for name in NAMES[task]:
         u = judged.scores[name]
@@ -118,7 +118,7 @@ def test_a_row_is_asked_no_more_than_its_decision_takes_and_decided_as_if_it_was
     assert {len(replies.samples) for replies in every.replies} == {12}
     truth = np.where(np.arange(60) < 40, 1, 0)
     rows = LabelledOutput.of_classes(every, truth)
-    selector = configured.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = configured.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     few = run(configured, engine, values, selector.needs, more=more([selector], configured.samples))
     drawn = np.array([len(replies.samples) for replies in few.replies])
     for one, other in zip(few.replies, every.replies, strict=True):
@@ -137,7 +137,7 @@ def test_samples_are_drawn_where_the_cheap_score_is_in_doubt_alone():
     values = inputs("binary", 60)
     every = run(configured, ScriptedEngine(script("binary")), values, configured.recipe.needs)
     rows = LabelledOutput.of_classes(every, np.where(np.arange(60) < 40, 1, 0))
-    selector = configured.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = configured.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     output = run(
         configured,
         ScriptedEngine(script("binary")),
@@ -163,7 +163,7 @@ def test_probabilities_of_samples_stop_early_as_well():
     engine = ScriptedEngine(script("choice"))
     every = run(configured, engine, values, configured.recipe.needs)
     rows = LabelledOutput.of_classes(every, np.where(np.arange(60) < 45, 1, 0))
-    selector = configured.recipe.fit(Parts(statistics=rows, mixing=rows, calibration=rows, rule=rows))
+    selector = configured.recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows))
     few = run(configured, engine, values, selector.needs, more=more([selector], configured.samples))
     before, after = selector.decide(few), selector.decide(every)
     assert before.decisions.actions == after.decisions.actions

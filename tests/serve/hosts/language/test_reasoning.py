@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from demur.serve.hosts.language.reasoning import Parts, answer_start, cut_off, split
+from demur.serve.hosts.language.reasoning import ReasoningStream, answer_start, cut_off, split
 from demur.serve.hosts.language.reply import TokenTexts, put_together
 
 
@@ -62,7 +62,7 @@ def test_the_answer_is_found_among_tokens_wherever_their_borders_are(reply, bord
 
 @given(REPLIES, st.lists(st.integers(1, 5), min_size=1))
 def test_pieces_of_a_stream_are_the_whole_in_the_end(reply, sizes):
-    parts, told, rest = Parts(), ["", ""], reply
+    parts, told, rest = ReasoningStream(), ["", ""], reply
     for size in itertools.cycle(sizes):
         if not rest:
             break
@@ -76,7 +76,7 @@ def test_pieces_of_a_stream_are_the_whole_in_the_end(reply, sizes):
 
 
 def test_what_may_become_a_mark_is_not_told_yet():
-    parts = Parts(stop=("\n\n",))
+    parts = ReasoningStream(stop=("\n\n",))
     assert parts.add("<thi") == ("", "")
     assert parts.add("nk>a</") == ("a", "")
     assert parts.add("think>13") == ("", "13")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from math import nan
 
 from demur.audit import reports
-from demur.audit.reports import Extent, Figure, Labelled, NewReport, Summary
+from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -25,8 +25,8 @@ def summary(verdict="kept", risk=0.012, **changes):
             Figure(name="ece", words="calibration error", value=0.031, low=0.02, high=0.05, share=False),
         ],
         "labels": [
-            Labelled(name="answered", records=8510, labelled=171),
-            Labelled(name="held", records=1490, labelled=1432),
+            LabelCount(name="answered", records=8510, labelled=171),
+            LabelCount(name="held", records=1490, labelled=1432),
         ],
         "artifacts": {"digits-5f2c9a1b3d4e6f70": 10_000},
     }
@@ -35,7 +35,7 @@ def summary(verdict="kept", risk=0.012, **changes):
 
 def new_report(until=MONDAY, *, of=None, model="digits", **changes):
     values = {
-        "extent": Extent(model=model, since=until - 7 * DAY, until=until, as_of=until + DAY / 24),
+        "extent": ReportExtent(model=model, since=until - 7 * DAY, until=until, as_of=until + DAY / 24),
         "planned": True,
         "made_by": "schedule",
         "command": f"demur audit --model {model}",

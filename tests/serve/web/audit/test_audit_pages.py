@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
 from demur.audit import reports, runs
-from demur.audit.reports import Labelled
+from demur.audit.reports import LabelCount
 from demur.audit.runs import MOST_ATTEMPTS
 from demur.serve.web.audit import alarms
-from demur.serve.web.audit.alarms import Alarm
+from demur.serve.web.audit.alarms import PageAlarm
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.database import Database
@@ -133,7 +133,7 @@ def test_what_changed(visit, database):
                 0.05,
                 max_risk=nan,
                 artifacts={"digits-new": 5000},
-                labels=[Labelled(name="answered", records=5000, labelled=50)],
+                labels=[LabelCount(name="answered", records=5000, labelled=50)],
             ),
         ),
     )
@@ -236,7 +236,7 @@ def test_what_comes_from_outside_is_escaped_everywhere(visit, database):
 
 
 def test_alarms_stand_above_every_page(visit, database, monkeypatch):
-    alarm = Alarm(model="digits", words="The <b>risk</b> is above 2%.", since=MONDAY, path="/monitors/digits")
+    alarm = PageAlarm(model="digits", words="The <b>risk</b> is above 2%.", since=MONDAY, path="/monitors/digits")
     monkeypatch.setattr(alarms, "SOURCES", (lambda _: [alarm],))
     one, two = keep(database, new_report(), new_report(MONDAY + DAY))
     for path in ("/audit/", f"/audit/reports/{two}/compare/{one}"):

@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 
 from demur.audit import control_states
 from demur.audit.control_states import Point
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import Config
 from demur.serve.web.audit.app import audits_app
@@ -51,7 +51,7 @@ def put(database, config, name, *, value, n, total, lanes=1, at=None):
                 uuid7(),
                 model=name,
                 settings=settings_of(model),
-                course=asdict(Course(start=start, value=value, n=n, total=total)),
+                course=asdict(ControlledValue(start=start, value=value, n=n, total=total)),
                 holder=uuid7(),
                 now=now,
             )

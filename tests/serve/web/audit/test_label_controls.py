@@ -8,7 +8,7 @@ from uuid_utils.compat import uuid7
 
 from demur.audit import control_events, control_states
 from demur.policies.adaptive import ipw_adaptive_alphas
-from demur.policies.control import Course
+from demur.policies.control import ControlledValue
 from demur.policies.tracked_limit import TrackedLimit
 from demur.review import queue
 from demur.review.item import Kind
@@ -72,7 +72,7 @@ class Stream:
     @property
     def course(self):
         (lane,) = self.lanes
-        return Course(**lane.course)
+        return ControlledValue(**lane.course)
 
 
 @pytest.fixture

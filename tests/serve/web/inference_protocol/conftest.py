@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.serve.config.file import Config
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
@@ -34,7 +34,7 @@ class TextHost:
         n = len(inputs)
         texts = [str(value) for value in inputs]
         sure = [None if "unknown" in text else 0.25 if "doubt" in text else 0.875 for text in texts]
-        decided = Decided(
+        decided = DecidedRows(
             artifact="colours-1",
             predictions=["red" if one is not None else None for one in sure],
             top_labels=[["red", "blue"]] * n,
@@ -49,7 +49,7 @@ class TextHost:
             costs=[None] * n,
             replies=[None] * n,
         )
-        return [Share(rows=list(range(n)), decided=decided)]
+        return [ArtifactShare(rows=list(range(n)), decided=decided)]
 
 
 @pytest.fixture

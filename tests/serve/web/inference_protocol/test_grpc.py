@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from demur.serve.access.caller import Buckets, Caller, Via
+from demur.serve.access.caller import Caller, RateBuckets, Via
 from demur.serve.access.rates import Bucket, Rate
 from demur.serve.access.refusals import NotKnown
 from demur.serve.config.access import Scope
 from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.inputs import TooLarge
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.telemetry import metrics
 from demur.serve.web.inference_protocol.grpc_server import MOST_ELEMENTS, listening
 from demur.serve.web.inference_protocol.messages import FIELDS, SERVICE, messages
@@ -232,7 +232,7 @@ def call_log():
 
 
 def test_it_is_full_for_both_doors_together(text_handler, hosts):
-    room = Room(most=1)
+    room = RequestLimit(most=1)
     with served(text_handler, room=room) as address, over_grpc.InferenceServerClient(address) as client:
         room.enter()  # as a request over HTTP does
         with pytest.raises(InferenceServerException, match="1 requests are open here already") as raised:
@@ -331,7 +331,7 @@ class Doorkeeper:
     """Knows two keys by heart, one of which may not ask often."""
 
     def __init__(self):
-        self._buckets = Buckets(predictions=Bucket(Rate(per_second=0.001, burst=2), monotonic()))
+        self._buckets = RateBuckets(predictions=Bucket(Rate(per_second=0.001, burst=2), monotonic()))
 
     async def admit(self, headers, needs):
         assert needs is Scope.PREDICT
@@ -396,7 +396,7 @@ def begun(address, **metadata):
 
 
 def test_a_message_that_never_comes_is_not_waited_for(text_handler):
-    room = Room(most=2)  # one of them for what may come at the same moment
+    room = RequestLimit(most=2)  # one of them for what may come at the same moment
     told = {"limits": LimitsConfig(body_bytes=LONGEST, body_seconds=0.5), "room": room}
     with served(text_handler, **told) as address, begun(address) as call:
         with over_grpc.InferenceServerClient(address) as client:
@@ -425,7 +425,7 @@ def test_a_stranger_is_refused_before_the_message_comes(text_handler):
 
 
 def test_one_key_leaves_places_for_others_over_grpc(text_handler):
-    room = Room(most=8, share=0.5)
+    room = RequestLimit(most=8, share=0.5)
     for _ in range(4):
         room.enter("key somebody")  # as requests over HTTP with the same key do
     with (

@@ -18,7 +18,7 @@ from demur.serve.config.access import Scope
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.web.inference_protocol.body import JSON_LENGTH_HEADER
 from demur.serve.web.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
-from demur.serve.web.login.gate import Gate
+from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.native.routes import gateway_app
 from demur.traffic import log
 from tests.serve.access.doors import bearer, keeper_of, make
@@ -362,7 +362,9 @@ def test_health(texts, hosts, client):
 
 
 def test_a_keeper_stands_at_the_door(text_handler, database, hosts):
-    stranger = TestClient(Gate(gateway_app(text_handler, max_body_bytes=100_000), keeper_of(database), GATEWAY))
+    stranger = TestClient(
+        AccessMiddleware(gateway_app(text_handler, max_body_bytes=100_000), keeper_of(database), GATEWAY)
+    )
     assert stranger.get("/v2/health/live").status_code == 200
     refused = infer(stranger, "colours", rows(["a"]))
     assert refused.status_code == 401

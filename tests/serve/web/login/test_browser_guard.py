@@ -16,7 +16,7 @@ from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.deployments.guarded import guarded
 from demur.serve.web.login.browser_guard import BrowserGuard
 from tests.fuzz.served import config, served
-from tests.serve.web.login.test_gate import all_routes, filled
+from tests.serve.web.login.test_access_middleware import all_routes, filled
 
 pytestmark = pytest.mark.slow  # three applications are made
 

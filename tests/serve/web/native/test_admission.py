@@ -5,12 +5,12 @@ from demur.serve.access.caller import CALLER, Caller, Via
 from demur.serve.config.access import Scope as Right
 from demur.serve.config.file import LimitsConfig
 from demur.serve.gateway.intake import Intake
-from demur.serve.gateway.room import Room
-from demur.serve.web.native.admission import Entrance
+from demur.serve.gateway.request_limit import RequestLimit
+from demur.serve.web.native.admission import Admission
 
 
 def entrance_of(app, **room):
-    return Entrance(app, Room(**room), Intake(LimitsConfig()))
+    return Admission(app, RequestLimit(**room), Intake(LimitsConfig()))
 
 
 async def ask(app, path="/v1/predict", method="POST", query=b"", *, who=None, unread=False):
@@ -91,8 +91,8 @@ def test_a_closed_entrance_lets_nobody_in_and_sees_everybody_out():
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        room = Room(most=9)
-        entrance = Entrance(app, room, Intake(LimitsConfig()))
+        room = RequestLimit(most=9)
+        entrance = Admission(app, room, Intake(LimitsConfig()))
         inside = asyncio.create_task(ask(entrance))
         await asyncio.sleep(0)
         assert await room.close(0.01) == 1

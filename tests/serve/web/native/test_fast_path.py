@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.serve.contract.inputs import TooLarge
-from demur.serve.web.native.fast_path import CallerLeft, Door, whole_body
+from demur.serve.web.native.fast_path import CallerLeft, FastPath, whole_body
 from demur.serve.web.native.routes import gateway_app
 
 SAME = ("content-type", "retry-after", "idempotent-replay")
@@ -17,7 +17,7 @@ SAME = ("content-type", "retry-after", "idempotent-replay")
 def both(handler):
     """The same gateway, with its door and without."""
     app = gateway_app(handler, max_body_bytes=10_000)
-    with TestClient(app) as framework, TestClient(Door(handler, max_body_bytes=10_000).before(app)) as door:
+    with TestClient(app) as framework, TestClient(FastPath(handler, max_body_bytes=10_000).before(app)) as door:
         yield framework, door
 
 
@@ -66,6 +66,6 @@ def test_who_leaves_is_sent_nothing(handler):
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/v1/predict", "headers": []}
-    app = Door(handler, max_body_bytes=100).before(gateway_app(handler, max_body_bytes=100))
+    app = FastPath(handler, max_body_bytes=100).before(gateway_app(handler, max_body_bytes=100))
     asyncio.run(app(scope, receiving({"body": json.dumps({}).encode(), "more_body": True}), send))
     assert sent == []

@@ -16,7 +16,7 @@ from demur.calibration_store.store import ArtifactNotFound
 from demur.review import cases
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
-from demur.serve.contract.decided import Decided, Share
+from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import EngineFailed, Piece
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
@@ -48,9 +48,9 @@ def configured(**models):
 def share_of(text):
     """The action hangs on the words: doubt is held, and so on."""
     action = "review" if "doubt" in text else "abstain" if "secret" in text else "answer"
-    return Share(
+    return ArtifactShare(
         rows=[0],
-        decided=Decided(
+        decided=DecidedRows(
             artifact="talker-1",
             predictions=["right"],
             top_labels=[["right", "wrong"]],
@@ -82,7 +82,7 @@ class ScriptedHost:
 
     async def decide(self, inputs, groups, draws):
         return [
-            Share(rows=[at], decided=(await self._decide(value)).decided) for at, value in enumerate(inputs)
+            ArtifactShare(rows=[at], decided=(await self._decide(value)).decided) for at, value in enumerate(inputs)
         ]  # fmt: skip
 
     async def _decide(self, value):

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from demur.review import access
 from demur.serve.access.needs import REVIEW
 from demur.serve.config.access import Scope
-from demur.serve.web.login.gate import Gate
+from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.review import access_log
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import bearer, keeper_of, make
@@ -32,7 +32,7 @@ def open_door(quickstart, database, seen):
 
 @pytest.fixture
 def guarded(quickstart, database, seen):
-    gate = Gate(console_app(quickstart, database), keeper_of(database), REVIEW, cookie="demur-session")
+    gate = AccessMiddleware(console_app(quickstart, database), keeper_of(database), REVIEW, cookie="demur-session")
     return TestClient(gate, root_path="/review", follow_redirects=False)
 
 

@@ -21,8 +21,8 @@ from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import PNG_PREFIX
 from demur.serve.web.review.app import console_app
 from demur.serve.web.review.case_import import import_verdicts
-from demur.serve.web.review.desk import Desk
 from demur.serve.web.review.label_studio import BadExport, label_config, rows_of_export
+from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from demur.traffic.dataset import read_labelled_file, rows_of
 from tests.conftest import entry, new_case, resolve
@@ -61,7 +61,7 @@ def task(name: str) -> TaskConfig:
 
 @pytest.fixture
 def desk(database):
-    return Desk(configured(), database)
+    return ReviewService(configured(), database)
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ def test_what_cannot_be_taken_is_refused_by_itself_and_nothing_else(held, export
 def test_only_reviewers_are_taken_where_they_are_named(held, export, database):
     held()
     (told,) = export().json()
-    desk = Desk(
+    desk = ReviewService(
         configured(people={"ada": {"models": ["toy"], "adjudicates": True}, "bob": {"models": ["flags"]}}), database
     )
     back = [chosen(told, ["3"], name) for name in ("mallory", "bob", "ada")]

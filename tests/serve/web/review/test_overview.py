@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 from demur.audit.opinions import LabelDisagreement, OverturnRate
-from demur.review.item import Scope
+from demur.review.item import ReviewerScope
 from demur.review.statistics import BacklogCurve, Flow, Waits
 from demur.serve.config.review import Person
 from demur.serve.web.review.app import console_app
@@ -191,14 +191,14 @@ def test_what_came_from_outside_is_shown_as_text(visit, database):
 
 
 def test_a_part_of_a_scope():
-    assert narrowed(Scope(groups=("a",)), "digits") == Scope(models=("digits",), groups=("a",))
-    assert narrowed(Scope(models=("letters",)), "digits").models == ()
-    assert narrowed(Scope(models=("letters",)), None).models == ("letters",)
+    assert narrowed(ReviewerScope(groups=("a",)), "digits") == ReviewerScope(models=("digits",), groups=("a",))
+    assert narrowed(ReviewerScope(models=("letters",)), "digits").models == ()
+    assert narrowed(ReviewerScope(models=("letters",)), None).models == ("letters",)
 
 
 def test_numbers_and_page_are_of_one_time(database, past):
     with database.transaction() as connection:
-        found = overview_of(connection, Scope(), "7d")
+        found = overview_of(connection, ReviewerScope(), "7d")
     assert found.until - found.since == timedelta(days=7)
     assert found.backlog.at[0] == found.since
     assert found.backlog.open[-1] == found.total.open == found.now.open

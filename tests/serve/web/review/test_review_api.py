@@ -13,7 +13,7 @@ from demur.review import queue, settling
 from demur.review.item import Kind
 from demur.serve.config.file import Config
 from demur.serve.web.review.app import console_app
-from demur.serve.web.review.desk import Desk
+from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from tests.conftest import entry, new_case
 
@@ -417,7 +417,7 @@ def test_what_nobody_foresaw_is_told_without_its_inside(database, monkeypatch):
     def boom(*_args, **_more):
         raise RuntimeError("the secret of the house")
 
-    monkeypatch.setattr(Desk, "backlog", boom)
+    monkeypatch.setattr(ReviewService, "backlog", boom)
     app = console_app(configured(), database)
     client = TestClient(app, raise_server_exceptions=False, cookies={"demur-reviewer": "ada"})
     for path in ("/v1/backlog", "/"):

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from starlette.types import ASGIApp, Receive, Send
 
+from demur.serve.access.authenticator import HOW, Authenticator
 from demur.serve.access.caller import CALLER, Caller, Via
-from demur.serve.access.keeper import HOW, Keeper
 from demur.serve.access.needs import OPEN, Doors, Needs
 from demur.serve.access.refusals import FromElsewhere, NotAllowed, NotKnown, TooOften
 from demur.serve.web.login.browser_guard import CHANGES_NOTHING, FOR_MACHINES, FROM_HERE
@@ -21,7 +21,7 @@ LOGIN = "/review/login"
 """Beside the application, wherever they are mounted."""
 
 
-class Shown(NamedTuple):
+class Credentials(NamedTuple):
     """What a request shows of who sends it."""
 
     authorization: str | None
@@ -33,10 +33,10 @@ class Shown(NamedTuple):
         return self.authorization is not None or self.api_key is not None
 
 
-class Gate:
+class AccessMiddleware:
     """An application behind a door. Whoever gets in is in the ASGI scope, under `CALLER`."""
 
-    def __init__(self, app: ASGIApp, keeper: Keeper, needs: Needs, *, cookie: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, keeper: Authenticator, needs: Needs, *, cookie: str | None = None) -> None:
         """`cookie` is the name of that with a session; None where people do not come, but machines alone."""
         self._app, self._keeper, self._doors, self._cookie = app, keeper, Doors(needs), cookie
         self.routes = getattr(app, "routes", [])  # Ray names requests in its metrics by them
@@ -69,7 +69,7 @@ class Gate:
         caller.take_request()
         return caller
 
-    async def _whoever(self, scope: Any, path: str, shown: Shown) -> Caller | None:
+    async def _whoever(self, scope: Any, path: str, shown: Credentials) -> Caller | None:
         """Who comes through an open door, if they show it."""
         try:
             if shown.key:
@@ -85,7 +85,7 @@ class Gate:
             pass
         return None
 
-    def _shown(self, headers: Sequence[tuple[bytes, bytes]]) -> Shown:
+    def _shown(self, headers: Sequence[tuple[bytes, bytes]]) -> Credentials:
         authorization = api_key = session = None
         for name, value in headers:
             if name == b"authorization":
@@ -94,7 +94,7 @@ class Gate:
                 api_key = value.decode("latin-1")
             elif name == b"cookie" and self._cookie is not None:
                 session = cookie(value.decode("latin-1"), self._cookie) or session
-        return Shown(authorization, api_key, session)
+        return Credentials(authorization, api_key, session)
 
     async def _refuse(self, scope: Any, error: Exception, send: Send) -> None:
         of_people = self._cookie is not None and not path_of(scope).startswith(FOR_MACHINES)

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.logs import JsonLines, TextLines
-from demur.serve.telemetry.reception import Reception
+from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.telemetry import Telemetry
 
 log = logging.getLogger("demur.test")
@@ -52,7 +52,7 @@ def lines():
 
 def visitor(**settings):
     app = Starlette(routes=[Route("/there/{id}", answer), Route("/broken", break_down)])
-    return TestClient(Reception(app, Telemetry(), **settings), raise_server_exceptions=False)
+    return TestClient(RequestMiddleware(app, Telemetry(), **settings), raise_server_exceptions=False)
 
 
 def test_the_id_of_the_caller_is_on_every_line_and_in_the_answer(lines):
@@ -90,7 +90,9 @@ def test_no_line_can_be_forged(lines):
 def test_a_request_that_breaks_is_counted_as_one():
     telemetry = Telemetry()
     app = Starlette(routes=[Route("/broken", break_down)])
-    assert TestClient(Reception(app, telemetry), raise_server_exceptions=False).get("/broken").status_code == 500
+    assert (
+        TestClient(RequestMiddleware(app, telemetry), raise_server_exceptions=False).get("/broken").status_code == 500
+    )
     assert telemetry.open_requests == 0
     assert telemetry.counts[metrics.REQUESTS] == {("/broken", "500"): 1}
 

@@ -6,7 +6,7 @@ from typing import Any
 from demur.serve.telemetry.telemetry import Telemetry
 
 
-class Visit:
+class RequestContext:
     """One HTTP request at the gateway. Tasks that work for it find it in `VISIT`."""
 
     __slots__ = ("request_id", "span", "telemetry", "trace_id")
@@ -19,7 +19,7 @@ class Visit:
         """Of OpenTelemetry, where it is traced."""
 
 
-VISIT: ContextVar[Visit | None] = ContextVar("demur_visit", default=None)
+VISIT: ContextVar[RequestContext | None] = ContextVar("demur_visit", default=None)
 """None in what is done for many requests at a time, or for none."""
 
 

@@ -12,12 +12,12 @@ from uuid import UUID
 from demur.review import access, cases, exchange, given_back, progress, queue, settling
 from demur.review.access import Through
 from demur.review.cases import Backlog, Filter
-from demur.review.exchange import Dossier, Taken
+from demur.review.exchange import Dossier, ImportOutcome
 from demur.review.given_back import GivenBack
-from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Scope, Status, Verdict
-from demur.review.progress import Progress, Shelf
+from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, ReviewerScope, ReviewVerdict, Status
+from demur.review.progress import Progress, QueueBucket
 from demur.review.queue import ClaimLost, NotYours
-from demur.review.settling import Prone, Settlement
+from demur.review.settling import DisagreementRule, Settlement
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import checked_label
@@ -31,7 +31,7 @@ SHELVES_SECONDS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
+class VisibleCase:
     """A case as one person may see it."""
 
     case: Case
@@ -58,14 +58,14 @@ class Sight:
     outcomes: list[Outcome]
 
 
-class Desk:
+class ReviewService:
     """The queue, as far as the configuration lets each person at it."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self.config = config
         self._review = config.review
         self._database = database
-        self._shelves: dict[Scope, tuple[float, list[Shelf]]] = {}
+        self._shelves: dict[ReviewerScope, tuple[float, list[QueueBucket]]] = {}
         with database.transaction() as connection:
             key = log.draw_key(connection)
         prone = config.review.prone
@@ -73,7 +73,7 @@ class Desk:
             unanimous=config.review.agreement == "unanimous",
             re_review=config.review.re_review,
             draws=Draws(key, "re-review"),
-            prone=Prone(**prone.model_dump()) if prone else None,
+            prone=DisagreementRule(**prone.model_dump()) if prone else None,
             at_due=config.review.at_due,
         )
 
@@ -82,7 +82,7 @@ class Desk:
         with self._database.transaction() as connection:
             return settling.sweep(connection, self._settlement)
 
-    def rights(self, name: str) -> tuple[Scope, bool]:
+    def rights(self, name: str) -> tuple[ReviewerScope, bool]:
         """What this person may see and do, and whether they lead reviews."""
         return self._scope(name), self._review.leads(name)
 
@@ -97,7 +97,7 @@ class Desk:
                 connection, which, scope=self._scope(name), order=self._review.order, limit=limit, offset=offset
             )
 
-    def shelves(self, name: str) -> list[Shelf]:
+    def shelves(self, name: str) -> list[QueueBucket]:
         """Where the open cases are that this person may see, as of the last half minute."""
         scope = self._scope(name)
         seen_at, found = self._shelves.get(scope, (-inf, []))
@@ -117,7 +117,7 @@ class Desk:
             access.note(connection, [case.id for case in listed], name, through="list", shown=["beginning"])
             return progress.glances(connection, [case.record_id for case in listed])
 
-    def see(self, name: str, case_id: UUID, *, through: Through | None = None) -> Sight:
+    def see(self, name: str, case_id: UUID, *, through: Through | None = None) -> VisibleCase:
         """A case as this person may see it. `through`: it is shown to them, and that is written down."""
         with self._database.transaction() as connection:
             case = self._case(connection, name, case_id)
@@ -125,7 +125,7 @@ class Desk:
             ended = case.status in ENDED
             mine = case.status is Status.CLAIMED and case.claimed_by == name
             decides = mine and case.adjudicating
-            sight = Sight(
+            sight = VisibleCase(
                 case=case,
                 mine=mine,
                 value=log.find_input(connection, case.record_id),
@@ -206,7 +206,7 @@ class Desk:
             if "\0" in f"{reason}{comment}":
                 raise InvalidRequest("reason and comment: the character 0 cannot be stored; leave it out")
             said = cases.opinions_of(connection, [case_id])[case_id]
-            verdict = Verdict(
+            verdict = ReviewVerdict(
                 label=label,
                 reason=None if label is not None else reason,
                 comment=comment or None,
@@ -271,7 +271,7 @@ class Desk:
         with self._database.transaction() as connection:
             return {case_id: case.model for case_id, case in cases.some(connection, case_ids).items()}
 
-    def take_in(self, name: str, case_id: UUID, verdict: Verdict, *, seconds: float | None) -> Taken:
+    def take_in(self, name: str, case_id: UUID, verdict: ReviewVerdict, *, seconds: float | None) -> ImportOutcome:
         """Let a verdict count that this person gave elsewhere. Where a claim of somebody else is in the way, it is kept
         as what they typed."""
         with self._database.transaction() as connection:
@@ -320,7 +320,7 @@ class Desk:
         queue.check_covers(self._scope(name), case)
         return case
 
-    def _scope(self, name: str) -> Scope:
+    def _scope(self, name: str) -> ReviewerScope:
         scope = self._review.scope_of(name)
         if scope is None:
             raise NotYours(f"{name} is not among the reviewers; whoever is stands in review.people")

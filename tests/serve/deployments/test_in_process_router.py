@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from demur.serve.deployments import shortcut
-from demur.serve.deployments.shortcut import PATHS, Shortcut, open_shortcut
+from demur.serve.deployments import in_process_router as shortcut
+from demur.serve.deployments.in_process_router import PATHS, InProcessRouter, open_shortcut
 
 PATIENCE = 30.0
 
@@ -166,6 +166,6 @@ def test_nothing_is_left_over_when_a_request_has_ended(door):
 
 def test_it_is_a_middleware_as_serve_takes_them():
     (middleware,) = shortcut.middlewares()
-    assert middleware.cls is Shortcut
+    assert middleware.cls is InProcessRouter
     module, _, function = shortcut.FUNCTION.rpartition(".")
     assert (module, function) == (shortcut.__name__, shortcut.middlewares.__name__)

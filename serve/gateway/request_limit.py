@@ -7,7 +7,7 @@ from demur.serve.contract.batching import Overloaded
 LOOK_SECONDS = 0.02
 
 
-class Room:
+class RequestLimit:
     """Room for so many requests, or so many bytes of them, whichever way they come in. It is used from one event loop.
 
     Of what the others leave, an owner takes up to `share`. So there is room for one more owner, however many of them

@@ -12,8 +12,8 @@ from demur.serve.access.needs import AUDIT, GATEWAY, OPEN, REVIEW, Doors
 from demur.serve.access.rates import Rate
 from demur.serve.config.access import AccessConfig, Scope
 from demur.serve.web.audit.app import audits_app
-from demur.serve.web.login.gate import Gate, path_of
-from demur.serve.web.native.fast_path import Door
+from demur.serve.web.login.access_middleware import AccessMiddleware, path_of
+from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
@@ -41,7 +41,7 @@ def doors(apps, keeper, handler):
     """A client for each application behind its door."""
     return {
         name: TestClient(
-            Gate(asked(apps, name, handler), keeper, needs, cookie="demur-session" if root else None),
+            AccessMiddleware(asked(apps, name, handler), keeper, needs, cookie="demur-session" if root else None),
             root_path=root,
             raise_server_exceptions=False,
             follow_redirects=False,
@@ -52,7 +52,7 @@ def doors(apps, keeper, handler):
 
 def asked(apps, name, handler):
     """What answers: of the gateway, the door for predictions before everything else, as it is served."""
-    return Door(handler, max_body_bytes=2**20).before(apps[name]) if name == "gateway" else apps[name]
+    return FastPath(handler, max_body_bytes=2**20).before(apps[name]) if name == "gateway" else apps[name]
 
 
 @pytest.fixture

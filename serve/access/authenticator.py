@@ -7,11 +7,11 @@ from datetime import datetime
 from time import monotonic
 
 from demur.serve.access.caller import Caller
+from demur.serve.access.key_cache import KeyRing
 from demur.serve.access.proxy import TrustedProxy
 from demur.serve.access.refusals import NotAllowed, NotKnown
-from demur.serve.access.ring import KeyRing
 from demur.serve.access.sessions import is_still_in_force
-from demur.serve.access.tokens import KEY, SESSION, Token, read_token
+from demur.serve.access.tokens import KEY, SESSION, SecretToken, read_token
 from demur.serve.config.access import Scope
 from demur.traffic.database import Database, DatabaseUnavailable
 
@@ -27,7 +27,7 @@ SEEN_APART_SECONDS = 15.0
 HOW = "send a key as `Authorization: Bearer demur_...`"
 
 
-class Keeper:
+class Authenticator:
     """Lets callers in. One for each process; it is used from one event loop."""
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime], proxy: TrustedProxy | None = None) -> None:
@@ -87,7 +87,7 @@ class Keeper:
         with self._database.transaction() as connection:
             return is_still_in_force(connection, session_id, seen=seen)
 
-    async def _stranger(self, token: Token) -> Caller:
+    async def _stranger(self, token: SecretToken) -> Caller:
         """Look again, since keys are made at any time, and raise `NotKnown` if it is not there."""
         if self._strangers < MOST_STRANGERS:
             self._strangers += 1
@@ -114,7 +114,7 @@ class Keeper:
             await asyncio.get_running_loop().run_in_executor(self._thread, self.ring.look)
 
 
-def _token(authorization: str | None, api_key: str | None) -> Token:
+def _token(authorization: str | None, api_key: str | None) -> SecretToken:
     """The key that was sent; raises `NotKnown` where none was, or what was sent cannot be one."""
     if authorization is None:
         text = api_key

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uuid_utils import uuid4  # a twelfth of what the standard library takes
 
+from demur.serve.telemetry.request_context import VISIT, RequestContext
 from demur.serve.telemetry.telemetry import Telemetry
-from demur.serve.telemetry.visit import VISIT, Visit
 
 log = logging.getLogger("demur.access")
 
@@ -30,7 +30,7 @@ CLIENT_CLOSED_REQUEST = 499
 """Of a request that nobody waited for any more."""
 
 
-class Reception:
+class RequestMiddleware:
     """An ASGI application around another one."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry, *, echo: bool = True, access_log: bool = False) -> None:
@@ -60,7 +60,7 @@ class Reception:
                     message["headers"] = [*message.get("headers", ()), (HEADER, request_id)]
             await send(message)
 
-        visit = Visit(request_id.decode(), self._telemetry)  # type: ignore[union-attr]
+        visit = RequestContext(request_id.decode(), self._telemetry)  # type: ignore[union-attr]
         VISIT.set(visit)  # in the context of this request's task, which ends with it
         traces = self._telemetry.traces
         if traces:
@@ -83,7 +83,7 @@ class Reception:
 
 
 @dataclass(slots=True)
-class Received:
+class GrpcCall:
     """A call over gRPC."""
 
     request_id: str
@@ -94,13 +94,14 @@ class Received:
 @contextmanager
 def call_received(
     telemetry: Telemetry, path: str, metadata: Iterable[tuple[str, str | bytes]], *, access_log: bool
-) -> Iterator[Received]:
-    """As long as this is open, a call over gRPC is answered: named, counted, timed and traced as `Reception` does."""
+) -> Iterator[GrpcCall]:
+    """As long as this is open, a call over gRPC is answered: named, counted, timed and traced, as
+    `RequestMiddleware` does it."""
     began = time.perf_counter()
     headers = [(name.encode(), value.encode()) for name, value in metadata if isinstance(value, str)]
     told = _header(headers, HEADER)
-    received = Received(told.decode() if told is not None and SANE.fullmatch(told) else uuid4().hex)
-    visit = Visit(received.request_id, telemetry)
+    received = GrpcCall(told.decode() if told is not None and SANE.fullmatch(told) else uuid4().hex)
+    visit = RequestContext(received.request_id, telemetry)
     VISIT.set(visit)  # in the context of this call's task, which ends with it
     traces = telemetry.traces
     if traces:

@@ -7,18 +7,18 @@ from datetime import datetime
 from threading import Lock
 from time import monotonic
 
-from demur.serve.access.caller import Buckets, Caller, Via
+from demur.serve.access.caller import Caller, RateBuckets, Via
 from demur.serve.access.keys import Key, usable
 from demur.serve.access.rates import Bucket
 from demur.serve.access.sessions import Session, open_sessions
-from demur.serve.access.tokens import KEY, SESSION, Token
+from demur.serve.access.tokens import KEY, SESSION, SecretToken
 from demur.traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.access")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyEntry:
     """A secret that is in force, and whose it is."""
 
     hash: bytes = field(repr=False)
@@ -32,7 +32,7 @@ class KeyRing:
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime]) -> None:
         self._database, self._clock = database, clock
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], KeyEntry] = {}
         self._seen = -1
         self._one_at_a_time = Lock()
         self.trouble: str | None = None
@@ -52,7 +52,7 @@ class KeyRing:
                     log.info("keys are read again")
                 self.trouble = None
 
-    def caller(self, token: Token) -> Caller | None:
+    def caller(self, token: SecretToken) -> Caller | None:
         """Whose this token is; None where it is none that is known and in force. Asks nobody."""
         entry = self._entries.get((token.kind, token.id))
         if entry is None or not token.fits(entry.hash):
@@ -68,7 +68,7 @@ class KeyRing:
             if n == self._seen:
                 return
             keys, sessions = usable(connection), open_sessions(connection)
-        known: dict[tuple[str, str], Entry] = {}
+        known: dict[tuple[str, str], KeyEntry] = {}
         for key, kept in keys:
             before = self._entries.get((KEY, key.id))
             # one that has not changed keeps its caller, and with it what is left of its rates
@@ -78,9 +78,9 @@ class KeyRing:
         self._entries, self._seen = known, n
 
 
-def _entry(key: Key, kept: bytes) -> Entry:
+def _entry(key: Key, kept: bytes) -> KeyEntry:
     now, rates = monotonic(), key.rates
-    buckets = Buckets(
+    buckets = RateBuckets(
         requests=None if rates.requests is None else Bucket(rates.requests, now),
         predictions=None if rates.predictions is None else Bucket(rates.predictions, now),
         models={model: Bucket(rate, now) for model, rate in rates.models.items()},
@@ -93,10 +93,10 @@ def _entry(key: Key, kept: bytes) -> Entry:
         models=None if key.models is None else frozenset(key.models),
         buckets=buckets if rates.requests or rates.predictions or rates.models else None,
     )
-    return Entry(kept, caller, key.expires_at, key)
+    return KeyEntry(kept, caller, key.expires_at, key)
 
 
-def _session_entry(session: Session, kept: bytes) -> Entry:
+def _session_entry(session: Session, kept: bytes) -> KeyEntry:
     person = session.person
     caller = Caller(
         name=person.name,
@@ -105,4 +105,4 @@ def _session_entry(session: Session, kept: bytes) -> Entry:
         key_id=person.key_id,
         session_id=session.id,
     )
-    return Entry(kept, caller, session.expires_at, session)
+    return KeyEntry(kept, caller, session.expires_at, session)

@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
-FUNCTION = "demur.serve.deployments.shortcut.middlewares"
+FUNCTION = "demur.serve.deployments.in_process_router.middlewares"
 
 PATHS: Final = frozenset({"/v1/predict", "/v1/predict/batch"})
 
@@ -28,7 +28,7 @@ _gateways: dict[str, ASGIApp] = {}
 
 def middlewares() -> list[Middleware]:
     """Called by Ray Serve in every process that listens for HTTP."""
-    return [Middleware(Shortcut)]
+    return [Middleware(InProcessRouter)]
 
 
 def open_shortcut(gateway: ASGIApp, paths: Iterable[str] = PATHS) -> None:
@@ -36,7 +36,7 @@ def open_shortcut(gateway: ASGIApp, paths: Iterable[str] = PATHS) -> None:
     _gateways.update(dict.fromkeys(paths, gateway))
 
 
-class Shortcut:
+class InProcessRouter:
     """An ASGI application that sends predictions to the gateway of this process, and the rest to Ray Serve."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -47,7 +47,7 @@ class Shortcut:
         if gateway is None:
             await self._app(scope, receive, send)
             return
-        caller = Caller(receive)
+        caller = WaitingClient(receive)
         try:
             await gateway(scope, caller.receive, send)
         except CancelledError:
@@ -57,7 +57,7 @@ class Shortcut:
             caller.over()
 
 
-class Caller:
+class WaitingClient:
     """Whoever waits for the answer to a request. When they leave, the work for it is cancelled."""
 
     __slots__ = ("_looking", "_receive", "_sent_all", "_task", "_timer", "left")

@@ -11,12 +11,12 @@ from typing import Any
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import GreedyBatcher, Overloaded
-from demur.serve.contract.decided import Share
+from demur.serve.contract.decided import ArtifactShare
 from demur.serve.contract.hosts import HostClient, ModelNotReady, Step
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.telemetry.logs import about
+from demur.serve.telemetry.request_context import RequestContext
 from demur.serve.telemetry.telemetry import Queue, Telemetry
-from demur.serve.telemetry.visit import Visit
 from demur.uncertainty.generation import Outage
 
 logger = logging.getLogger("demur.gateway")
@@ -26,7 +26,7 @@ HELD = ", and what is unknown is held"
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingInput:
     """An input on its way to the model, and when it set out."""
 
     input: ModelInput
@@ -36,7 +36,7 @@ class Asked:
     step: Step | None = None
     """None where no other model was asked before."""
 
-    visit: Visit | None = None
+    visit: RequestContext | None = None
     """The HTTP request that it belongs to."""
 
     what: Any = None
@@ -44,26 +44,26 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Row:
+class ModelRow:
     """One of the rows that were decided together; none at all if the model failed."""
 
-    share: Share | None
+    share: ArtifactShare | None
     index: int
     why_none: str
     """Why the row is held although nobody decided so; empty where somebody decided."""
 
     queued_milliseconds: float
-    before: "tuple[Row, ...]" = ()
+    before: "tuple[ModelRow, ...]" = ()
     """In a cascade, what the models said that were asked before, in turn."""
 
     outage: Outage | None = None
     """Why nobody could be asked, where the caller is to be told so; the row is then no prediction."""
 
 
-Then = Callable[[list[Asked], list[Row]], Awaitable[Sequence[Any]]]
+OnDecided = Callable[[list[PendingInput], list[ModelRow]], Awaitable[Sequence[Any]]]
 
 
-class Road:
+class ModelClient:
     """One model as the gateway sees it."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Road:
         host: HostClient,
         telemetry: Telemetry | None = None,
         *,
-        then: Then | None = None,
+        then: OnDecided | None = None,
     ) -> None:
         """`then` says what callers of `batcher` get in the place of rows."""
         self.name = name
@@ -84,7 +84,7 @@ class Road:
         batch = config.host.batch
         self._one_at_a_time = not config.host.is_language  # an engine takes in what comes when it comes
 
-        def batcher(then: Then | None) -> GreedyBatcher[Asked, Any]:
+        def batcher(then: OnDecided | None) -> GreedyBatcher[PendingInput, Any]:
             return GreedyBatcher(
                 self._send_traced if self._telemetry.traces else self._send,
                 then=then,
@@ -96,7 +96,7 @@ class Road:
             )
 
         self.batcher = batcher(then)
-        self.later: GreedyBatcher[Asked, Row] = batcher(None)
+        self.later: GreedyBatcher[PendingInput, ModelRow] = batcher(None)
         """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
 
         self._streams: set[asyncio.Task[None]] = set()
@@ -128,31 +128,31 @@ class Road:
             ("streams", self.name, len(self._streams), most),
         ]
 
-    async def stream(self, asked: Asked) -> AsyncGenerator[str | Row, None]:
+    async def stream(self, asked: PendingInput) -> AsyncGenerator[str | ModelRow, None]:
         """Yield the reply of a language model as it is written, the first piece empty, and last what was decided.
 
         What goes wrong in the model is a row without a decision, as in a batch. Closing the generator stops the model.
         """
         if len(self._streams) >= self.config.host.batch.max_queued:
             raise Overloaded(f"{len(self._streams)} streams of model {self.name} are open; try again a little later")
-        said: asyncio.Queue[str | Row | Exception] = asyncio.Queue()
+        said: asyncio.Queue[str | ModelRow | Exception] = asyncio.Queue()
         listening = asyncio.create_task(
             self._listen(asked, said)
         )  # its time does not hang on how fast the caller reads
         self._streams.add(listening)
         listening.add_done_callback(self._streams.discard)
-        item: str | Row | Exception = ""
+        item: str | ModelRow | Exception = ""
         try:
-            while not isinstance(item, Row):
+            while not isinstance(item, ModelRow):
                 item = await said.get()
                 if isinstance(item, Exception):
                     raise item
                 yield item
         finally:
-            if not isinstance(item, Row):
+            if not isinstance(item, ModelRow):
                 listening.cancel()
 
-    async def _listen(self, asked: Asked, said: "asyncio.Queue[str | Row | Exception]") -> None:
+    async def _listen(self, asked: PendingInput, said: "asyncio.Queue[str | ModelRow | Exception]") -> None:
         left = time.perf_counter()
         queued = (left - asked.at) * 1000
         seconds = self.config.host.timeout_seconds
@@ -162,7 +162,7 @@ class Road:
                 aclosing(self.host.stream(asked.input, asked.group, asked.draw)) as items,
             ):
                 async for item in items:
-                    if isinstance(item, Share):
+                    if isinstance(item, ArtifactShare):
                         self._telemetry.asked(self.name, [queued], time.perf_counter() - left, [item])
                         said.put_nowait(self._row(item, 0, queued))
                         return
@@ -176,23 +176,23 @@ class Road:
             self._telemetry.failed(self.name, "timeout")
             logger.error("model %s: a stream was not at its end in time", self.name)
             why = f"the model had not finished within {seconds:g} s"
-            said.put_nowait(Row(None, 0, f"{why}{HELD}", queued, outage=self._too_slow(why)))
+            said.put_nowait(ModelRow(None, 0, f"{why}{HELD}", queued, outage=self._too_slow(why)))
             return
         except Exception:
             self._telemetry.failed(self.name, "failed")
             logger.exception("model %s failed in a stream", self.name)
             why = "the model failed on this input"
-        said.put_nowait(Row(None, 0, f"{why}{HELD}", queued))
+        said.put_nowait(ModelRow(None, 0, f"{why}{HELD}", queued))
 
-    def _row(self, share: Share, index: int, queued: float) -> Row:
+    def _row(self, share: ArtifactShare, index: int, queued: float) -> ModelRow:
         """One row of a share. One about which the model could not be asked is held, and asked of no later model: that
         is not what its artifact was fitted for. Where callers are to be told, it says so."""
         outage = share.decided.outages[index] if share.decided.outages else None
         if outage is None:
-            return Row(share, index, "", queued)
+            return ModelRow(share, index, "", queued)
         self._telemetry.failed(self.name, "outage")
         told = None if self.config.when_away == "hold" else outage
-        return Row(share, index, f"{share.decided.reasons[index]}{HELD}", queued, outage=told)
+        return ModelRow(share, index, f"{share.decided.reasons[index]}{HELD}", queued, outage=told)
 
     def _too_slow(self, why: str) -> Outage | None:
         """A model that gave nothing in its time, where callers are to be told; None where that is held."""
@@ -201,12 +201,12 @@ class Road:
         what = f"gave no reply within {self.config.host.timeout_seconds:g} s"
         return Outage(what=what, why=why, passes=True)
 
-    async def _send_traced(self, asked: list[Asked]) -> list[Row]:
+    async def _send_traced(self, asked: list[PendingInput]) -> list[ModelRow]:
         assert self._telemetry.traces
         with self._telemetry.traces.batch(self.name, asked):
             return await self._send(asked)
 
-    async def _send(self, asked: list[Asked]) -> list[Row]:
+    async def _send(self, asked: list[PendingInput]) -> list[ModelRow]:
         """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
         left = time.perf_counter()
         queued = [(left - item.at) * 1000 for item in asked]
@@ -224,7 +224,7 @@ class Road:
             if len(steps) > 1:  # the artifacts of the other steps are not to blame
                 return await self._send_apart(asked)
             logger.error("model %s cannot decide what others escalate: %s", self.name, error, extra=_of(asked))
-            return [Row(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
+            return [ModelRow(None, 0, f"it cannot decide: {error}", wait) for wait in queued]
         except TimeoutError:
             why = f"the model gave no answer within {self.config.host.timeout_seconds:g} s"
             outage = self._too_slow(why)
@@ -240,14 +240,14 @@ class Road:
             why = "the model failed on this input"
         else:
             self._telemetry.asked(self.name, queued, time.perf_counter() - left, shares)
-            rows = {at: Row(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
+            rows = {at: ModelRow(share, i, "", queued[at]) for share in shares for i, at in enumerate(share.rows)}
             for share in shares:
                 if share.decided.outages:
                     rows |= {at: self._row(share, i, queued[at]) for i, at in enumerate(share.rows)}
             return [rows[at] for at in range(len(asked))]
-        return [Row(None, 0, f"{why}{HELD}", wait, outage=outage) for wait in queued]
+        return [ModelRow(None, 0, f"{why}{HELD}", wait, outage=outage) for wait in queued]
 
-    async def _send_apart(self, asked: list[Asked]) -> list[Row]:
+    async def _send_apart(self, asked: list[PendingInput]) -> list[ModelRow]:
         """Let the host decide, each step by itself."""
         by_step = _by_step(asked)
         parts = await asyncio.gather(*(self._send([asked[at] for at in members]) for members in by_step.values()))
@@ -258,7 +258,7 @@ class Road:
         }
         return [rows[at] for at in range(len(asked))]
 
-    async def _ask(self, asked: list[Asked]) -> list[Share]:
+    async def _ask(self, asked: list[PendingInput]) -> list[ArtifactShare]:
         """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
         by_step = _by_step(asked)
         parts = await asyncio.gather(
@@ -270,18 +270,18 @@ class Road:
             for share in shares
         ]
 
-    async def _ask_together(self, step: Step | None, asked: Sequence[Asked]) -> list[Share]:
+    async def _ask_together(self, step: Step | None, asked: Sequence[PendingInput]) -> list[ArtifactShare]:
         inputs, groups = [item.input for item in asked], [item.group for item in asked]
         if step is None:
             return await self.host.decide(inputs, groups, [item.draw for item in asked])
-        return [Share(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
+        return [ArtifactShare(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
 
 
-def _of(asked: Sequence[Asked]) -> dict[str, list[str]]:
+def _of(asked: Sequence[PendingInput]) -> dict[str, list[str]]:
     return about(item.visit for item in asked)
 
 
-def _by_step(asked: Sequence[Asked]) -> dict[Step | None, list[int]]:
+def _by_step(asked: Sequence[PendingInput]) -> dict[Step | None, list[int]]:
     """Where the rows of each step are."""
     by_step: dict[Step | None, list[int]] = {}
     for at, item in enumerate(asked):

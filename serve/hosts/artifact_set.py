@@ -21,7 +21,7 @@ log = logging.getLogger("demur.host")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lineup:
+class ArtifactSet:
     """Who decides. Never changed: another standing is another lineup."""
 
     in_force: Artifact
@@ -56,7 +56,7 @@ class Lineup:
         return np.array([drawn < below for drawn in draws], dtype=bool)
 
 
-class Watch:
+class ArtifactWatch:
     """Looks at what the store says about one model. Not safe to use from two threads at a time."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Watch:
         self._store = store
         self._identity = identity
         self._others = others
-        self._present: Lineup | None = None
+        self._present: ArtifactSet | None = None
         self._troubles: list[str] = []
         self.refused = False
         """Whether something is to be in force and cannot, for a reason that stays until somebody changes something."""
@@ -80,7 +80,7 @@ class Watch:
         """Why nothing decides, or why something is not as the store wants it; empty when all is well."""
         return "; ".join(self._troubles)
 
-    def look(self, trial: Callable[[Artifact], None]) -> Lineup | None:
+    def look(self, trial: Callable[[Artifact], None]) -> ArtifactSet | None:
         """Return who is to decide from now on; None as long as there was never anybody.
 
         An artifact that is new is loaded, must fit the model, and must pass the `trial`. What was promoted and fails
@@ -102,7 +102,7 @@ class Watch:
             self._present = found
         return self._present
 
-    def _found(self, trial: Callable[[Artifact], None], troubles: list[str]) -> Lineup | None:
+    def _found(self, trial: Callable[[Artifact], None], troubles: list[str]) -> ArtifactSet | None:
         standing = self._store.standing(self._model)
         known = {artifact.name: artifact for artifact in self._present.artifacts} if self._present else {}
 
@@ -136,7 +136,7 @@ class Watch:
         if standing.canary and standing.canary.artifact != in_force.name:
             canary = taken(standing.canary.artifact, "the canary is refused, and gets no traffic: ", in_force)
         share = standing.canary.share if standing.canary and canary else 0.0
-        return Lineup(in_force=in_force, shadow=shadow, canary=canary, share=share)
+        return ArtifactSet(in_force=in_force, shadow=shadow, canary=canary, share=share)
 
 
 def check_fits(artifact: Artifact, identity: ModelIdentity, others: Mapping[str, ModelConfig] | None) -> None:
@@ -159,7 +159,7 @@ def _words(error: Exception) -> str:
     return str(error) if ours else f"{type(error).__name__}: {error}"
 
 
-def _tell(model: str, lineup: Lineup) -> None:
+def _tell(model: str, lineup: ArtifactSet) -> None:
     also = ""
     if lineup.canary:
         also += f", {lineup.canary.name} decides {lineup.share:.2%} of the traffic"

@@ -14,13 +14,13 @@ from demur.policies.selector import Selector
 from demur.serve.config.control import AdaptiveSetsConfig
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.fitted_settings import differences, in_words
-from demur.serve.contract.decided import Decided, Shadowed, Share, as_columns, as_shadow
+from demur.serve.contract.decided import ArtifactShare, DecidedRows, ShadowRows, as_columns, as_shadow
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec
+from demur.serve.hosts.artifact_set import ArtifactSet, ArtifactWatch
 from demur.serve.hosts.asked_as_fitted import as_fitted
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.later_steps import LaterSteps
-from demur.serve.hosts.lineup import Lineup, Watch
 from demur.serve.hosts.set_level import SetLevel
 from demur.uncertainty.checks import Mask
 from demur.uncertainty.output import Output
@@ -35,10 +35,10 @@ Groups = Sequence[str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class JudgingBatch:
     """What a model said about some rows, and what is to be known to judge it."""
 
-    lineup: Lineup
+    lineup: ArtifactSet
     output: Output
     groups: Groups
     draws: Sequence[int] | None
@@ -46,7 +46,7 @@ class Batch:
     """Milliseconds in the model."""
 
 
-class Panel:
+class ActiveArtifacts:
     """What a host keeps beside its model. It is not safe to judge in two threads at a time."""
 
     def __init__(
@@ -56,17 +56,17 @@ class Panel:
         identity = identity_of(config)
         self._name = name
         self._task = config.task
-        self._watch = Watch(name, store, identity, others)
+        self._watch = ArtifactWatch(name, store, identity, others)
         self._later_steps = LaterSteps(name, store, identity)
         self._models = {name: config} if others is None else others
-        self._lineup: Lineup | None = None
+        self._lineup: ArtifactSet | None = None
         self._differences: dict[str, dict[str, str]] = {}
         self._failed: dict[str, str] = {}
         self.set_level = SetLevel(name, config) if isinstance(config.control, AdaptiveSetsConfig) else None
         """None where the sets stay as they were fitted."""
 
     @property
-    def lineup(self) -> Lineup:
+    def lineup(self) -> ArtifactSet:
         """Raises `ArtifactNotFound` while there is none."""
         if self._lineup is None:
             raise ArtifactNotFound(self._watch.trouble)
@@ -117,7 +117,7 @@ class Panel:
         if lineup is not self._lineup:
             between_batches(lambda: self._swap(lineup))
 
-    def _swap(self, lineup: Lineup | None) -> None:
+    def _swap(self, lineup: ArtifactSet | None) -> None:
         self._lineup, self._failed, self._differences = lineup, {}, {}
         if lineup and (found := self.differences(lineup.in_force)):
             log.warning(
@@ -126,8 +126,8 @@ class Panel:
             )  # fmt: skip
 
     def shares(
-        self, lineup: Lineup, output: Output, groups: Groups, draws: Sequence[int] | None, *, spent: float
-    ) -> list[Share]:
+        self, lineup: ArtifactSet, output: Output, groups: Groups, draws: Sequence[int] | None, *, spent: float
+    ) -> list[ArtifactShare]:
         """What each artifact that had a part in it decided about its rows, after `spent` milliseconds in the model.
 
         `draws`, in [0, 2**64), settle which rows are the canary's: those below its share; without draws none is. Every
@@ -153,7 +153,7 @@ class Panel:
             began = time.perf_counter()
             shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
             shares.append(
-                Share(
+                ArtifactShare(
                     rows=np.flatnonzero(rows).tolist(),
                     decided=decided,
                     shadow=shadow,
@@ -162,18 +162,18 @@ class Panel:
             )
         return shares
 
-    def shares_together(self, batches: Sequence[Batch]) -> list[list[Share]]:
+    def shares_together(self, batches: Sequence[JudgingBatch]) -> list[list[ArtifactShare]]:
         """The same of several batches, for each of them: those that one lineup judges are judged in one go."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, batch in enumerate(batches):
             alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())
             groups.setdefault(alike, []).append(place)
-        found: dict[int, list[Share]] = {}
+        found: dict[int, list[ArtifactShare]] = {}
         for places in groups.values():
             found |= zip(places, self._shares_of([batches[place] for place in places]), strict=True)
         return [found[place] for place in range(len(batches))]
 
-    def _shares_of(self, batches: Sequence[Batch]) -> list[list[Share]]:
+    def _shares_of(self, batches: Sequence[JudgingBatch]) -> list[list[ArtifactShare]]:
         first = batches[0]
         if len(batches) == 1:
             return [self.shares(first.lineup, first.output, first.groups, first.draws, spent=first.spent)]
@@ -198,7 +198,7 @@ class Panel:
         """What such an artifact fitted for this model."""
         return artifact.further[self._name]
 
-    def decide_by(self, artifact: Artifact, output: Output, groups: Groups, *, spent: float) -> Decided:
+    def decide_by(self, artifact: Artifact, output: Output, groups: Groups, *, spent: float) -> DecidedRows:
         """Decide rows that another model escalates, by its artifact: that was fitted for both."""
         started = time.perf_counter()
         selector = self.selector_of(artifact)
@@ -229,7 +229,7 @@ class Panel:
             self._failed = {**self._failed, what: f"{what}: {type(error).__name__}: {error}"}
 
     def _judge_shares(
-        self, lineup: Lineup, output: Output, groups: Groups, in_canary: Mask
+        self, lineup: ArtifactSet, output: Output, groups: Groups, in_canary: Mask
     ) -> list[tuple[Artifact, Mask, Judgement]]:
         """Judge the rows of the canary and those of the artifact in force. What the canary cannot judge is not its."""
         judged = []
@@ -246,7 +246,7 @@ class Panel:
             judged.append((lineup.in_force, rows, judgement))
         return judged
 
-    def _in_the_shadow(self, lineup: Lineup, output: Output, groups: Groups) -> Shadowed | None:
+    def _in_the_shadow(self, lineup: ArtifactSet, output: Output, groups: Groups) -> ShadowRows | None:
         """Let the shadow judge the same rows. However it fails, nobody is to notice."""
         if lineup.shadow is None:
             return None

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.serve.contract.batching import Overloaded
-from demur.serve.gateway.room import Room
+from demur.serve.gateway.request_limit import RequestLimit
 
 
 def test_nobody_takes_all_of_what_others_leave():
-    room = Room(most=100, share=0.75)
+    room = RequestLimit(most=100, share=0.75)
     for owner, takes in (("a", 75), ("b", 18), ("c", 5), ("d", 1), ("e", 1)):
         for _ in range(takes):
             room.enter(owner)
@@ -21,13 +21,13 @@ def test_nobody_takes_all_of_what_others_leave():
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_in_a_small_room_there_is_one_for_everybody(most):
-    room = Room(most=most, share=0.5)
+    room = RequestLimit(most=most, share=0.5)
     for at in range(most):
         room.enter(f"owner {at}")
 
 
 def test_who_is_not_asked_for_a_name_may_have_all():
-    room = Room(most=5, share=0.1)
+    room = RequestLimit(most=5, share=0.1)
     for _ in range(5):
         room.enter()
     with pytest.raises(Overloaded):
@@ -35,7 +35,7 @@ def test_who_is_not_asked_for_a_name_may_have_all():
 
 
 def test_one_thing_may_be_larger_than_a_share():
-    room = Room(most=100, share=0.5)
+    room = RequestLimit(most=100, share=0.5)
     room.enter("a", 80)
     with pytest.raises(Overloaded, match="80 requests are open here already for 'a' alone"):
         room.enter("a")
@@ -49,7 +49,7 @@ moves = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.boolean
 
 @given(st.integers(1, 40), st.floats(0.1, 1), moves)
 def test_what_is_taken_is_what_was_given(most, share, moves):
-    room, has = Room(most=most, share=share), []
+    room, has = RequestLimit(most=most, share=share), []
     for owner, size, enters in moves:
         if enters:
             try:
