@@ -72,3 +72,12 @@ def test_papers_that_the_code_cites_are_listed() -> None:
             if author not in NO_NAMES and not known:
                 missing.add(f"{path.relative_to(ROOT)}: {author} {year}")
     assert missing == set()
+
+
+@pytest.mark.parametrize("page", [page for page in (ROOT / "docs").rglob("*.md") if page.name not in ("README.md",)])
+def test_a_long_page_begins_with_its_contents(page: Path) -> None:
+    text = text_of(page)
+    headings = re.findall(r"^## ", text, re.M)
+    if text.count("\n") > 120 and len(headings) > 2 and page.name != "methods.md":
+        contents = text.partition("**On this page:**")[2].partition("\n\n")[0]
+        assert contents.count("](#") == len(headings), "the contents do not name each heading"

@@ -246,6 +246,8 @@ def test_a_key_that_is_pressed_on_and_on_answers_no_case_that_nobody_looked_at(s
         before = began
         ada.wait_for_timeout(every)
     ada.wait_for_timeout(A_WHILE)
+    ada.wait_for_selector(READY)  # the last press may have been an answer, and the next page is on its way
+    ada.wait_for_timeout(A_WHILE)
     answered = sum(len(running.opinions(one)) for one in ids)
     assert 1 <= answered <= 1 + pauses
     if not pauses:
