@@ -90,7 +90,14 @@ def test_one_bad_item_spoils_nothing_for_its_batch(handler, clear_digit):
     ]
     results = asyncio.run(handler.predict_batch(json.dumps({"items": items}).encode(), None))
     kinds = [type(result).__name__ for result in results]
-    assert kinds == ["Committed", "InvalidRequest", "UnknownModel", "InvalidRequest", "InvalidRequest", "Committed"]
+    assert kinds == [
+        "CommitResult",
+        "InvalidRequest",
+        "UnknownModel",
+        "InvalidRequest",
+        "InvalidRequest",
+        "CommitResult",
+    ]
 
 
 def test_the_same_key_and_input_give_the_stored_answer(handler, database, clear_digit):
