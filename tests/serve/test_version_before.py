@@ -1,6 +1,7 @@
 """What the version before wrote is read: its database, its artifact, and decisions as it made them.
 
-`version_0_1_0/` is what `demur backup` of version 0.1.0 wrote: the quickstart's digits, fitted by it, and twelve predictions.
+`version_0_1_0/` is what `demur backup` of version 0.1.0 wrote: the quickstart's digits, fitted by it, and twelve
+predictions.
 """
 
 import json
