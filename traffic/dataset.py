@@ -12,7 +12,18 @@ from demur.traffic.database import Connection, Database
 from demur.traffic.file_form import FileForm
 from demur.traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
 from demur.traffic.record import Answer
-from demur.traffic.table_file import BadDataFile, no_column, rows_of
+from demur.traffic.table_file import BadDataFile, Row, no_column, rows_of
+
+BESIDE = ("group", "cluster")
+"""Columns that are never part of an input."""
+
+
+class SpreadRow(dict[str, Any]):
+    """An input that a file spreads over columns: each with its value, a text where the file knows nothing else. Which
+    of the columns are the input, only the model can say."""
+
+    complaint: str = ""
+    """What to tell about the file where the model takes one value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,25 +46,35 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
 
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
-    what is JSON (an array or an object) is read as such; everything else is text. Raises `BadDataFile`.
+    what is JSON (an array or an object) is read as such; everything else is text. In a file without a column `input`
+    the other columns are the input, as a `SpreadRow`. Raises `BadDataFile`.
     """
     chosen = form or FileForm()
     inputs, labels, groups = [], [], []
     for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
+        spread = chosen.input == FileForm.input and chosen.input not in row and column in row
         for needed, key in ((chosen.input, "input_column"), (column, "label_column")):
+            if needed == chosen.input and spread:
+                continue
             if needed not in row:
                 raise BadDataFile(f"{where}: {no_column(needed, row, chosen.setting(key))}")
             if row[needed] is None or (row[needed] == "" and needed == column):
                 raise BadDataFile(f"{where}: {needed!r} is empty")
         label = row[column]
-        inputs.append(row[chosen.input])
+        inputs.append(_spread(row, column, chosen) if spread else row[chosen.input])
         labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))
     if not inputs:
         raise BadDataFile(f"{path}: there are no rows")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
+
+
+def _spread(row: Row, label: str, form: FileForm) -> SpreadRow:
+    spread = SpreadRow({name: value for name, value in row.items() if name not in (label, *BESIDE)})
+    spread.complaint = no_column(form.input, row, form.setting("input_column"))
+    return spread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

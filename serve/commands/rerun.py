@@ -16,6 +16,7 @@ from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.reading.spread_rows import gathered
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kinds import check_model
@@ -56,7 +57,7 @@ class LoadedModel:
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
-        return read_input(value, self._model.spec, self._limits)
+        return read_input(gathered(value, self._model.spec), self._model.spec, self._limits)
 
     def run(
         self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, without: frozenset[str] = frozenset()

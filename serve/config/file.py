@@ -18,10 +18,9 @@ from demur.serve.config.control import ControlConfig, check_control
 from demur.serve.config.hosts import (
     ChatConfig,
     HostConfig,
-    OpenAIHost,
     PromptConfig,
-    PythonHost,
     SamplesConfig,
+    placed_folder,
 )
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
@@ -529,27 +528,13 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()
 
-    def folder(name: str) -> str:
-        """A folder, or a name that is meant for a hub."""
-        return str((base / name).resolve()) if (base / name).is_dir() else name
-
-    def host(model: ModelConfig) -> HostConfig:
-        changed: dict[str, Any] = {}
-        if rated := model.host.tournament:
-            changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
-        if isinstance(model.host, PythonHost):
-            changed["files"] = tuple((base / path).resolve() for path in model.host.files)
-        elif not isinstance(model.host, OpenAIHost):
-            changed["checkpoint"] = folder(model.host.checkpoint)
-        return model.host.model_copy(update=changed)
-
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
         if few_shot is not None:
             examples = few_shot.examples
             told = {
                 "examples": file(examples) if isinstance(examples, Path) else examples,
-                "embedding": folder(few_shot.embedding),
+                "embedding": placed_folder(base, few_shot.embedding),
             }
             few_shot = few_shot.model_copy(update=told)
         return asked.model_copy(
@@ -557,7 +542,7 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         )
 
     models = {
-        name: model.model_copy(update={"host": host(model), "prompt": prompt(model)})
+        name: model.model_copy(update={"host": model.host.at(base), "prompt": prompt(model)})
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())

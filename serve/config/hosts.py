@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
@@ -48,6 +49,19 @@ class AnyHost(Scaled):
     gpus: float | None = Field(default=None, ge=0)
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
 
+    @property
+    def model_name(self) -> str:
+        """What people call the model: a folder, a file, a class, or an address."""
+        raise NotImplementedError
+
+    def at(self, base: Path) -> Self:
+        """Return the host with its paths relative to this folder, for processes that run in another one."""
+        return self.model_copy(update=self._placed(base))
+
+    def _placed(self, base: Path) -> dict[str, Any]:  # noqa: ARG002 - by default there are no paths
+        """Return the settings that change."""
+        return {}
+
     @model_validator(mode="after")
     def can_grow(self) -> "AnyHost":
         told, most = self.autoscaling and self.autoscaling.target, self.batch.in_flight
@@ -62,6 +76,11 @@ class AnyHost(Scaled):
 def target_of_host(host: AnyHost) -> float:
     """Batches that one replica has to do at a time, where their number follows the load."""
     return (host.autoscaling and host.autoscaling.target) or host.batch.in_flight / 2
+
+
+def placed_folder(base: Path, name: str) -> str:
+    """Return the folder of this name; a name that is meant for a hub stays."""
+    return str((base / name).resolve()) if (base / name).is_dir() else name
 
 
 class ClassifierHost(AnyHost):
@@ -83,6 +102,9 @@ class ClassifierHost(AnyHost):
     def model_name(self) -> str:
         return self.checkpoint
 
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"checkpoint": placed_folder(base, self.checkpoint)}
+
 
 class PythonHost(AnyHost):
     """A class of the user's own."""
@@ -97,12 +119,18 @@ class PythonHost(AnyHost):
     settings: dict[str, Any] = Field(default={})
     """What the class is made with, by keyword."""
 
+    input: InputConfig | None = None
+    """What one input is; by default as the class says, else a text."""
+
     files: tuple[Path, ...] = ()
     """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
 
     @property
     def model_name(self) -> str:
         return self.class_path
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"files": tuple((base / path).resolve() for path in self.files)}
 
 
 class TournamentConfig(Section):
@@ -130,6 +158,11 @@ class LanguageHost(AnyHost):
 
     tournament: TournamentConfig | None = None
 
+    def _placed(self, base: Path) -> dict[str, Any]:
+        if (rated := self.tournament) is None:
+            return {}
+        return {"tournament": rated.model_copy(update={"ratings": (base / rated.ratings).resolve()})}
+
 
 class TransformersHost(LanguageHost):
     """A small causal language model of the transformers library, run in the replica itself."""
@@ -145,6 +178,9 @@ class TransformersHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 class VllmHost(LanguageHost):
@@ -162,6 +198,9 @@ class VllmHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 def _without_secret(url: str) -> str:

@@ -51,6 +51,7 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/gateway/redaction.py": (1, ("an input that is redacted",)),
     "serve/telemetry/logs.py": (1, ("a log line", "a log that comes bit by bit")),
     "serve/telemetry/request_middleware.py": (1, ("X-Request-Id",)),
+    "serve/contract/reading/spread_rows.py": (1, FILE),
     "serve/contract/wire.py": (1, ("an Idempotency-Key",)),
     "traffic/hidden_characters.py": (2, ("characters that hide", "text for a terminal")),
     "traffic/spreadsheet.py": (2, ("a cell of a spreadsheet",)),
