@@ -259,9 +259,9 @@ class ModelConfig(Section):
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
 
 
-PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*"
-HOST = r"(?:\[[^\s\]]*\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*)(?::\d*)?"
-DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(,{HOST})*(/{PART})?(\?\S*)?")
+PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*+"
+HOST = r"(?:\[[^\s\]]*+\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*+)(?::\d*+)?"
+DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(?:,{HOST})*+(/{PART})?(\?\S*+)?")
 """The address of a PostgreSQL."""
 
 
