@@ -60,7 +60,7 @@ def fit_model(
     a `form` the file is read as the model's `calibration` says.
     """
     cascade = config.cascade(name)
-    rows = read_labelled_file(data, form or config.model(name).calibration.form)
+    rows = read_labelled_file(data, form or config.model(name).file_form)
     truth = truth_of(rows, cascade[name].task)
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])

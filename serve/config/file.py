@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from demur.audit.monitors.alarms import OnAlarm
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
@@ -200,9 +202,21 @@ class ModelConfig(Section):
                 raise ValueError("chat.stream: a stream that has begun cannot go on with fall_back_to; write `hold`")
         with gathered:
             self._check_next()
+        with gathered:
+            self._check_observes()
         gathered.check()
         check_control(self)
         return self
+
+    def _check_observes(self) -> None:
+        """Raise `ValueError` where something could hold what a policy that only observes answers."""
+        if self.policy.get("kind") != "observe":
+            return
+        for key in ("control", "escalate_to"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: `policy: {{kind: observe}}` answers everything; leave {key} out")
+        if self.watched is not None and self.watched.on_alarm != OnAlarm.NOTIFY:
+            raise ValueError("monitor.on_alarm: `policy: {kind: observe}` answers everything; write `notify`")
 
     def _check_next(self) -> None:
         """Raise `ValueError` where somebody else is to be asked and nobody is named, or the other way round."""
@@ -227,6 +241,11 @@ class ModelConfig(Section):
     def recorded_scores(self) -> tuple[str, ...]:
         """Names of the scores on the record."""
         return (*self.recipe.scores, *self.recipe.combinations)
+
+    @property
+    def file_form(self) -> FileForm:
+        """How a labelled file of the model is read."""
+        return replace(self.calibration.form, whole=self.host.is_given)
 
     @property
     def spot_checks(self) -> SpotCheckConfig | None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
-from demur.serve.config.settings import Section
+from demur.serve.config.settings import GatheredMistakes, Section
 from demur.traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
@@ -35,6 +35,9 @@ class AnyHost(Scaled):
     is_endpoint: ClassVar[bool] = False
     """Whether its model runs elsewhere, so that no file of it is here."""
 
+    is_given: ClassVar[bool] = False
+    """Whether requests bring what the model said, and no model is asked."""
+
     uses_gpu: ClassVar[bool] = True
     """Whether a replica gets a GPU, if there is one and nothing else is said."""
 
@@ -48,6 +51,11 @@ class AnyHost(Scaled):
     cpus: float = Field(default=1.0, ge=0)
     gpus: float | None = Field(default=None, ge=0)
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether scores may read replies of a language model."""
+        return self.is_language
 
     @property
     def model_name(self) -> str:
@@ -131,6 +139,82 @@ class PythonHost(AnyHost):
 
     def _placed(self, base: Path) -> dict[str, Any]:
         return {"files": tuple((base / path).resolve() for path in self.files)}
+
+
+Part = Literal["probabilities", "logits", "prediction", "embedding", "passes", "scores", "reply", "logprobs", "samples"]
+"""What a request may bring of a model's output."""
+
+PREDICTS: tuple[Part, ...] = ("probabilities", "logits", "prediction", "reply")
+"""Of these there is one at least: without it nothing is predicted."""
+
+
+class GivenHost(AnyHost):
+    """Predictions that were made elsewhere."""
+
+    uses_gpu: ClassVar[bool] = False
+    is_given: ClassVar[bool] = True
+    tournament: ClassVar[None] = None
+
+    kind: Literal["given"]
+    gives: tuple[Part, ...] = Field(min_length=1)
+    """What each request brings. Scores that need anything else are refused."""
+
+    scores: dict[str, Literal["less_sure", "surer"]] = Field(default={})
+    """Numbers that a request may bring, by name, and what a higher one means. Each may be listed among the model's
+    scores."""
+
+    embedding_size: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Numbers of each embedding, where `gives` lists one."""
+
+    passes: int | None = Field(default=None, ge=1, le=1000)
+    """Repeated passes that come with each request, where `gives` lists them."""
+
+    model: str = Field(default="given", min_length=1, max_length=200)
+    """What people call the model that predicts."""
+
+    version: str = Field(default="", max_length=200)
+    """Of that model. An artifact holds for one version: change it when the model changes, and fit again."""
+
+    @property
+    def model_name(self) -> str:
+        return f"{self.model} {self.version}".strip()
+
+    @property
+    def has_replies(self) -> bool:
+        return "reply" in self.gives
+
+    @model_validator(mode="after")
+    def parts_go_together(self) -> "GivenHost":
+        gathered = GatheredMistakes()
+        gives = self.gives
+        with gathered:
+            if twice := [part for at, part in enumerate(gives) if part in gives[:at]]:
+                raise ValueError(f"gives: {twice[0]} is listed twice")
+        with gathered:
+            found = [part for part in PREDICTS if part in gives]
+            if not found:
+                raise ValueError(f"gives: nothing is predicted by {', '.join(gives)}; add one of {', '.join(PREDICTS)}")
+            if "probabilities" in found and "logits" in found:
+                raise ValueError("gives: probabilities are made of logits; list one of the two")
+            if "prediction" in found and len(found) > 1:
+                raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
+        for part in ("logprobs", "samples"):
+            with gathered:
+                if part in gives and "reply" not in gives:
+                    raise ValueError(f"gives: {part} go with a `reply`, which is not listed")
+        with gathered:
+            if ("scores" in gives) != bool(self.scores):
+                raise ValueError("scores: name the numbers that come with a request, and list `scores` in `gives`")
+        for name in self.scores:
+            with gathered:
+                if not name.replace("_", "a").replace("-", "a").isalnum():
+                    raise ValueError(f"scores.{name}: a name has letters, digits, _ and -; choose another one")
+        for key, part in (("embedding_size", "embedding"), ("passes", "passes")):
+            with gathered:
+                if (getattr(self, key) is None) == (part in gives):
+                    raise ValueError(f"{key}: write how many there are, and list `{part}` in `gives`; or neither")
+        gathered.check()
+        return self
 
 
 class TournamentConfig(Section):
@@ -278,7 +362,7 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+    ClassifierHost | PythonHost | GivenHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
 ]
 
 

@@ -59,7 +59,54 @@ class JsonInput:
     value: Any
 
 
-ModelInput = str | bytes | Pixels | Question | Conversation | TextPair | TableRow | JsonInput
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenReply:
+    """A reply of a language model that a request brings."""
+
+    text: str
+    reasoning: str | None = None
+    tokens: tuple[str, ...] = ()
+    """[L]; empty where none came."""
+
+    logprobs: NDArray[np.float64] | None = None
+    """[L], NaN for one that did not come."""
+
+    top_logprobs: tuple[NDArray[np.float64], ...] | None = None
+    """[L], of each token those of its most probable alternatives."""
+
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenOutput:
+    """What a model that runs elsewhere said about one input: the parts that `host.gives` lists. C counts the labels of
+    the task."""
+
+    probabilities: NDArray[np.float64] | None = None
+    """[C]."""
+
+    logits: NDArray[np.float64] | None = None
+    """[C]."""
+
+    predicted: tuple[int, ...] | None = None
+    """The labels that are predicted."""
+
+    embedding: NDArray[np.float64] | None = None
+    """[d]."""
+
+    passes: NDArray[np.float64] | None = None
+    """[T, C]."""
+
+    scores: tuple[float, ...] = ()
+    """In the order of `host.scores`; NaN for one that did not come."""
+
+    reply: GivenReply | None = None
+    samples: tuple[GivenReply, ...] = ()
+    options: tuple[str, ...] | None = None
+    """Of a question, as the request brings it beside: what the letters of a reply stand for."""
+
+
+ModelInput = str | bytes | Pixels | Question | Conversation | TextPair | TableRow | JsonInput | GivenOutput
 
 
 class InvalidRequest(ValueError):
@@ -74,7 +121,7 @@ class TooLarge(InvalidRequest):
 class InputSpec:
     """What a model takes. The size of an image is that of its processed form; pictures of other sizes are resized."""
 
-    kind: Literal["image", "text", "text_pair", "choice", "chat", "table", "bytes", "json"]
+    kind: Literal["image", "text", "text_pair", "choice", "chat", "table", "bytes", "json", "given"]
     channels: int = 0
     height: int = 0
     width: int = 0

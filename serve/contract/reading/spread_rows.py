@@ -6,7 +6,7 @@ from typing import Any
 
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
-from demur.traffic.dataset import SpreadRow
+from demur.traffic.dataset import GivenRow, SpreadRow
 
 KEYS = {"text_pair": ("text", "text_pair"), "choice": ("question", "options"), "chat": ("messages",)}
 """Kinds of input that are objects of these keys."""
@@ -21,8 +21,12 @@ def gathered(value: Any, spec: InputSpec) -> Any:
 
     Raises `InvalidRequest` for a column that is not there.
     """
+    if isinstance(value, GivenRow):
+        return value.input
     if not isinstance(value, SpreadRow):
         return value
+    if "input" in value and "input" not in spec.columns:
+        return value["input"]
     if spec.kind == "json":
         return dict(value)
     if spec.kind == "table":
