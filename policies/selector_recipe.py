@@ -190,8 +190,8 @@ def readable(rows: LabelledOutput) -> LabelledOutput:
 def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSplit]) -> list[Selector]:
     """Fit models, by name, that are asked in turn until one answers: the rule of the first decides for all of them.
 
-    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on the road
-    that a row takes in the end, so what it promises is said of the answers that leave the cascade, whichever model
+    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on what
+    comes of a row after all models. So it makes its promise about the answers that leave the cascade, whichever model
     gave them. A model's gates are its own.
     """
     names = list(recipes)
