@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from demur.policies.conformal import conformal_quantile, error_rate, labelled, marginal_coverage, promise_in_words
+from demur.policies.conformal import conformal_quantile, error_in_words, error_rate, labelled, marginal_coverage
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import Array, Mask
 
@@ -42,11 +42,11 @@ class CumulativeSets:
     keep_predicted: ClassVar[bool] = True
 
     @property
-    def promise(self) -> str:
-        return promise_in_words(self.alpha, self.qhat)
+    def promise_in_words(self) -> str:
+        return error_in_words(self.alpha, self.qhat)
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return marginal_coverage(self.alpha, self.qhat, self.n)
 
     def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups

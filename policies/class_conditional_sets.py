@@ -30,7 +30,7 @@ class ClassLimitSets:
     """Whether the predicted label is shown even where the set rules it out."""
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return Promise(
             share="of the inputs of each label have a set without it",
             target=self.alpha,
@@ -41,7 +41,7 @@ class ClassLimitSets:
         )
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         words = f"at {100 * self.alpha:g}% error for each label"
         scarce = int(np.isposinf(self.qhats).sum())
         if not scarce:

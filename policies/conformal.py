@@ -45,11 +45,11 @@ class LabelSets:
     artifacts from before they were kept."""
 
     @property
-    def promise(self) -> str:
-        return promise_in_words(self.alpha, self.qhat)
+    def promise_in_words(self) -> str:
+        return error_in_words(self.alpha, self.qhat)
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return marginal_coverage(self.alpha, self.qhat, self.n)
 
     def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
@@ -112,7 +112,7 @@ def marginal_coverage(alpha: float, qhat: float, n: int) -> Promise:
     )
 
 
-def promise_in_words(alpha: float, qhat: float) -> str:
+def error_in_words(alpha: float, qhat: float) -> str:
     if np.isposinf(qhat):
         return f"at {100 * alpha:g}% error (that takes {labels_needed(alpha):,} labelled rows)"
     return f"at {100 * alpha:g}% error"

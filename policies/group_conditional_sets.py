@@ -31,7 +31,7 @@ class GroupLimitSets:
     keep_predicted: bool = True
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         words = f"at {100 * self.alpha:g}% error in each group"
         scarce = int(np.isposinf(self.qhats).sum())
         if not scarce:
@@ -40,7 +40,7 @@ class GroupLimitSets:
         return f"{words} (that takes {needed:,} labelled rows of each; {scarce} of {len(self.qhats)} have fewer)"
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return Promise(
             share="of the inputs of each group have a set without the right label",
             target=self.alpha,

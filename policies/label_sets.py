@@ -25,12 +25,12 @@ class PredictionSets(Protocol):
     def keep_predicted(self) -> bool: ...
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         """At what error labels are ruled out, to follow words like `cannot be ruled out`."""
         ...
 
     @property
-    def promised(self) -> Promise: ...
+    def promise(self) -> Promise: ...
 
     def of(self, seen: Array, groups: Sequence[str | None] | None = None) -> Mask:
         """[n, C], from what the sets read, and the group of each row."""

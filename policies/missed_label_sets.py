@@ -7,10 +7,11 @@ import numpy as np
 
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
+from demur.policies.limit import UNKNOWN
 from demur.policies.missed_labels import LIMITS, shares_missed
 from demur.policies.promise import Promise
 from demur.policies.risk_control import conformal_risk_control
-from demur.policies.threshold import UNKNOWN, Otherwise
+from demur.policies.threshold import Otherwise
 from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
 
 
@@ -27,11 +28,11 @@ class LabelsAbove:
     keep_predicted: bool = True
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         return f"with at most {100 * self.alpha:g}% of the right labels missed"
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return Promise(
             share="of the labels that hold are missing from the set",
             target=self.alpha,
@@ -76,6 +77,7 @@ class MissedLabels:
     certifies: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = True
+    promise: ClassVar[Promise | None] = None
 
     def __post_init__(self) -> None:
         whole_number("spare", self.spare)

@@ -24,11 +24,11 @@ class MovingSets:
     keep_predicted: ClassVar[bool] = False
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         return f"at {100 * min(1.0, max(0.0, self.level)):.3g}% error"
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         """Nothing: on average over a long run, sets miss as often as the control has it."""
         return replace(marginal_coverage(self.sets.alpha, self.qhat, self.sets.n), feasible=False)
 

@@ -13,9 +13,9 @@ from demur.policies.conformal import (
     Method,
     conformal_quantile,
     conformal_sets,
+    error_in_words,
     error_rate,
     marginal_coverage,
-    promise_in_words,
     right_labels,
 )
 from demur.policies.promise import Promise
@@ -45,11 +45,11 @@ class FrequencySets:
     source: str = "passes"
 
     @property
-    def promise(self) -> str:
-        return promise_in_words(self.alpha, self.qhat)
+    def promise_in_words(self) -> str:
+        return error_in_words(self.alpha, self.qhat)
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return marginal_coverage(self.alpha, self.qhat, self.n)
 
     def of(self, frequencies: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups

@@ -11,7 +11,7 @@ from demur.policies.decision import Assessment
 from demur.policies.graded import GradedRows
 from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
 from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
-from demur.policies.rules import PolicyRecipe, acts_on_sets
+from demur.policies.rules import PolicyRecipe
 from demur.policies.selector import Selector, all_scores, needs_of
 from demur.policies.threshold import Threshold
 from demur.uncertainty import combination
@@ -122,7 +122,7 @@ class SelectorRecipe:
 
     def without_rule(self, parts: FitSplit) -> Selector:
         """Fit everything but the policy."""
-        if self.sets is None and acts_on_sets(self.policy):
+        if self.sets is None and self.policy.acts_on_sets:
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
         _ = readable(parts.rule)  # so that nothing is fitted in vain
         statistics, mixing, rows, plain = map(

@@ -280,7 +280,7 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
 def test_limits_of_before_they_had_promises_are_still_read():
     description, arrays = take_apart(fitted("a limit for each label")[0])
     del description["predictor"]["missed_share"], description["predictor"]["n"]
-    assert put_together(description, arrays).predictor.promised is None
+    assert put_together(description, arrays).predictor.promise is None
 
 
 def test_no_part_is_left_at_home():

@@ -58,7 +58,9 @@ def test_the_quantile_is_that_of_the_right_labels():
     assert sets.qhat == pytest.approx(0.65)  # the third of 0.25, 0.25, 0.65
     assert sets == CumulativeSets(alpha=0.25, qhat=sets.qhat, penalty=0.0, k_reg=0, n=3, own_share=0.5)
     assert (
-        AdaptiveSets(alpha=0.2).fit([[0.5, 0.3, 0.2]] * 3, [0, 1, 0]).promise.endswith("(that takes 4 labelled rows)")
+        AdaptiveSets(alpha=0.2)
+        .fit([[0.5, 0.3, 0.2]] * 3, [0, 1, 0])
+        .promise_in_words.endswith("(that takes 4 labelled rows)")
     )
 
 

@@ -46,9 +46,9 @@ def test_rows_without_a_group_are_a_group():
 
 def test_scarce_groups_are_told():
     sets = GroupConditionalSets(alpha=0.1).fit([[0.9, 0.1]] * 20, [0] * 20, ["a"] * 15 + ["b"] * 5)
-    assert sets.promise == "at 10% error in each group (that takes 9 labelled rows of each; 1 of 2 have fewer)"
-    assert sets.promised.feasible
-    assert not GroupConditionalSets(alpha=0.01).fit([[0.9, 0.1]], [0], ["a"]).promised.feasible
+    assert sets.promise_in_words == "at 10% error in each group (that takes 9 labelled rows of each; 1 of 2 have fewer)"
+    assert sets.promise.feasible
+    assert not GroupConditionalSets(alpha=0.01).fit([[0.9, 0.1]], [0], ["a"]).promise.feasible
 
 
 @pytest.mark.parametrize("groups", [None, [None, None]])
