@@ -9,9 +9,8 @@ import numpy as np
 
 from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
-from demur.policies.class_conditional_sets import ClassConditionalSets
 from demur.policies.conformal import labels_needed
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe

@@ -3,14 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.policies.conformal import (
-    LabelSets,
-    SplitSets,
-    conformal_quantile,
-    conformal_sets,
-    labels_needed,
-    order_statistic,
-)
+from demur.policies.conformal import conformal_quantile, conformal_sets, labels_needed, order_statistic
+from demur.policies.conformal_sets import LabelSets, SplitSets
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.floats(0.01, 0.99))
