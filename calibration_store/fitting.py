@@ -14,6 +14,7 @@ from demur.policies.judgement import Judgement
 from demur.policies.promise import Promise
 from demur.policies.selector import Selector, all_scores
 from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
+from demur.policies.threshold import Threshold
 from demur.uncertainty.calibrators import crossfitted
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 from demur.uncertainty.output import LabelledOutput, Output
@@ -68,7 +69,7 @@ class Fit:
     @property
     def promises(self) -> list[tuple[str, Promise]]:
         """What the models promise, by name; what the rule promises of all of them stands with the first."""
-        rule = getattr(self.selector.policy, "promise", None)
+        rule = self.selector.policy.promise
         return [
             (name, promise)
             for at, (name, selector) in enumerate(self.selectors.items())
@@ -180,10 +181,10 @@ def _ranking_score(selector: Selector, judgement: Judgement) -> Array:
 def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
     """A rule that promises nothing though its rows are not too few: too many of them are wrong."""
     rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
-    promise: Promise | None = getattr(rule, "promise", None)
+    promise = rule.promise
     if promise is None or promise.feasible or any(one.of == "rule" for one in known):
         return []
-    return [Shortfall(of="rule", why=str(getattr(rule, "meaning", promise.statement)))]
+    return [Shortfall(of="rule", why=rule.meaning if isinstance(rule, Threshold) else promise.statement)]
 
 
 def _as_ended(ended: CascadeResult, held_out: Sequence[LabelledOutput]) -> LabelledOutput:

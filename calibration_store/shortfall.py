@@ -9,10 +9,10 @@ import numpy as np
 
 from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
-from demur.policies.class_conditional_sets import ClassConditionalSets
-from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.conformal import labels_needed
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets
+from demur.policies.rules import PolicyRecipe
+from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.uncertainty.checks import Mask
 
@@ -92,8 +92,8 @@ def too_few(
     return found, remarks
 
 
-def _of_rule(rule: Any, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
-    if not hasattr(rule, "labels_needed") or len(apart.rule) >= (needed := rule.labels_needed()):
+def _of_rule(rule: PolicyRecipe, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
+    if not isinstance(rule, SelectiveRisk) or len(apart.rule) >= (needed := rule.labels_needed()):
         return []
     why = (
         f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}%"
@@ -120,8 +120,7 @@ def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Ad
 
 
 def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
-    limits = recipe.predictor.limits if isinstance(recipe.predictor, ClosedLabelLimits) else recipe.predictor
-    alpha = getattr(limits, "alpha", None)
+    alpha = recipe.predictor.alpha
     if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
         return []
     why = (

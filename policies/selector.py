@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from demur.policies.all_of import Gated
 from demur.policies.cheapest_label import CheapestLabel
 from demur.policies.decision import Action, Assessment, Decisions, LabelConfidence
 from demur.policies.judgement import Judgement
@@ -104,14 +103,14 @@ class Selector:
         mixed = {
             name for mix in self.combinations.values() if not isinstance(mix, ScoreCascade) for name in mix.sources
         }
-        return frozenset({self.confidence_score, *first, *mixed}) | read_by(self.policy)
+        return frozenset({self.confidence_score, *first, *mixed}) | self.policy.reads
 
     @property
     def promises(self) -> list[Promise]:
         """Everything that is promised, or was to be: by the rule, by the sets, by the limits of labels. A rule that
         only observes promises nothing of what is answered."""
-        parts = (None if self.observes else getattr(self.policy, "promise", None), getattr(self.sets, "promised", None))
-        promises = [*parts, getattr(self.predictor, "promised", None)]
+        parts = (None if self.observes else self.policy, self.sets, self.predictor)
+        promises = [part.promise for part in parts if part is not None]
         return [promise for promise in promises if promise is not None]
 
     def decide(self, output: Output, groups: Sequence[str | None] | None = None) -> Judgement:
@@ -140,7 +139,7 @@ class Selector:
             set_size=inside.sum(axis=1),
             in_set=np.asarray((inside & predicted).any(axis=1)),
             n_labels=inside.shape[1],
-            set_promise=self.sets.promise if self.sets else "",
+            set_promise=self.sets.promise_in_words if self.sets else "",
             more_labels=(inside & ~predicted).sum(axis=1) if self.sets else None,
             label_confidence=self._label_confidence(output, predicted),
             expected_cost=self.predictor.expected_cost(output.probabilities)
@@ -253,9 +252,3 @@ def needs_of(scores: Mapping[str, Score] | Mapping[str, ScoreRecipe], *, sampled
     """What a model must hand over for these scores; probabilities always, and samples where these are made of them."""
     always: frozenset[Need] = frozenset({"probabilities", "samples"} if sampled else {"probabilities"})
     return always.union(*(score.needs for score in scores.values()))
-
-
-def read_by(policy: Policy) -> frozenset[str]:
-    """The scores that a fitted rule, and its gates, look at beside the confidence."""
-    parts = [*policy.gates, policy.rule] if isinstance(policy, Gated) else [policy]
-    return frozenset(name for part in parts if (name := getattr(part, "score", None)))

@@ -11,7 +11,7 @@ from demur.policies.decision import Assessment
 from demur.policies.graded import GradedRows
 from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
 from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
-from demur.policies.rules import PolicyRecipe, acts_on_sets
+from demur.policies.rules import PolicyRecipe
 from demur.policies.selector import Selector, all_scores, needs_of
 from demur.policies.threshold import Threshold
 from demur.uncertainty import combination
@@ -125,7 +125,7 @@ class SelectorRecipe:
 
     def without_rule(self, parts: FitSplit) -> Selector:
         """Fit everything but the policy."""
-        if self.sets is None and acts_on_sets(self.policy):
+        if self.sets is None and self.policy.acts_on_sets:
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
         _ = readable(parts.rule)  # so that nothing is fitted in vain
         statistics, mixing, rows, plain = map(
@@ -194,8 +194,8 @@ def readable(rows: LabelledOutput) -> LabelledOutput:
 def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSplit]) -> list[Selector]:
     """Fit models, by name, that are asked in turn until one answers: the rule of the first decides for all of them.
 
-    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on the road
-    that a row takes in the end, so what it promises is said of the answers that leave the cascade, whichever model
+    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on what
+    comes of a row after all models. So it makes its promise about the answers that leave the cascade, whichever model
     gave them. A model's gates are its own.
     """
     names = list(recipes)

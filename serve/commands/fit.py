@@ -15,7 +15,6 @@ from demur.calibration_store.fitting import Fit, fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, rows_apart
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
 from demur.calibration_store.store import ArtifactStore
-from demur.policies.rules import acts_on_sets
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from demur.serve.commands.labelled_traffic import read_labelled_traffic
@@ -221,7 +220,7 @@ def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, Se
 def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:
     """What speaks against the artifact, and what is only told: the sets are shown with every answer, but nobody asked
     for their promise who neither configured them nor decides by them."""
-    wanted = bool(model.prediction_set) or acts_on_sets(model.recipe.policy)
+    wanted = bool(model.prediction_set) or model.recipe.policy.acts_on_sets
     against = [one for one in shortfalls if one.of != "sets" or wanted]
     return against, [one for one in shortfalls if one not in against]
 

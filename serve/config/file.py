@@ -487,22 +487,22 @@ class Config(Section):
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:
         """The model and those that are asked after it, in turn, by name."""
-        road = {name: self.model(name)}
-        while following := list(road.values())[-1].escalate_to:
-            place, first = f"models.{name}.escalate_to", road[name]
-            if following in road:
-                raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*road, following])}")
+        in_turn = {name: self.model(name)}
+        while following := list(in_turn.values())[-1].escalate_to:
+            place, first = f"models.{name}.escalate_to", in_turn[name]
+            if following in in_turn:
+                raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*in_turn, following])}")
             self._check_served(following, place)
-            road[following] = self.models[following]
-            if not first.task.means_the_same_as(road[following].task):
+            in_turn[following] = self.models[following]
+            if not first.task.means_the_same_as(in_turn[following].task):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
-            if road[following].right != first.right:
+            if in_turn[following].right != first.right:
                 raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
             try:
-                check_follows(first.recipe, road[following].recipe)
+                check_follows(first.recipe, in_turn[following].recipe)
             except ValueError as error:
                 raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
-        return road
+        return in_turn
 
     def _check_fallbacks(self, name: str) -> None:
         """Raise `ValueError` where what is asked in the place of a model cannot stand in for it."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from demur.policies.cheapest_label import LeastCost
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import GroupConditionalSets
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.hosts import GivenHost, OpenAIHost, PromptConfig
 from demur.uncertainty.combination import CombinationRecipe

@@ -7,7 +7,7 @@ from demur.policies.all_of import GATES, AllOf, GateRecipe
 from demur.policies.cheapest_label import CostLimit, LeastCost
 from demur.policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
 from demur.policies.prediction import PredictorRecipe
-from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe, acts_on_sets
+from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.given import check_given, given_scores
@@ -28,6 +28,7 @@ from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRec
 from demur.uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from demur.uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
 from demur.uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
+from demur.uncertainty.trace_scores import Trace
 
 if TYPE_CHECKING:
     from demur.serve.config.file import ModelConfig
@@ -94,7 +95,7 @@ def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
         )
     if missing := sorted(rule.reads - {*following.scores, *following.combinations}):
         raise ValueError(f"the policy looks at {', '.join(missing)}; list it among the scores there as well")
-    if acts_on_sets(rule) and following.sets is None:
+    if rule.acts_on_sets and following.sets is None:
         raise ValueError("the policy acts on prediction sets; add `prediction_set: {kind: risk_control}` there as well")
     if isinstance(rule, CostLimit) and not isinstance(following.predictor, LeastCost):
         raise ValueError("the policy acts on expected costs; give a policy with a `matrix` there as well")
@@ -298,13 +299,13 @@ def _sets(model: "ModelConfig", policy: PolicyRecipe | AllOf) -> PredictionSetsR
     if not model.task.exclusive and "kind" not in settings:
         if settings:
             raise ValueError("prediction_set: in a multilabel task `kind: risk_control` comes with these settings")
-        if acts_on_sets(policy):
+        if policy.acts_on_sets:
             raise ValueError(
                 "policy: it acts on prediction sets; add `prediction_set: {kind: risk_control}`, without which a"
                 " multilabel task has none"
             )
         return None
-    hosted = hosted_sets(model, settings, acts_on_sets(policy)) if model.task.exclusive else settings
+    hosted = hosted_sets(model, settings, policy.acts_on_sets) if model.task.exclusive else settings
     if hosted is None:
         return None
     kind = hosted.pop("kind", "split")
@@ -325,7 +326,7 @@ def _label_calibrator(model: "ModelConfig") -> LabelCalibratorRecipe | None:
 
 def _of_right(recipe: ScoreRecipe | CombinationRecipe) -> bool:
     """Whether it learns from predictions that were right or wrong, and from nothing between."""
-    return isinstance(recipe, Logistic) or bool(getattr(recipe, "learns_from_right", False))
+    return isinstance(recipe, Logistic) or (isinstance(recipe, Trace) and recipe.learns_from_right)
 
 
 def _check_right(model: "ModelConfig", policy: PolicyRecipe | AllOf, learners: Sequence[str]) -> None:

@@ -8,21 +8,23 @@ from scipy.special import expit, logit
 
 from demur.calibration_store.artifact import ArtifactRefused, pack, unpack
 from demur.calibration_store.parts import PARTS, put_together, take_apart
-from demur.policies.adaptive_sets import AdaptiveSets
 from demur.policies.all_of import AllOf, InDistribution, Parsable, SmallSet
 from demur.policies.cheapest_label import CostLimit, LeastCost
-from demur.policies.class_conditional_sets import ClassConditionalSets
 from demur.policies.closed_labels import ClosedLabelLimits
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import (
+    AdaptiveSets,
+    ClassConditionalSets,
+    GroupConditionalSets,
+    RegularisedSets,
+    SampleFrequencySets,
+    SplitSets,
+)
 from demur.policies.cost import ChowRule
-from demur.policies.group_conditional_sets import GroupConditionalSets
 from demur.policies.label_limits import GivenLabelLimits
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.prediction import MostProbable
-from demur.policies.regularised_sets import RegularisedSets
-from demur.policies.sampled_sets import SampleFrequencySets
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
@@ -284,7 +286,7 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
 def test_limits_of_before_they_had_promises_are_still_read():
     description, arrays = take_apart(fitted("a limit for each label")[0])
     del description["predictor"]["missed_share"], description["predictor"]["n"]
-    assert put_together(description, arrays).predictor.promised is None
+    assert put_together(description, arrays).predictor.promise is None
 
 
 def test_no_part_is_left_at_home():

@@ -39,20 +39,20 @@ class ServedModels:
     def names_for(self, caller: Caller | None) -> list[str]:
         """Of those that a caller may ask; of all, where anybody may ask anything."""
         allowed = None if caller is None else caller.models
-        return [name for name in self._handler.roads if allowed is None or name in allowed]
+        return [name for name in self._handler.models if allowed is None or name in allowed]
 
     async def model(self, name: str) -> ServedModel:
         """Raises `UnknownModel` or `ModelNotReady`."""
-        road = self._road(name)
+        client = self._client(name)
         if name not in self._outputs:
-            self._outputs[name] = outputs_of(self._asked_in_turn(road))
-        return ServedModel(name=name, spec=await road.spec(), outputs=self._outputs[name])
+            self._outputs[name] = outputs_of(self._asked_in_turn(client))
+        return ServedModel(name=name, spec=await client.spec(), outputs=self._outputs[name])
 
     async def state(self, name: str) -> HostState:
         """How the model's host is now. Raises `UnknownModel` or `ModelNotReady`."""
-        road = self._road(name)
+        client = self._client(name)
         try:
-            return await asyncio.wait_for(road.host.state(), road.config.host.timeout_seconds)
+            return await asyncio.wait_for(client.host.state(), client.config.host.timeout_seconds)
         except TimeoutError:
             raise ModelNotReady(f"model {name!r} gives no answer; try again a little later") from None
 
@@ -66,16 +66,16 @@ class ServedModels:
             check_version(name, wanted, state)
         return bool(state.artifact)
 
-    def _road(self, name: str) -> ModelClient:
-        roads = self._handler.roads
-        if name not in roads:
-            raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(roads)}")
-        return roads[name]
+    def _client(self, name: str) -> ModelClient:
+        models = self._handler.models
+        if name not in models:
+            raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(models)}")
+        return models[name]
 
-    def _asked_in_turn(self, road: ModelClient) -> Sequence[ModelConfig]:
-        configs = [road.config]
+    def _asked_in_turn(self, client: ModelClient) -> Sequence[ModelConfig]:
+        configs = [client.config]
         while following := configs[-1].escalate_to:
-            configs.append(self._road(following).config)
+            configs.append(self._client(following).config)
         return configs
 
 
