@@ -80,6 +80,11 @@ class SelectorRecipe:
         return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)
 
     @property
+    def when_unknown(self) -> str:
+        """What becomes of a row about which the model said nothing. A policy that only observes asks nobody."""
+        return "abstain" if self.observes else self.policy.otherwise
+
+    @property
     def rule(self) -> PolicyRecipe:
         """The policy without its gates."""
         return self.policy.rule if isinstance(self.policy, AllOf) else self.policy

@@ -29,12 +29,18 @@ def given_scores(model: "ModelConfig") -> dict[str, GivenScore]:
     host = model.host
     if not isinstance(host, GivenHost):
         return {}
-    if taken := [name for name in host.scores if name in SCORES or name in COMBINATIONS]:
-        raise ValueError(f"host.scores.{taken[0]}: demur has a score of this name; choose another one")
     return {
         name: GivenScore(column=column, surer=meaning == "surer")
         for column, (name, meaning) in enumerate(host.scores.items())
     }
+
+
+def check_names(model: "ModelConfig") -> None:
+    """Raise `ValueError` where a number that requests bring is called like a score of demur's."""
+    host = model.host
+    names = host.scores if isinstance(host, GivenHost) else ()
+    if taken := [name for name in names if name in SCORES or name in COMBINATIONS]:
+        raise ValueError(f"host.scores.{taken[0]}: demur has a score of this name; choose another one")
 
 
 def check_given(model: "ModelConfig", kind: str, needs: frozenset[Need], place: str) -> None:

@@ -10,7 +10,7 @@ from demur.policies.prediction import PredictorRecipe
 from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.config.given import check_given, given_scores
+from demur.serve.config.given import check_given, check_names, given_scores
 from demur.serve.config.language_recipe import (
     as_hosted,
     check_cascades,
@@ -102,6 +102,7 @@ def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
 
 
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
+    check_names(model)
     scores: dict[str, ScoreRecipe] = {}
     combinations: dict[str, CombinationRecipe] = {}
     gathered = GatheredMistakes()
