@@ -30,6 +30,8 @@ Need = Literal[
 OF_REPLIES: frozenset[Need] = frozenset({"reply", "logprobs", "top_logprobs", "samples", "stated", "rating"})
 """What only a language model can give."""
 
+NO_LABEL = -1
+
 Link = Literal["softmax", "sigmoid"]
 """How logits become probabilities: of labels that exclude each other, or of labels that each hold or not."""
 
@@ -52,6 +54,11 @@ class Output:
 
     given: Array | None = None
     """[n, S], numbers that came with a prediction that was made elsewhere; NaN for one that did not come."""
+
+    slots: NDArray[np.int32] | None = None
+    """[n, C], where rows name candidates among very many labels: the label of each column, NO_LABEL where a row has
+    fewer candidates. Such a column has the probability 0; or, where labels exclude each other, what all others share.
+    None: each column is one label."""
 
     replies: NDArray[np.object_] | None = None
     """[n], `Replies` of a language model."""
@@ -96,6 +103,7 @@ class Output:
             "embedding": self.embedding,
             "mc_probabilities": self.mc_probabilities,
             "given": self.given,
+            "slots": self.slots,
             "replies": self.replies,
             "unreadable": self.unreadable,
         }
@@ -103,7 +111,14 @@ class Output:
 
     def only(self, needs: frozenset[Need]) -> "Output":
         """The same without the parts that are not among these: nothing that was made for others is looked at."""
-        wanted = {"logits", "probabilities", "unreadable", *needs, *(["replies"] if needs & OF_REPLIES else [])}
+        wanted = {
+            "logits",
+            "probabilities",
+            "unreadable",
+            "slots",
+            *needs,
+            *(["replies"] if needs & OF_REPLIES else []),
+        }
         return Output(**{name: array for name, array in self.parts().items() if name in wanted})
 
     def needed(self, part: Need) -> Array:

@@ -16,7 +16,14 @@ from demur.calibration_store.rows_apart import TooFewRows, rows_apart
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.commands.labelled_rows import (
+    about_candidates,
+    is_label_of,
+    rows_read,
+    said_again,
+    truth_about,
+    truth_of,
+)
 from demur.serve.commands.labelled_traffic import read_labelled_traffic
 from demur.serve.commands.manifest import Sources, facts_of, versions
 from demur.serve.commands.missing_parts import missing_parts
@@ -243,9 +250,13 @@ def _labelled(
         batches.append(loaded.run(chunk, model.recipe.needs))
         progress(len(chunk))
     output = Output.concatenate(batches)
+    if model.task.sparse:
+        output, truth = about_candidates(output, sources.rows.labels, model.task)
+    else:
+        truth = truth_about(output, sources.rows, sources.truth, model.task)
     return LabelledOutput(
         output=output,
-        truth=truth_about(output, sources.rows, sources.truth, model.task),
+        truth=truth,
         exclusive=model.task.exclusive,
         groups=np.array(sources.rows.groups, dtype=object),
         weights=sources.weights,

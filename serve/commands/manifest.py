@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +17,10 @@ from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.checks import Array, Mask
 
 LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers", "safetensors")
+
+
+MOST_COUNTED = 1_000
+"""Labels of a sparse task that a manifest tells the number of rows of."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +41,7 @@ def facts_of(fit: Fit, task: TaskConfig, sources: Sources) -> dict[str, Any]:
     rows, weights = sources.rows, sources.weights
     return {
         "task": {"kind": task.kind, "labels": len(task.labels)},
-        "label_set_sha256": label_set_digest(task.labels),
+        "label_set_sha256": task.table.sha256 or label_set_digest(task.labels),
         "promises": [
             {"model": model, "statement": promise.statement, **asdict(promise)} for model, promise in fit.promises
         ],
@@ -47,7 +52,7 @@ def facts_of(fit: Fit, task: TaskConfig, sources: Sources) -> dict[str, Any]:
             "label_weights": None
             if weights is None
             else {"min": float(weights.min()), "max": float(weights.max()), "n_after_thinning": fit.n_plain},
-            "label_counts": dict(zip(task.labels, sources.truth.sum(axis=0).tolist(), strict=True)),
+            "label_counts": _label_counts(task, sources),
         },
         "n_fitted": fit.n_fitted,
         "n_reported": fit.n_reported,
@@ -62,6 +67,14 @@ def facts_of(fit: Fit, task: TaskConfig, sources: Sources) -> dict[str, Any]:
         "ranking": fit.ranking,
         "remarks": [*sources.remarks, *fit.remarks],
     }
+
+
+def _label_counts(task: TaskConfig, sources: Sources) -> dict[str, int]:
+    """How many rows each label holds for; of a sparse task, the commonest ones."""
+    if not task.sparse:
+        return dict(zip(task.labels, sources.truth.sum(axis=0).tolist(), strict=True))
+    told = (label for labels in sources.rows.labels for label in ([labels] if isinstance(labels, str) else labels))
+    return dict(Counter(told).most_common(MOST_COUNTED))
 
 
 def replicates_of_ranks(fit: Fit) -> int:

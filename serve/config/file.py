@@ -561,7 +561,9 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         )
 
     models = {
-        name: model.model_copy(update={"host": model.host.at(base), "prompt": prompt(model)})
+        name: model.model_copy(
+            update={"task": model.task.at(base), "host": model.host.at(base), "prompt": prompt(model)}
+        )
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())

@@ -26,6 +26,7 @@ FITTED = frozenset(
 
 FILES = frozenset(
     (
+        "task.label_file",
         "prompt.template",
         "prompt.mapping_template",
         "prompt.rating_template",

@@ -40,7 +40,10 @@ def own_probabilities(model: "ModelConfig") -> bool:
     """Whether probabilities tell more than what is predicted. Of a text, and of a reply that is read as it stands, they
     are 1 and 0."""
     if isinstance(model.host, GivenHost):
-        return bool({"probabilities", "logits"} & set(model.host.gives)) or model.prompt.probabilities == "samples"
+        return (
+            bool({"probabilities", "candidates", "logits"} & set(model.host.gives))
+            or model.prompt.probabilities == "samples"
+        )
     return (
         not writes(model)
         or compares(model)

@@ -11,6 +11,7 @@ from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.given import check_given, check_names, given_scores
+from demur.serve.config.hosts import GivenHost
 from demur.serve.config.language_recipe import (
     as_hosted,
     check_cascades,
@@ -26,7 +27,8 @@ from demur.serve.config.nearest import did_you_mean, one_of
 from demur.serve.config.settings import GatheredMistakes, Mistakes, named, part
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
 from demur.uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
-from demur.uncertainty.label_confidence import LABEL_CALIBRATORS, LabelCalibratorRecipe
+from demur.uncertainty.label_calibrators import LABEL_CALIBRATORS
+from demur.uncertainty.label_confidence import LabelCalibratorRecipe
 from demur.uncertainty.scores import ONLY_FOR, SCORES, ScoreRecipe
 from demur.uncertainty.trace_scores import Trace
 
@@ -322,6 +324,10 @@ def _label_calibrator(model: "ModelConfig") -> LabelCalibratorRecipe | None:
         return None
     name, settings = named("label_confidence", model.label_confidence or "isotonic")
     recipe: LabelCalibratorRecipe = part("label_confidence", LABEL_CALIBRATORS, name, settings)
+    if model.task.sparse and recipe.by_label:
+        raise ValueError("label_confidence: maps for each label need a column for each, which a sparse task has not")
+    if isinstance(model.host, GivenHost) and recipe.k > (model.host.candidates or recipe.k):
+        raise ValueError(f"label_confidence: k is {recipe.k}, and a row has at most {model.host.candidates} candidates")
     return recipe
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,8 +22,10 @@ from demur.serve.hosts.language.row import one_hot
 from demur.serve.hosts.one_thread import OneThread
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation, Replies, as_column
-from demur.uncertainty.output import Need, Output
+from demur.uncertainty.output import NO_LABEL, Need, Output
 from demur.uncertainty.readings import sample_probabilities
+
+TOO_FEW = "no candidate is as probable as all the labels together that are not named"
 
 
 class GivenModel:
@@ -39,10 +42,11 @@ class GivenModel:
 
     def example(self) -> ModelInput:
         """Return an output without meaning, with every part that requests bring."""
-        host, width = self._host, len(self._task.outputs)
+        host, width = self._host, max(2, len(self._task.outputs))
         even = np.full(width, 1 / width)
         return GivenOutput(
             probabilities=even if "probabilities" in host.gives else None,
+            candidates=None if host.candidates is None else (np.array([0], dtype=np.int32), np.array([0.5])),
             logits=np.zeros(width) if "logits" in host.gives else None,
             predicted=(0,) if "prediction" in host.gives else None,
             embedding=None if host.embedding_size is None else np.zeros(host.embedding_size),
@@ -60,6 +64,10 @@ class GivenModel:
             "embedding": np.array([row.embedding for row in rows]) if "embedding" in needs else None,
             "mc_probabilities": np.array([row.passes for row in rows]) if "mc_probabilities" in needs else None,
             "given": np.array([row.scores for row in rows], dtype=np.float64) if "given" in needs else None,
+        }
+        if self._host.candidates is not None:
+            return replace(self._of_candidates(rows, self._host.candidates), **parts)
+        parts |= {
             "replies": None if replies is None else as_column(replies),
             "unreadable": None if unreadable is None else as_column(unreadable),
         }
@@ -70,6 +78,27 @@ class GivenModel:
         else:
             output = self._with_probabilities(np.array(self._probabilities(rows, replies)))
         return Output(logits=output.logits, probabilities=output.probabilities, **parts)
+
+    def _of_candidates(self, rows: Sequence[GivenOutput], most: int) -> Output:
+        """One column for each candidate that a row may have, whatever its label; so a row looks the same in any batch.
+        Where labels exclude each other, a last column has what all others share."""
+        width = most + self._task.exclusive
+        slots = np.full((len(rows), width), NO_LABEL, dtype=np.int32)
+        probabilities = np.zeros((len(rows), width))
+        for at, row in enumerate(rows):
+            labels, p = cast(tuple[Any, Any], row.candidates)
+            slots[at, : len(labels)], probabilities[at, : len(p)] = labels, p
+        unreadable = None
+        if self._task.exclusive:
+            probabilities[:, -1] = np.maximum(0.0, 1 - probabilities[:, :-1].sum(axis=1))
+            rest = probabilities[:, -1] >= probabilities[:, :-1].max(axis=1)
+            unreadable = as_column([TOO_FEW if yes else None for yes in rest.tolist()]) if rest.any() else None
+        return Output(
+            logits=logarithms(probabilities, self._task),
+            probabilities=probabilities,
+            slots=slots,
+            unreadable=unreadable,
+        )
 
     def _with_probabilities(self, probabilities: Array) -> Output:
         logits = logarithms(probabilities, self._task)
@@ -165,7 +194,7 @@ async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
 def _fingerprint(model: ModelConfig) -> str:
     """Of what the configuration says of the model: nobody here can tell when its weights change."""
     host = _host(model)
-    told = [host.model, host.version, host.gives, host.scores, host.embedding_size, host.passes]
+    told = [host.model, host.version, host.gives, host.scores, host.embedding_size, host.passes, host.candidates]
     if host.has_replies:
         told += [model.prompt.probabilities, model.prompt.reply]
     return hashlib.sha256(json.dumps(["given", told]).encode()).hexdigest()
