@@ -107,8 +107,8 @@ class Gateway:
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        from demur.serve.web.native.app import gateway_app
         from demur.serve.web.native.fast_path import FastPath
-        from demur.serve.web.native.routes import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY

@@ -25,7 +25,7 @@ from demur.serve.web.audit.reports.pages import add_report_api, add_report_pages
 from demur.serve.web.audit.reports.wire import AuditRequest
 from demur.serve.web.audit.site import FILES, Site, site_of
 from demur.serve.web.errors import status_of
-from demur.serve.web.native.routes import describe
+from demur.serve.web.shared.bodies import describe
 from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies

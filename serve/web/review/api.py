@@ -13,9 +13,9 @@ from pydantic import AwareDatetime
 from demur.review.cases import Filter
 from demur.review.item import Case, Status
 from demur.serve.contract.wire import ProblemResponse, dump, parse
-from demur.serve.web.native.routes import takes, whole_body
 from demur.serve.web.review import review_wire as wire
 from demur.serve.web.review.service import ReviewService
+from demur.serve.web.shared.bodies import takes, whole_body
 from demur.serve.web.shared.visitor import COOKIE, HEADER, visitor_of
 
 DESCRIPTION = f"""

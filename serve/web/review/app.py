@@ -14,12 +14,12 @@ from demur.serve.config.access import AccessConfig
 from demur.serve.config.file import Config
 from demur.serve.contract.wire import dump
 from demur.serve.web.errors import problem_json, status_of
-from demur.serve.web.native.routes import describe
 from demur.serve.web.review import api, overview
 from demur.serve.web.review.exchange_routes import add_exchange_routes
 from demur.serve.web.review.pages import add_pages
 from demur.serve.web.review.review_wire import draft_json
 from demur.serve.web.review.service import ReviewService
+from demur.serve.web.shared.bodies import describe
 from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies

@@ -13,13 +13,13 @@ from demur.review.cases import Filter
 from demur.review.item import Status
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.hosts import UnknownModel
-from demur.serve.web.native.routes import whole_body
 from demur.serve.web.review.api import Name, Word, problems, reply
 from demur.serve.web.review.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
 from demur.serve.web.review.case_import import ImportedAnnotation, counted, import_verdicts, people_of
 from demur.serve.web.review.label_studio import InputKind, rows_of_export
 from demur.serve.web.review.review_wire import Label
 from demur.serve.web.review.service import ReviewService
+from demur.serve.web.shared.bodies import whole_body
 
 CHUNK = 1 << 16
 

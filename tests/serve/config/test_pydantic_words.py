@@ -20,8 +20,8 @@ from demur.serve.hosts.language.anchors import Ratings
 from demur.serve.web.audit.monitors.pages import UndoRequest
 from demur.serve.web.audit.reports.wire import AuditRequest
 from demur.serve.web.inference_protocol.body import InferRequest
-from demur.serve.web.native.routes import in_words
 from demur.serve.web.openai.request import ChatRequest, PlainRequest, read_request
+from demur.serve.web.problems import in_words
 from demur.serve.web.review import review_wire
 from demur.serve.web.review.review_wire import AnswerRequest
 from tests.serve.config.test_broken_files import LIBRARY_WORDS

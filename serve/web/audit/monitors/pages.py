@@ -17,7 +17,7 @@ from demur.serve.contract.wire import Body, Word, parse
 from demur.serve.web.audit.monitors.plots import change_picture, interval_picture, wealth_picture
 from demur.serve.web.audit.monitors.view import MonitorsPage, MonitorsView, monitors_json, sight
 from demur.serve.web.audit.site import Site, name_of
-from demur.serve.web.native.routes import takes, whole_body
+from demur.serve.web.shared.bodies import takes, whole_body
 from demur.serve.web.shared.look import root_of
 from demur.serve.web.shared.storable import FormText
 from demur.serve.web.shared.visitor import visitor_of

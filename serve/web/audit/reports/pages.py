@@ -24,7 +24,7 @@ from demur.serve.web.audit.reports import wire
 from demur.serve.web.audit.reports.timeline import SHOWN, timeline
 from demur.serve.web.audit.reports.with_bar import with_bar
 from demur.serve.web.audit.site import Site
-from demur.serve.web.native.routes import takes, whole_body
+from demur.serve.web.shared.bodies import takes, whole_body
 from demur.serve.web.shared.look import root_of
 
 PER_MODEL = 5
