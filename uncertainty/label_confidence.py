@@ -12,7 +12,7 @@ from demur.uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_l
 
 
 class LabelCalibratorRecipe(Protocol):
-    """As it is configured, before it has seen data."""
+    """A calibrator of labels as it is configured, before it has seen data."""
 
     def fit(self, rows: LabelledOutput) -> "LabelCalibrator": ...
 

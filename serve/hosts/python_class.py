@@ -165,7 +165,7 @@ def _check(model: ModelConfig) -> None:
 
 
 def _fingerprint(model: ModelConfig) -> str:
-    """Of the class's file, its settings, and the files that belong to the model."""
+    """Hash the class's file, its settings, and the files that belong to the model."""
     host = _host(model)
     kind = class_of(host)
     digest = hashlib.sha256(json.dumps([host.class_path, host.settings], sort_keys=True, default=str).encode())

@@ -54,7 +54,7 @@ class Tournament:
 
     @classmethod
     def of(cls, model: ModelConfig, engine: Engine) -> "Tournament | None":
-        """As it is configured; None where it is not. Raises `BadRatings`."""
+        """Return the tournament that is configured; None where none is. Raises `BadRatings`."""
         if model.host.tournament is None:
             return None
         settings = model.host.tournament

@@ -19,7 +19,7 @@ from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.control.gauges import ControlCollector
 from demur.serve.web.audit.control.pages import add_control_routes
 from demur.serve.web.audit.monitors.gauges import MonitorCollector
-from demur.serve.web.audit.monitors.pages import UndoRequest, add_monitor_routes
+from demur.serve.web.audit.monitors.pages import UndoAlarmRequest, add_monitor_routes
 from demur.serve.web.audit.reports import api as report_api
 from demur.serve.web.audit.reports import pages as report_pages
 from demur.serve.web.audit.reports.gauges import AuditCollector
@@ -96,7 +96,7 @@ def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
-        describe(document["components"]["schemas"], AuditRequest, UndoRequest)
+        describe(document["components"]["schemas"], AuditRequest, UndoAlarmRequest)
         describe_refusals(document)
         if access is not None and access.mode == "keys":
             describe_access(document, AUDIT, cookie=access.cookie)

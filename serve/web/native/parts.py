@@ -13,7 +13,7 @@ from demur.serve.web.shared.bodies import whole_body
 
 @dataclass(frozen=True)
 class GatewayParts:
-    """Of one gateway."""
+    """The parts of one gateway."""
 
     handler: Handler
     fast_path: FastPath

@@ -32,7 +32,7 @@ KINDS = {
 }
 
 
-class UndoRequest(Body):
+class UndoAlarmRequest(Body):
     why: Word = Field(description="Why it is safe to go on as before; kept in the history.")
 
 
@@ -67,11 +67,11 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
     @app.post(
         "/v1/alarms/{id}/undo",
         response_model=AlarmView,
-        openapi_extra=takes(UndoRequest),
+        openapi_extra=takes(UndoAlarmRequest),
         summary="Undo an alarm: what it does ends",
     )
     def undo_as_told(request: Request, id: int, content: Annotated[bytes, Depends(read_body)]) -> Response:
-        return JSONResponse(alarm_json(undo(id, visitor_of(request), parse(UndoRequest, content).why)))
+        return JSONResponse(alarm_json(undo(id, visitor_of(request), parse(UndoAlarmRequest, content).why)))
 
     @app.get("/monitors", include_in_schema=False)
     def show(request: Request) -> Response:
