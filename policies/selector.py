@@ -1,7 +1,7 @@
 """From a model's output to a decision: scores, calibrator and rule as one object, online and offline the same."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,14 @@ from demur.uncertainty.scores import Score, ScoreRecipe
 from demur.uncertainty.top_k import top_labels
 
 LOGPROBS: frozenset[Need] = frozenset({"logprobs", "top_logprobs"})
+
+OBSERVED = "only observed"
+WOULD = {
+    Action.ANSWER: "answer",
+    Action.REVIEW: "hold it for review",
+    Action.ABSTAIN: "abstain",
+    Action.ESCALATE: "ask another model",
+}
 
 UNUSABLE = "the model's output is not a number, and what is unknown is held"
 
@@ -49,6 +57,9 @@ class Selector:
 
     sampled: bool = False
     """Whether the probabilities themselves are frequencies of sampled replies."""
+
+    observes: bool = False
+    """Whether everything is answered, and the policy only says what it would have decided."""
 
     @cached_property
     def needs(self) -> frozenset[Need]:
@@ -96,8 +107,9 @@ class Selector:
 
     @property
     def promises(self) -> list[Promise]:
-        """Everything that is promised, or was to be: by the rule, by the sets, by the limits of labels."""
-        parts = (self.policy, self.sets, self.predictor)
+        """Everything that is promised, or was to be: by the rule, by the sets, by the limits of labels. A rule that
+        only observes promises nothing of what is answered."""
+        parts = (None if self.observes else self.policy, self.sets, self.predictor)
         promises = [part.promise for part in parts if part is not None]
         return [promise for promise in promises if promise is not None]
 
@@ -106,6 +118,10 @@ class Selector:
 
         `groups` [n] is the caller's word for where each input comes from; nothing, for none.
         """
+        judgement = self._decide(output, groups)
+        return observed(judgement) if self.observes else judgement
+
+    def _decide(self, output: Output, groups: Sequence[str | None] | None) -> Judgement:
         usable = output.usable()
         if usable.all():
             return self._judge(output, groups)
@@ -210,6 +226,18 @@ class Selector:
                 )
             ),
         )
+
+
+def observed(judgement: Judgement) -> Judgement:
+    """Answer every prediction that there is, and keep what would have been decided beside it. Where nothing is
+    predicted there is nothing to answer; nobody is asked to review it."""
+    decided = judgement.decisions
+    actions = [Action.ANSWER if usable else Action.ABSTAIN for usable in judgement.usable.tolist()]
+    reasons = [
+        f"{OBSERVED}; the policy would {WOULD[action]}: {reason}"
+        for action, reason in zip(decided.actions, decided.reasons, strict=True)
+    ]
+    return replace(judgement, decisions=Decisions(actions=tuple(actions), reasons=tuple(reasons)), would_decide=decided)
 
 
 def all_scores(

@@ -72,9 +72,17 @@ class SelectorRecipe:
     sampled: bool = False
     """Whether the probabilities themselves are frequencies of sampled replies."""
 
+    observes: bool = False
+    """Whether everything is answered, and the policy only says what it would have decided."""
+
     @property
     def needs(self) -> frozenset[Need]:
         return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)
+
+    @property
+    def when_unknown(self) -> str:
+        """What becomes of a row about which the model said nothing. A policy that only observes asks nobody."""
+        return "abstain" if self.observes else self.policy.otherwise
 
     @property
     def rule(self) -> PolicyRecipe:
@@ -159,6 +167,7 @@ class SelectorRecipe:
             sets=sets,
             label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
             sampled=self.sampled,
+            observes=self.observes,
         )
 
     def quality(self, predictor: Predictor, rows: LabelledOutput) -> Array:

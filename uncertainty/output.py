@@ -23,6 +23,7 @@ Need = Literal[
     "samples",
     "stated",
     "rating",
+    "given",
 ]
 """What costs something to make: a field of `Output`, or of its `replies`. Hosts make what is needed and no more."""
 
@@ -48,6 +49,9 @@ class Output:
 
     mc_probabilities: Array | None = None
     """[n, T, C], one slice for each Monte-Carlo dropout pass."""
+
+    given: Array | None = None
+    """[n, S], numbers that came with a prediction that was made elsewhere; NaN for one that did not come."""
 
     replies: NDArray[np.object_] | None = None
     """[n], `Replies` of a language model."""
@@ -91,6 +95,7 @@ class Output:
             "probabilities": self.probabilities,
             "embedding": self.embedding,
             "mc_probabilities": self.mc_probabilities,
+            "given": self.given,
             "replies": self.replies,
             "unreadable": self.unreadable,
         }
@@ -118,10 +123,11 @@ class Output:
         return Answers(self.replies.tolist())
 
     def usable(self) -> Mask:
-        """Rows that could be read, and in which every number is finite."""
+        """Rows that could be read, and in which every number is finite. A number in `given` may be missing: that leaves
+        only the score undefined that reads it."""
         rows = self.readable()
-        for array in self.parts().values():
-            if array.dtype != object and not np.isfinite(array).all():
+        for name, array in self.parts().items():
+            if array.dtype != object and name != "given" and not np.isfinite(array).all():
                 rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
 

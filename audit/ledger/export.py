@@ -53,7 +53,8 @@ FROM = {
         " where r.model = {model} and r.created_at > {first} and q.ended_at > {begin} and q.ended_at <= {end}",
     ),
     "inputs": (
-        "select p.record_id, p.input::text as input, p.reply::text as reply, r.created_at as record_created_at",
+        "select p.record_id, p.input::text as input, p.reply::text as reply, p.output::text as output,"
+        " r.created_at as record_created_at",
         " from payloads p join records r on r.id = p.record_id"
         " where r.model = {model} and r.created_at > {late} and r.created_at <= {end}",
     ),

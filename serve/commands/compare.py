@@ -77,7 +77,7 @@ def compare_on_file(
     config: Config, model: str, a: str, b: str, data: Path, *, form: FileForm | None = None, progress: Progress
 ) -> ArtifactComparison:
     """Compare on a labelled file, every row of which must be sound."""
-    rows = read_labelled_file(data, form or config.model(model).calibration.form)
+    rows = read_labelled_file(data, form or config.model(model).file_form)
     truth = truth_of(rows, config.model(model).task)
     rerun = Rerun(config, model, [a, b])
 

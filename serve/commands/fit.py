@@ -59,7 +59,7 @@ def fit_model(
     a `form` the file is read as the model's `calibration` says.
     """
     cascade = config.cascade(name)
-    rows = read_labelled_file(data, form or config.model(name).calibration.form)
+    rows = read_labelled_file(data, form or config.model(name).file_form)
     truth = truth_of(rows, cascade[name].task)
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
@@ -219,7 +219,9 @@ def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, Se
 
 def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:
     """What speaks against the artifact, and what is only told: the sets are shown with every answer, but nobody asked
-    for their promise who neither configured them nor decides by them."""
+    for their promise who neither configured them nor decides by them. A policy that only observes promises nothing."""
+    if model.recipe.observes:
+        return [], list(shortfalls)
     wanted = bool(model.prediction_set) or model.recipe.policy.acts_on_sets
     against = [one for one in shortfalls if one.of != "sets" or wanted]
     return against, [one for one in shortfalls if one not in against]

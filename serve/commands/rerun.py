@@ -14,8 +14,11 @@ from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
+from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.reading.spread_rows import gathered
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kinds import check_model
@@ -49,6 +52,7 @@ class LoadedModel:
     def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
         self._limits = limits
         check_model(model)
+        self._given = GivenReader(model.host, model.task, limits) if isinstance(model.host, GivenHost) else None
         self._model = OfflineModel(model, reviewed=reviewed)
         self.identity = identity_of(model)
         if torch := sys.modules.get("torch"):
@@ -56,7 +60,9 @@ class LoadedModel:
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
-        return read_input(value, self._model.spec, self._limits)
+        if self._given:
+            return self._given.read(self._given.gathered(value))
+        return read_input(gathered(value, self._model.spec), self._model.spec, self._limits)
 
     def run(
         self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, without: frozenset[str] = frozenset()

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from demur.audit.monitors.alarms import OnAlarm
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
@@ -18,10 +20,9 @@ from demur.serve.config.control import ControlConfig, check_control
 from demur.serve.config.hosts import (
     ChatConfig,
     HostConfig,
-    OpenAIHost,
     PromptConfig,
-    PythonHost,
     SamplesConfig,
+    placed_folder,
 )
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
@@ -201,9 +202,21 @@ class ModelConfig(Section):
                 raise ValueError("chat.stream: a stream that has begun cannot go on with fall_back_to; write `hold`")
         with gathered:
             self._check_next()
+        with gathered:
+            self._check_observes()
         gathered.check()
         check_control(self)
         return self
+
+    def _check_observes(self) -> None:
+        """Raise `ValueError` where something could hold what a policy that only observes answers."""
+        if self.policy.get("kind") != "observe":
+            return
+        for key in ("control", "escalate_to"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: `policy: {{kind: observe}}` answers everything; leave {key} out")
+        if self.watched is not None and self.watched.on_alarm != OnAlarm.NOTIFY:
+            raise ValueError("monitor.on_alarm: `policy: {kind: observe}` answers everything; write `notify`")
 
     def _check_next(self) -> None:
         """Raise `ValueError` where somebody else is to be asked and nobody is named, or the other way round."""
@@ -228,6 +241,11 @@ class ModelConfig(Section):
     def recorded_scores(self) -> tuple[str, ...]:
         """Names of the scores on the record."""
         return (*self.recipe.scores, *self.recipe.combinations)
+
+    @property
+    def file_form(self) -> FileForm:
+        """How a labelled file of the model is read."""
+        return replace(self.calibration.form, whole=self.host.is_given)
 
     @property
     def spot_checks(self) -> SpotCheckConfig | None:
@@ -260,9 +278,9 @@ class ModelConfig(Section):
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
 
 
-PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*"
-HOST = r"(?:\[[^\s\]]*\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*)(?::\d*)?"
-DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(,{HOST})*(/{PART})?(\?\S*)?")
+PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*+"
+HOST = r"(?:\[[^\s\]]*+\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*+)(?::\d*+)?"
+DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(?:,{HOST})*+(/{PART})?(\?\S*+)?")
 """The address of a PostgreSQL."""
 
 
@@ -529,27 +547,13 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()
 
-    def folder(name: str) -> str:
-        """A folder, or a name that is meant for a hub."""
-        return str((base / name).resolve()) if (base / name).is_dir() else name
-
-    def host(model: ModelConfig) -> HostConfig:
-        changed: dict[str, Any] = {}
-        if rated := model.host.tournament:
-            changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
-        if isinstance(model.host, PythonHost):
-            changed["files"] = tuple((base / path).resolve() for path in model.host.files)
-        elif not isinstance(model.host, OpenAIHost):
-            changed["checkpoint"] = folder(model.host.checkpoint)
-        return model.host.model_copy(update=changed)
-
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
         if few_shot is not None:
             examples = few_shot.examples
             told = {
                 "examples": file(examples) if isinstance(examples, Path) else examples,
-                "embedding": folder(few_shot.embedding),
+                "embedding": placed_folder(base, few_shot.embedding),
             }
             few_shot = few_shot.model_copy(update=told)
         return asked.model_copy(
@@ -557,7 +561,7 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         )
 
     models = {
-        name: model.model_copy(update={"host": host(model), "prompt": prompt(model)})
+        name: model.model_copy(update={"host": model.host.at(base), "prompt": prompt(model)})
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
-from demur.serve.config.settings import Section
+from demur.serve.config.settings import GatheredMistakes, Section
 from demur.traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
@@ -34,6 +35,9 @@ class AnyHost(Scaled):
     is_endpoint: ClassVar[bool] = False
     """Whether its model runs elsewhere, so that no file of it is here."""
 
+    is_given: ClassVar[bool] = False
+    """Whether requests bring what the model said, and no model is asked."""
+
     uses_gpu: ClassVar[bool] = True
     """Whether a replica gets a GPU, if there is one and nothing else is said."""
 
@@ -47,6 +51,24 @@ class AnyHost(Scaled):
     cpus: float = Field(default=1.0, ge=0)
     gpus: float | None = Field(default=None, ge=0)
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether scores may read replies of a language model."""
+        return self.is_language
+
+    @property
+    def model_name(self) -> str:
+        """What people call the model: a folder, a file, a class, or an address."""
+        raise NotImplementedError
+
+    def at(self, base: Path) -> Self:
+        """Return the host with its paths relative to this folder, for processes that run in another one."""
+        return self.model_copy(update=self._placed(base))
+
+    def _placed(self, base: Path) -> dict[str, Any]:  # noqa: ARG002 - by default there are no paths
+        """Return the settings that change."""
+        return {}
 
     @model_validator(mode="after")
     def can_grow(self) -> "AnyHost":
@@ -62,6 +84,11 @@ class AnyHost(Scaled):
 def target_of_host(host: AnyHost) -> float:
     """Batches that one replica has to do at a time, where their number follows the load."""
     return (host.autoscaling and host.autoscaling.target) or host.batch.in_flight / 2
+
+
+def placed_folder(base: Path, name: str) -> str:
+    """Return the folder of this name; a name that is meant for a hub stays."""
+    return str((base / name).resolve()) if (base / name).is_dir() else name
 
 
 class ClassifierHost(AnyHost):
@@ -83,6 +110,9 @@ class ClassifierHost(AnyHost):
     def model_name(self) -> str:
         return self.checkpoint
 
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"checkpoint": placed_folder(base, self.checkpoint)}
+
 
 class PythonHost(AnyHost):
     """A class of the user's own."""
@@ -97,12 +127,94 @@ class PythonHost(AnyHost):
     settings: dict[str, Any] = Field(default={})
     """What the class is made with, by keyword."""
 
+    input: InputConfig | None = None
+    """What one input is; by default as the class says, else a text."""
+
     files: tuple[Path, ...] = ()
     """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
 
     @property
     def model_name(self) -> str:
         return self.class_path
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"files": tuple((base / path).resolve() for path in self.files)}
+
+
+Part = Literal["probabilities", "logits", "prediction", "embedding", "passes", "scores", "reply", "logprobs", "samples"]
+"""What a request may bring of a model's output."""
+
+PREDICTS: tuple[Part, ...] = ("probabilities", "logits", "prediction", "reply")
+"""Of these there is one at least: without it nothing is predicted."""
+
+
+class GivenHost(AnyHost):
+    """Predictions that were made elsewhere."""
+
+    uses_gpu: ClassVar[bool] = False
+    is_given: ClassVar[bool] = True
+    tournament: ClassVar[None] = None
+
+    kind: Literal["given"]
+    gives: tuple[Part, ...] = Field(min_length=1)
+    """What each request brings. Scores that need anything else are refused."""
+
+    scores: dict[str, Literal["less_sure", "surer"]] = Field(default={})
+    """Numbers that a request may bring, by name, and what a higher one means. Each may be listed among the model's
+    scores."""
+
+    embedding_size: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Numbers of each embedding, where `gives` lists one."""
+
+    passes: int | None = Field(default=None, ge=1, le=1000)
+    """Repeated passes that come with each request, where `gives` lists them."""
+
+    model: str = Field(default="given", min_length=1, max_length=200)
+    """What people call the model that predicts."""
+
+    version: str = Field(default="", max_length=200)
+    """Of that model. An artifact holds for one version: change it when the model changes, and fit again."""
+
+    @property
+    def model_name(self) -> str:
+        return f"{self.model} {self.version}".strip()
+
+    @property
+    def has_replies(self) -> bool:
+        return "reply" in self.gives
+
+    @model_validator(mode="after")
+    def parts_go_together(self) -> "GivenHost":
+        gathered = GatheredMistakes()
+        gives = self.gives
+        with gathered:
+            if twice := [part for at, part in enumerate(gives) if part in gives[:at]]:
+                raise ValueError(f"gives: {twice[0]} is listed twice")
+        with gathered:
+            found = [part for part in PREDICTS if part in gives]
+            if not found:
+                raise ValueError(f"gives: nothing is predicted by {', '.join(gives)}; add one of {', '.join(PREDICTS)}")
+            if "probabilities" in found and "logits" in found:
+                raise ValueError("gives: probabilities are made of logits; list one of the two")
+            if "prediction" in found and len(found) > 1:
+                raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
+        for part in ("logprobs", "samples"):
+            with gathered:
+                if part in gives and "reply" not in gives:
+                    raise ValueError(f"gives: {part} go with a `reply`, which is not listed")
+        with gathered:
+            if ("scores" in gives) != bool(self.scores):
+                raise ValueError("scores: name the numbers that come with a request, and list `scores` in `gives`")
+        for name in self.scores:
+            with gathered:
+                if not name.replace("_", "a").replace("-", "a").isalnum():
+                    raise ValueError(f"scores.{name}: a name has letters, digits, _ and -; choose another one")
+        for key, part in (("embedding_size", "embedding"), ("passes", "passes")):
+            with gathered:
+                if (getattr(self, key) is None) == (part in gives):
+                    raise ValueError(f"{key}: write how many there are, and list `{part}` in `gives`; or neither")
+        gathered.check()
+        return self
 
 
 class TournamentConfig(Section):
@@ -130,6 +242,11 @@ class LanguageHost(AnyHost):
 
     tournament: TournamentConfig | None = None
 
+    def _placed(self, base: Path) -> dict[str, Any]:
+        if (rated := self.tournament) is None:
+            return {}
+        return {"tournament": rated.model_copy(update={"ratings": (base / rated.ratings).resolve()})}
+
 
 class TransformersHost(LanguageHost):
     """A small causal language model of the transformers library, run in the replica itself."""
@@ -145,6 +262,9 @@ class TransformersHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 class VllmHost(LanguageHost):
@@ -162,6 +282,9 @@ class VllmHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 def _without_secret(url: str) -> str:
@@ -239,7 +362,7 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+    ClassifierHost | PythonHost | GivenHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
 ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 CLOSE = 0.7
 """Share of the letters that two names have in common, in order, if one is probably the other mistyped."""
@@ -9,6 +10,9 @@ CLOSE = 0.7
 LONGEST = 100
 """Letters of a name that are compared: the time grows with their square."""
 
+
+MOST_COMPARED = 1_000
+"""Known names; of more, none is proposed: to compare them all would take longer than the rest of a request."""
 
 FEWEST_BEGUN = 4
 """Letters with which a name must begin to be meant by them."""
@@ -18,7 +22,9 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """Return the known name that is closest to this one; None where none is close."""
     if not isinstance(name, str):
         return None
-    plain = {_plain(one): one for one in known}
+    plain = {_plain(one): one for one in islice(known, MOST_COMPARED + 1)}
+    if len(plain) > MOST_COMPARED:
+        return None
     begun = [one for one in plain if len(name) >= FEWEST_BEGUN and one.startswith(_plain(name))]
     found = get_close_matches(_plain(name), plain, n=1, cutoff=CLOSE) or (begun if len(begun) == 1 else [])
     return plain[found[0]] if found else None

@@ -10,6 +10,7 @@ from demur.policies.prediction import PredictorRecipe
 from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
+from demur.serve.config.given import check_given, check_names, given_scores
 from demur.serve.config.language_recipe import (
     as_hosted,
     check_cascades,
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from demur.serve.config.file import ModelConfig
 
 
+OBSERVE = "observe"
+COMPOSED = ("all_of", OBSERVE)
+"""Policies that hold another one."""
+
+ANSWERS_ALL: Mapping[str, Any] = {"kind": "threshold", "limit": 0.0}
+"""What would be decided where only confidence is to be observed."""
+
+
 def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     """Return the recipe, or raise `ValueError` in words for whoever wrote the settings: with everything that is wrong
     with one part or another, else with what does not go together."""
@@ -40,7 +49,7 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     with gathered:
         scores, combinations = _scores(model)
     with gathered:
-        policy = _policy(model, model.policy, "policy")
+        policy = _policy(model, *deciding(model))
     with gathered:
         calibrator = _calibrator(model)
     with gathered:
@@ -69,8 +78,10 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
         sets=sets,
         label_calibrator=label_calibrator,
         sampled=writes(model) and own_probabilities(model) and model.prompt.probabilities == "samples",
+        observes=model.policy.get("kind") == OBSERVE,
     )
     check_language(model, recipe)
+    check_given(model, "what is configured", recipe.needs, "prediction_set" if recipe.sets else "scores")
     return recipe
 
 
@@ -91,6 +102,7 @@ def check_follows(first: SelectorRecipe, following: SelectorRecipe) -> None:
 
 
 def _scores(model: "ModelConfig") -> tuple[dict[str, ScoreRecipe], dict[str, CombinationRecipe]]:
+    check_names(model)
     scores: dict[str, ScoreRecipe] = {}
     combinations: dict[str, CombinationRecipe] = {}
     gathered = GatheredMistakes()
@@ -129,9 +141,16 @@ def _add_score(
         combinations[name] = part(place, COMBINATIONS, kind, settings, within=within)
         return
     check_name(model, kind, place)
+    own = given_scores(model)
+    if kind in own:
+        if settings:
+            raise ValueError(f"{within}: {kind} comes with a request and has no settings but `as`")
+        scores[name] = own[kind]
+        return
     offered = {other: SCORES[other] for other in offered_scores(model)}
-    score = part(place, offered, kind, settings, within=within, also=COMBINATIONS)
+    score = part(place, offered, kind, settings, within=within, also=(*own, *COMBINATIONS))
     scores[name] = as_hosted(model, kind, score, place)
+    check_given(model, kind, scores[name].needs, place)
     link = model.task.link
     if ONLY_FOR.get(kind, link) != link:
         fitting = [other for other in offered if ONLY_FOR.get(other, link) == link]
@@ -140,18 +159,31 @@ def _add_score(
         )
 
 
+def deciding(model: "ModelConfig") -> tuple[Mapping[str, Any], str]:
+    """Return the settings of the policy that decides, or would decide where it only observes, and their place."""
+    written = model.policy
+    if written.get("kind") != OBSERVE:
+        return written, "policy"
+    if unknown := [key for key in written if key not in ("kind", "rule")]:
+        raise ValueError(f"policy.{unknown[0]}: observe takes a `rule`, a policy that would decide, and nothing else")
+    rule = written.get("rule", ANSWERS_ALL)
+    if not isinstance(rule, Mapping) or rule.get("kind") == OBSERVE:
+        raise ValueError("policy.rule: write the policy that would decide, with its `kind`")
+    return rule, "policy.rule"
+
+
 def _policy(model: "ModelConfig", written: Mapping[str, Any], place: str) -> PolicyRecipe | AllOf:
     settings = dict(written)
     kind = settings.pop("kind", None)
     if kind is None:
-        raise ValueError(f"{place}.kind: this key is missing; write one of: {', '.join((*POLICIES, 'all_of'))}")
+        raise ValueError(f"{place}.kind: this key is missing; write one of: {', '.join((*POLICIES, *COMPOSED))}")
     if kind == "all_of":
-        return _all_of(model, settings)
+        return _all_of(model, settings, place)
     if kind == "risk_control":
         settings.pop("alpha", None)  # of its sets
     by_label, with_labels = WITH_LABELS.get(str(kind), ("", None))
     if with_labels is None or by_label not in settings:
-        policy: PolicyRecipe = part(f"{place}.kind", POLICIES, kind, settings, within=place, also=["all_of"])
+        policy: PolicyRecipe = part(f"{place}.kind", POLICIES, kind, settings, within=place, also=COMPOSED)
         return policy
     at, told = f"{place}.{by_label}", settings.pop(by_label)
     if kind == "threshold":
@@ -165,26 +197,28 @@ def _policy(model: "ModelConfig", written: Mapping[str, Any], place: str) -> Pol
     return rule
 
 
-def _all_of(model: "ModelConfig", settings: dict[str, Any]) -> AllOf:
+def _all_of(model: "ModelConfig", settings: dict[str, Any], within: str) -> AllOf:
     """`all_of` with `gates`, a list of names with settings, and a `rule`, written like any other policy."""
     if set(settings) != {"gates", "rule"}:
-        raise ValueError(f"policy: all_of takes `gates` and `rule`, not: {', '.join(settings) or 'nothing'}")
+        raise ValueError(f"{within}: all_of takes `gates` and `rule`, not: {', '.join(settings) or 'nothing'}")
     entries = settings["gates"]
     if not isinstance(entries, list) or not entries:
-        raise ValueError("policy.gates: write a list of gates, like `- in_distribution: {score: ..., quantile: 0.99}`")
+        raise ValueError(
+            f"{within}.gates: write a list of gates, like `- in_distribution: {{score: ..., quantile: 0.99}}`"
+        )
     gates: list[GateRecipe] = []
     gathered = GatheredMistakes()
     for at, entry in enumerate(entries):
-        place = f"policy.gates.{at}"
+        place = f"{within}.gates.{at}"
         with gathered:
             if not isinstance(entry, str | dict):
                 raise ValueError(f"{place}: {entry!r} is not a gate; there are: {', '.join(GATES)}")
             name, its_settings = named(place, entry)
             gates.append(part(place, GATES, name, its_settings))
     with gathered:
-        if not isinstance(settings["rule"], dict) or settings["rule"].get("kind") == "all_of":
-            raise ValueError("policy.rule: write a policy with its `kind`, other than all_of")
-        rule = _policy(model, settings["rule"], "policy.rule")
+        if not isinstance(settings["rule"], dict) or settings["rule"].get("kind") in COMPOSED:
+            raise ValueError(f"{within}.rule: write a policy with its `kind`, other than {' or '.join(COMPOSED)}")
+        rule = _policy(model, settings["rule"], f"{within}.rule")
     gathered.check()
     assert not isinstance(rule, AllOf)
     return AllOf(rule=rule, gates=tuple(gates))
@@ -192,12 +226,14 @@ def _all_of(model: "ModelConfig", settings: dict[str, Any]) -> AllOf:
 
 def _rule_settings(model: "ModelConfig") -> Mapping[str, Any]:
     """The settings of the main rule, behind gates or not."""
-    rule: Mapping[str, Any] = model.policy["rule"] if model.policy.get("kind") == "all_of" else model.policy
+    written, _ = deciding(model)
+    rule: Mapping[str, Any] = written["rule"] if written.get("kind") == "all_of" else written
     return rule
 
 
 def _rule_place(model: "ModelConfig") -> str:
-    return "policy.rule" if model.policy.get("kind") == "all_of" else "policy"
+    written, place = deciding(model)
+    return f"{place}.rule" if written.get("kind") == "all_of" else place
 
 
 def _predictor(model: "ModelConfig") -> PredictorRecipe:

@@ -18,6 +18,9 @@ from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.traffic.record import Cost, Entry, Record, ShadowDecision
 
+NO_INPUT: dict[str, None] = {"input": None}
+"""What reviewers are shown of a prediction that was made elsewhere and came without its input."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finisher:
@@ -37,7 +40,8 @@ class Finisher:
         record = self._record(pending, row, now)
         entry = Entry(
             record=record,
-            input=request.input,
+            input=NO_INPUT if request.output is not None and request.input is None else request.input,
+            output=request.output,
             input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
             key=pending.use,
             shadow=_shadow(row),
@@ -52,7 +56,7 @@ class Finisher:
         if decided and not row.why_none:
             said = FinalAction(Action(decided.actions[i]), decided.reasons[i])
         else:
-            said = FinalAction(Action(self.config.models[model].recipe.policy.otherwise), row.why_none)
+            said = FinalAction(Action(self.config.models[model].recipe.when_unknown), row.why_none)
         return final_action(
             said,
             model,

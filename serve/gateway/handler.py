@@ -58,7 +58,7 @@ class Handler:
         self.telemetry = telemetry or Telemetry()
         self.telemetry.queues = self.queues
         limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
-        self.pictures = PictureReader(limits)
+        self.pictures = PictureReader(limits, config.models)
         self._finisher = Finisher(
             config,
             controls=Controls(config.models, clock=clock, new_id=new_id),

@@ -21,6 +21,7 @@ from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.cascade import follow
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.pictures import PictureReader, Read
+from demur.serve.gateway.reading import value_for, value_or_error
 from demur.serve.gateway.upstream import UpstreamProblem
 from demur.serve.gateway.writer import Writer
 from demur.serve.telemetry.request_context import VISIT
@@ -135,8 +136,11 @@ class Pipeline:
         self, model: str, requests: Sequence[PredictRequest], read: Read
     ) -> Sequence[ModelInput | Exception]:
         try:
-            spec = await self.model(model).spec()
-            return await read(model, [request.input for request in requests], spec)
+            client = self.model(model)
+            spec = await client.spec()
+            values = [value_or_error(request, given=client.config.host.is_given) for request in requests]
+            found = iter(await read(model, [one for one in values if not isinstance(one, Exception)], spec))
+            return [one if isinstance(one, Exception) else next(found) for one in values]
         except (UnknownModel, ModelNotReady, Overloaded) as error:
             return [error] * len(requests)
 
@@ -194,7 +198,10 @@ def _of_row(n: int, error: Exception) -> Exception:
 
 async def _read_again(read: Read, row: PendingRow, client: ModelClient) -> ModelInput:
     """An input as another model takes it."""
-    (value,) = await read(client.name, [row.request.input], await client.spec())
+    wanted = (
+        value_for(row.request, given=client.config.host.is_given) if row.request.output is None else row.request.input
+    )
+    (value,) = await read(client.name, [wanted], await client.spec())
     if isinstance(value, InvalidRequest):
         raise value
     return value

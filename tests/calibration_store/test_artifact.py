@@ -31,6 +31,7 @@ from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.combination import Combined, Hybrid, Logistic
+from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.histogram_binning import HistogramBinning
 from demur.uncertainty.isotonic import Isotonic
 from demur.uncertainty.label_confidence import TopKIsotonic
@@ -144,11 +145,12 @@ def labelled_rows():
         ),
         truth,
     )
+    given = np.column_stack([logits.max(axis=1), rng.normal(size=n)])
     replies = drawn_replies(rng, logits.argmax(axis=1).tolist(), range(3))
     classes = replace(
         classes,
         groups=np.array(["north", "south", None] * (n // 3), dtype=object),
-        output=replace(classes.output, replies=replies),
+        output=replace(classes.output, replies=replies, given=given),
     )
     probabilities = expit(rng.normal(size=(n, 6)) * 2)
     sets = [tuple(np.flatnonzero(row > 0.5).tolist()) for row in probabilities]
@@ -216,6 +218,8 @@ CASES = {
         ),
         "sets": SplitSets(alpha=0.2),
     },
+    "only observed": {"policy": SelectiveRisk(max_risk=0.3), "observes": True},
+    "score of a request": {"score": "entropy", "own_scores": {"vendor": GivenScore(column=0, surer=True)}},
     "policy conformal": {"policy": SetSize(answer_up_to=2, when_full="review"), "sets": SplitSets(alpha=0.1)},
     "sets split": {"sets": SplitSets(alpha=0.1)},
     "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
@@ -252,7 +256,7 @@ def fitted(case):
     names = (score, *settings.pop("also", () if combination is None else ("entropy", "mahalanobis")))
     recipe = SelectorRecipe(
         **{
-            "scores": {name: SCORES[name]() for name in names},
+            "scores": {name: SCORES[name]() for name in names} | settings.pop("own_scores", {}),
             "combinations": {} if combination is None else {"mix": combination},
             "confidence_score": score if combination is None else "mix",
             "calibrator": Isotonic(),

@@ -8,10 +8,12 @@ from typing import Any
 
 from demur.serve.access.caller import Caller
 from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.model_client import ModelClient
+from demur.serve.web.inference_protocol.given_rows import given_inputs
 from demur.serve.web.inference_protocol.outputs import OutputTensor, outputs_of
 from demur.serve.web.inference_protocol.rows import INPUT
 from demur.serve.web.inference_protocol.versions import check_version, versions_of
@@ -27,6 +29,8 @@ class ServedModel:
     name: str
     spec: InputSpec
     outputs: dict[str, OutputTensor]
+    given: GivenHost | None = None
+    """What requests bring, where the model's predictions are made elsewhere."""
 
 
 class ServedModels:
@@ -46,7 +50,9 @@ class ServedModels:
         client = self._client(name)
         if name not in self._outputs:
             self._outputs[name] = outputs_of(self._asked_in_turn(client))
-        return ServedModel(name=name, spec=await client.spec(), outputs=self._outputs[name])
+        host = client.config.host
+        given = host if isinstance(host, GivenHost) else None
+        return ServedModel(name=name, spec=await client.spec(), outputs=self._outputs[name], given=given)
 
     async def state(self, name: str) -> HostState:
         """How the model's host is now. Raises `UnknownModel` or `ModelNotReady`."""
@@ -94,7 +100,7 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
         "name": model.name,
         "versions": versions_of(state),
         "platform": PLATFORM,
-        "inputs": [input_json(model.spec)],
+        "inputs": given_inputs(model.given) if model.given else [input_json(model.spec)],
         "outputs": [
             {"name": output.name, "datatype": output.datatype, "shape": output.shape}
             for output in model.outputs.values()
