@@ -45,7 +45,7 @@ def _of_score(model: ModelConfig, score: ScoreRecipe) -> ScoreCost:
 
 def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> ScoreCost:
     assert isinstance(model.host, LanguageHost)
-    if rated := model.host.tournament:
+    if rated := model.host.rated_by:
         return ScoreCost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
     written, marked = model.host.max_tokens, " (self-reported)" if self_reported else ""
     by = model.prompt.probabilities
