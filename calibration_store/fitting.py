@@ -63,7 +63,7 @@ class Fit:
 
     @property
     def selector(self) -> Selector:
-        """Of the model that is asked first."""
+        """The selector of the model that is asked first."""
         return next(iter(self.selectors.values()))
 
     @property

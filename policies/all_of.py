@@ -163,7 +163,8 @@ class Gated:
 
     @property
     def promise(self) -> Promise | None:
-        """Of the rule: it was fitted on rows that pass the gates, and so speaks of what is answered in the end."""
+        """The promise of the rule. It was fitted on rows that pass the gates, so it speaks of what is answered in the
+        end."""
         return self.rule.promise
 
     @property

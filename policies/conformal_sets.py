@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from demur.policies.conformal import error_rate, labelled, right_labels
 from demur.policies.promise import Promise
 from demur.policies.quantiles import OneQuantile, QuantilePerGroup, QuantilePerLabel, Quantiles
-from demur.policies.set_scores import OWN_SHARE, CumulativeProbability, Improbability, SetScore, UnnamedShare
+from demur.policies.set_scores import OWN_SHARE, CumulativeProbability, ProbabilityComplement, SetScore, UnnamedShare
 from demur.uncertainty.checks import Array, InvalidInput, Mask, one_of, real_number, unit_interval, whole_number
 
 Reads = Literal["probabilities", "passes", "samples"]
@@ -46,7 +46,7 @@ class ConformalSets:
 
     @property
     def score(self) -> SetScore:
-        return Improbability()
+        return ProbabilityComplement()
 
     @property
     def quantiles(self) -> Quantiles:
@@ -191,7 +191,7 @@ class SplitSets:
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> LabelSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
-        right_scores = of_right(Improbability(), rows, right)
+        right_scores = of_right(ProbabilityComplement(), rows, right)
         found = OneQuantile.fit(right_scores, self.alpha)
         return LabelSets(
             alpha=self.alpha,
@@ -216,7 +216,7 @@ class ClassConditionalSets:
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> ClassLimitSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
-        found = QuantilePerLabel.fit(of_right(Improbability(), rows, right), right, rows.shape[1], self.alpha)
+        found = QuantilePerLabel.fit(of_right(ProbabilityComplement(), rows, right), right, rows.shape[1], self.alpha)
         return ClassLimitSets(alpha=self.alpha, qhats=found.qhats, n=found.n, keep_predicted=self.keep_predicted)
 
 
@@ -234,7 +234,7 @@ class GroupConditionalSets:
 
     def fit(self, probabilities: Any, classes: Any, groups: Sequence[str | None] | None = None) -> GroupLimitSets:
         rows, right = labelled(probabilities, classes)
-        found = QuantilePerGroup.fit(of_right(Improbability(), rows, right), groups, self.alpha)
+        found = QuantilePerGroup.fit(of_right(ProbabilityComplement(), rows, right), groups, self.alpha)
         return GroupLimitSets(
             alpha=self.alpha, groups=found.groups, qhats=found.qhats, n=found.n, keep_predicted=self.keep_predicted
         )

@@ -85,7 +85,7 @@ class Decisions:
         )
 
     def replaced(self, rows: Mask, known: "Decisions") -> "Decisions":
-        """The same with the rows that are True taken from `known`, in order."""
+        """Return these decisions with the rows that are True taken from `known`, in order."""
         theirs = iter(zip(known.actions, known.reasons, strict=True))
         mine = zip(self.actions, self.reasons, strict=True)
         mixed = [next(theirs) if taken else own for own, taken in zip(mine, rows, strict=True)]

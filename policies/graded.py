@@ -34,7 +34,7 @@ class GradedRows:
 
     @classmethod
     def in_turn(cls, models: "list[GradedRows]") -> "GradedRows":
-        """The same rows, as a cascade of these models sees them."""
+        """Return rows as a cascade of these models sees them."""
         return cls(
             confidence=np.concatenate([one.confidence for one in models], axis=1),
             quality=np.concatenate([one.quality for one in models], axis=1),

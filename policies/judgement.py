@@ -54,7 +54,7 @@ class Judgement:
         )
 
     def replaced(self, rows: Mask, known: "Judgement") -> "Judgement":
-        """The same with the rows that are True taken from `known`, in order."""
+        """Return this judgement with the rows that are True taken from `known`, in order."""
 
         def mixed(mine: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
             result = mine.copy()

@@ -40,7 +40,7 @@ class MovingSets:
 
 
 def at_level(selector: Selector, level: float) -> Selector:
-    """The same selector with its sets at another level; raise `FixedSets` where they were not fitted for that."""
+    """Return the selector with its sets at another level. Raises `FixedSets` where they were not fitted for that."""
     sets = selector.sets
     if not isinstance(sets, LabelSets):
         raise FixedSets(

@@ -64,8 +64,9 @@ class OneQuantile:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilePerLabel:
-    """Of the inputs with the right label c, for every c, the set misses it with probability at most `alpha`, if these
-    are like the fitted inputs of label c. That still holds when some labels become more frequent than they were."""
+    """One quantile for each label: the set misses each label c with probability at most `alpha`, over inputs whose
+    right label is c, if these are like the fitted ones. That still holds when some labels become more frequent than
+    they were."""
 
     alpha: float
     qhats: Array
@@ -103,8 +104,8 @@ class QuantilePerLabel:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilePerGroup:
-    """Of the inputs of each fitted group the set misses the right label with probability at most `alpha`, if these are
-    like the fitted inputs of that group. Nothing is known of another group: there the set is full."""
+    """One quantile for each group: the set misses the right label with probability at most `alpha` in each fitted
+    group, if its inputs are like the fitted ones. Nothing is known of another group: there the set is full."""
 
     alpha: float
     groups: list[str]

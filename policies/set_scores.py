@@ -28,7 +28,7 @@ class SetScore(Protocol):
 
 
 @dataclass(frozen=True)
-class Improbability:
+class ProbabilityComplement:
     """1 - p (Sadinle et al. 2019)."""
 
     slack: ClassVar[float] = 0.0
@@ -63,7 +63,7 @@ class CumulativeProbability:
     slack: ClassVar[float] = 0.0
 
     def of(self, seen: Array) -> Array:
-        """Of equally probable labels the first is the more likely."""
+        """Return [n, C]. Where labels are equally probable, the first is the more likely."""
         order = np.argsort(-seen, axis=1, kind="stable")
         own = np.take_along_axis(seen, order, axis=1)
         ranked = np.cumsum(own, axis=1) - (1 - self.own_share) * own

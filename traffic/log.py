@@ -118,7 +118,7 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def append_plainly(connection: Connection, entries: Sequence[Entry]) -> None:
-    """The same, value by value and more slowly. It takes what one statement in JSON cannot carry."""
+    """Write entries value by value, more slowly than `append`. It takes what one statement in JSON cannot carry."""
     for table, columns, rows in (
         ("records", RECORD_COLUMNS, [_row(entry.record) for entry in entries]),
         ("payloads", PAYLOAD_COLUMNS, [_payload_row(entry) for entry in entries]),

@@ -13,7 +13,7 @@ from demur.uncertainty.top_k import fit_per_label, fit_top_k, top_labels
 
 
 class LabelCalibratorRecipe(Protocol):
-    """As it is configured, before it has seen data."""
+    """A calibrator of labels as it is configured, before it has seen data."""
 
     @property
     def k(self) -> int:

@@ -110,15 +110,10 @@ class Output:
         return {name: array for name, array in named.items() if array is not None}
 
     def only(self, needs: frozenset[Need]) -> "Output":
-        """The same without the parts that are not among these: nothing that was made for others is looked at."""
-        wanted = {
-            "logits",
-            "probabilities",
-            "unreadable",
-            "slots",
-            *needs,
-            *(["replies"] if needs & OF_REPLIES else []),
-        }
+        """Return the output with these parts alone: nobody looks at what was made for others."""
+        wanted = {"logits", "probabilities", "slots", "unreadable", *needs}
+        if needs & OF_REPLIES:
+            wanted.add("replies")
         return Output(**{name: array for name, array in self.parts().items() if name in wanted})
 
     def needed(self, part: Need) -> Array:

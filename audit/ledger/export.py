@@ -253,7 +253,7 @@ def _table(kind: Kind, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same with every score of the schema, where that has all of theirs."""
+    """Return rows with a column for every score of the schema."""
     if rows.schema == schema or "scores" not in schema.names:
         return rows
     names = [field.name for field in schema.field("scores").type]

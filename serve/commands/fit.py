@@ -86,7 +86,7 @@ def fit_on_traffic(
     progress: Progress,
     anyway: bool = False,
 ) -> FittedArtifact:
-    """The same on the records of the model in [since, until) that have an outcome and an input."""
+    """Fit an artifact on the records of the model in [since, until) that have an outcome and an input."""
     cascade = config.cascade(name)
     task = cascade[name].task
     with opened_models(config, cascade) as models:

@@ -86,8 +86,9 @@ def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
 
 
 def truth_about(output: Output, rows: LabelSource, truth: Mask, task: TaskConfig) -> Mask:
-    """The same once it is known what the model said, `output` about these rows. Texts are held against the right ones;
-    or, where people judged logged texts, their word counts, of those that are the same again: see `said_again`."""
+    """Return what is right once it is known what the model said, `output` about these rows. Texts are compared with the
+    right ones. Where people judged logged texts, their word counts for texts that are the same again: see
+    `said_again`."""
     if task.kind != "generate":
         return truth
     right = np.array(

@@ -88,7 +88,7 @@ def label_set_digest(labels: Sequence[str]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what makes the numbers."""
+    """Return the versions of everything that makes the numbers."""
     return {
         "python": platform.python_version(),
         **{library: importlib.metadata.version(library) for library in LIBRARIES},

@@ -173,7 +173,7 @@ class Rerun:
         return {name: model.read(value) for name, model in self._models.items()}
 
     def read_if_possible(self, value: Any) -> Read | None:
-        """The same, and None for an input that is not taken any more."""
+        """Read an input as `read` does; None for one that is not taken any more."""
         try:
             return self.read(value)
         except InvalidRequest:

@@ -421,8 +421,8 @@ class Config(Section):
     @field_validator("database")
     @classmethod
     def database_is_an_address(cls, value: str) -> str:
-        """Of an address that is written wrongly, PostgreSQL's library repeats the part that it does not understand, and
-        takes a password with a slash in it for a host: it gets none."""
+        """Check the form of the address before PostgreSQL's library sees it. That library repeats a part that it does
+        not understand, and takes a password with a slash in it for a host, so a wrong address could show a password."""
         if value != "embedded" and not DSN.fullmatch(value):
             raise ValueError(
                 "write `embedded`, or an address such as postgresql://user:password@host:5432/name, in which user and"
@@ -542,7 +542,7 @@ SETTINGS_OF_PARTS: Mapping[Steps, set[str]] = {
 
 
 def with_absolute_paths(config: Config, base: Path) -> Config:
-    """The same configuration for processes that run in another folder."""
+    """Return the configuration for processes that run in another folder."""
 
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()

@@ -58,6 +58,11 @@ class AnyHost(Scaled):
         return self.is_language
 
     @property
+    def rated_by(self) -> "TournamentConfig | None":
+        """How an input is rated by comparing it with others; None where it is not."""
+        return None
+
+    @property
     def model_name(self) -> str:
         """What people call the model: a folder, a file, a class, or an address."""
         raise NotImplementedError
@@ -104,8 +109,6 @@ class ClassifierHost(AnyHost):
     mc_passes: int = Field(default=20, ge=1, le=1000)
     """Passes with dropout left on, made only when a score asks for them."""
 
-    tournament: ClassVar[None] = None
-
     @property
     def model_name(self) -> str:
         return self.checkpoint
@@ -118,8 +121,6 @@ class PythonHost(AnyHost):
     """A class of the user's own."""
 
     uses_gpu: ClassVar[bool] = False
-    tournament: ClassVar[None] = None
-
     kind: Literal["python"]
     class_path: PythonName = Field(alias="class")
     """`package.module:Class`; docs/running.md says what it must have."""
@@ -164,8 +165,6 @@ class GivenHost(AnyHost):
 
     uses_gpu: ClassVar[bool] = False
     is_given: ClassVar[bool] = True
-    tournament: ClassVar[None] = None
-
     kind: Literal["given"]
     gives: tuple[Part, ...] = Field(min_length=1)
     """What each request brings. Scores that need anything else are refused."""
@@ -261,6 +260,10 @@ class LanguageHost(AnyHost):
     """Longest reply. Labels are read of one that is cut off there as of any other; an unfinished text is held."""
 
     tournament: TournamentConfig | None = None
+
+    @property
+    def rated_by(self) -> TournamentConfig | None:
+        return self.tournament
 
     def _placed(self, base: Path) -> dict[str, Any]:
         if (rated := self.tournament) is None:

@@ -33,7 +33,7 @@ def writes(model: "ModelConfig") -> bool:
 
 def compares(model: "ModelConfig") -> bool:
     """Whether all that the model is asked is which of two inputs is more surely positive."""
-    return model.host.tournament is not None
+    return model.host.rated_by is not None
 
 
 def own_probabilities(model: "ModelConfig") -> bool:

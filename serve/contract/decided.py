@@ -144,7 +144,7 @@ def as_shadow(
     *,
     exclusive: bool,
 ) -> ShadowRows:
-    """The same of the artifact in the shadow, of which less is kept."""
+    """Turn what the artifact in the shadow decides into columns. Less of it is kept."""
     predicted = _named(judgement.predicted, labels, output.slots)
     return ShadowRows(
         artifact=artifact,
@@ -253,7 +253,7 @@ def _replies(output: Output) -> list[Reply | None]:
 
 
 def _picked(columns: Columns, index: Sequence[int]) -> Columns:
-    """The same of some rows: lists are columns, and the scores a column for each."""
+    """Return some of the rows: lists are columns, and the scores are one column each."""
     changes: dict[str, Any] = {}
     for name, value in vars(columns).items():
         if isinstance(value, list):

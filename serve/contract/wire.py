@@ -346,7 +346,7 @@ def parse(kind: type[B], body: bytes) -> B:
 
 
 def parse_item(item: Any) -> PredictRequest:
-    """The same for one item of a batch."""
+    """Check one item of a batch as `parse` checks a body."""
     try:
         return PredictRequest.model_validate(item)
     except ValidationError as error:

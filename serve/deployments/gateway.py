@@ -103,12 +103,12 @@ class Gateway:
                 self._handler.follow(name, replicas=states.get(ReplicaState.RUNNING, 0))
 
     async def close_entrance(self, seconds: float) -> int:
-        """As `RequestLimit.close`: before the service stops, as long as hosts are there to end what has begun."""
+        """Close the gateway to new requests, before the service stops, while hosts are there to end what has begun."""
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        from demur.serve.web.native.app import gateway_app
         from demur.serve.web.native.fast_path import FastPath
-        from demur.serve.web.native.routes import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY

@@ -133,7 +133,7 @@ def _steps(model: str, row: ModelRow) -> list[dict[str, Any]]:
 
 
 def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
-    """Of every step of a cascade that a language model took."""
+    """Add up the costs of every step of a cascade that a language model took."""
     known = [cost for cost in costs if cost]
     if not known:
         return None
@@ -149,7 +149,7 @@ def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
 
 
 def _shadow(row: ModelRow) -> ShadowDecision | None:
-    """Of the model that was asked first: a shadow is not followed further."""
+    """Return the shadow's decision of the model that was asked first: a shadow is not followed further."""
     first = row.before[0] if row.before else row
     if first.share is None or first.share.shadow is None:
         return None

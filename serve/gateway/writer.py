@@ -69,8 +69,8 @@ class Writer:
         return outcomes
 
     async def _write_or_each(self, pending: Sequence[PendingRow], rows: Sequence[ModelRow]) -> list[CommitOutcome]:
-        """As `write`. Where that fails one of them may be to blame, and the others do not pay for it: what is on disk
-        already is written again, which changes nothing."""
+        """Write rows together. If that fails, write each alone: one of them may be to blame, and the others do not pay
+        for it. What is on disk already is written again, which changes nothing."""
         try:
             return await self.write(pending, rows)
         except DatabaseUnavailable:

@@ -165,7 +165,8 @@ class ActiveArtifacts:
         return shares
 
     def shares_together(self, batches: Sequence[JudgingBatch]) -> list[list[ArtifactShare]]:
-        """The same of several batches, for each of them: those that one lineup judges are judged in one go."""
+        """Judge several batches, and return the shares of each. Those that one set of artifacts judges are judged in
+        one go."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, batch in enumerate(batches):
             alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())

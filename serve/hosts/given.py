@@ -192,7 +192,7 @@ async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
 
 
 def _fingerprint(model: ModelConfig) -> str:
-    """Of what the configuration says of the model: nobody here can tell when its weights change."""
+    """Hash what the configuration says of the model: nobody here can tell when its weights change."""
     host = _host(model)
     told = [host.model, host.version, host.gives, host.scores, host.embedding_size, host.passes, host.candidates]
     if host.has_replies:

@@ -118,8 +118,8 @@ def plain_value(value: ModelInput) -> Any:
 
 
 def _spec_of(host: PythonHost, model: object) -> InputSpec:
-    """As it is configured; else as the class says, which has an `input` like the one in the configuration, or an
-    `image_shape`; else texts."""
+    """Return the input that is configured; else what the class says, which has an `input` like the one in the
+    configuration, or an `image_shape`; else texts."""
     if host.input is not None:
         return spec_of(host.input)
     name = host.class_path
@@ -153,7 +153,7 @@ def _check(model: ModelConfig) -> None:
 
 
 def _fingerprint(model: ModelConfig) -> str:
-    """Of the class's file, its settings, and the files that belong to the model."""
+    """Hash the class's file, its settings, and the files that belong to the model."""
     host = _host(model)
     kind = class_of(host)
     digest = hashlib.sha256(json.dumps([host.class_path, host.settings], sort_keys=True, default=str).encode())

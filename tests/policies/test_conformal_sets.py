@@ -228,9 +228,9 @@ def test_groups_must_be_named(groups):
 @pytest.mark.parametrize(
     ("kind", "score", "table", "stored"),
     [
-        ("split", "Improbability", "OneQuantile", "alpha qhat n keep_predicted ranked"),
-        ("class_conditional", "Improbability", "QuantilePerLabel", "alpha qhats n keep_predicted"),
-        ("group_conditional", "Improbability", "QuantilePerGroup", "alpha groups qhats n keep_predicted"),
+        ("split", "ProbabilityComplement", "OneQuantile", "alpha qhat n keep_predicted ranked"),
+        ("class_conditional", "ProbabilityComplement", "QuantilePerLabel", "alpha qhats n keep_predicted"),
+        ("group_conditional", "ProbabilityComplement", "QuantilePerGroup", "alpha groups qhats n keep_predicted"),
         ("adaptive", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share"),
         ("regularised", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share"),
         ("sampled", "UnnamedShare", "OneQuantile", "alpha qhat n keep_predicted source"),

@@ -21,7 +21,7 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import Config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.outcomes import LATEST
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES

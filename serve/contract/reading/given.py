@@ -98,7 +98,7 @@ class GivenReader:
         return {}
 
     def _all_probabilities(self, rows: Sequence[GivenRow]) -> list[GivenOutput | InvalidRequest] | None:
-        """The same in one go, where each request brings a plain list of probabilities and nothing else."""
+        """Read all rows in one go, if each brings a plain list of probabilities and nothing else; else return None."""
         if self._wanted != ["probabilities"] or not rows:
             return None
         wanted = len(self._labels)

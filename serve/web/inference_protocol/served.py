@@ -41,7 +41,7 @@ class ServedModels:
         self._outputs: dict[str, dict[str, OutputTensor]] = {}
 
     def names_for(self, caller: Caller | None) -> list[str]:
-        """Of those that a caller may ask; of all, where anybody may ask anything."""
+        """Return the names of the models that a caller may ask; of all, where anybody may ask anything."""
         allowed = None if caller is None else caller.models
         return [name for name in self._handler.models if allowed is None or name in allowed]
 
@@ -109,7 +109,7 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
 
 
 def input_json(spec: InputSpec) -> dict[str, Any]:
-    """Of the forms that are taken, the plainest one."""
+    """Describe the plainest of the forms that are taken."""
     if spec.kind != "image":
         return {"name": INPUT, "datatype": "BYTES", "shape": [-1]}
     channels = [] if spec.channels == 1 else [spec.channels]

@@ -17,17 +17,26 @@ from demur.serve.config.pydantic_words import FORMS, OURS, SENTENCES, WANTED, se
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import BatchRequest, OutcomeRequest, PredictRequest, parse, parse_item
 from demur.serve.hosts.language.anchors import Ratings
-from demur.serve.web.audit.monitors.pages import UndoRequest
+from demur.serve.web.audit.monitors.pages import UndoAlarmRequest
 from demur.serve.web.audit.reports.wire import AuditRequest
 from demur.serve.web.inference_protocol.body import InferRequest
-from demur.serve.web.native.routes import in_words
 from demur.serve.web.openai.request import ChatRequest, PlainRequest, read_request
+from demur.serve.web.problems import in_words
 from demur.serve.web.review import review_wire
 from demur.serve.web.review.review_wire import AnswerRequest
 from tests.serve.config.test_broken_files import LIBRARY_WORDS
 
 CALLERS = (
-    *(PredictRequest, BatchRequest, OutcomeRequest, ChatRequest, PlainRequest, InferRequest, AuditRequest, UndoRequest),
+    *(
+        PredictRequest,
+        BatchRequest,
+        OutcomeRequest,
+        ChatRequest,
+        PlainRequest,
+        InferRequest,
+        AuditRequest,
+        UndoAlarmRequest,
+    ),
     *(review_wire.NextRequest, review_wire.HeartbeatRequest, AnswerRequest, review_wire.TokenRequest),
     review_wire.WithdrawRequest,
 )

@@ -28,7 +28,7 @@ from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.hosts.classifier.model import Classifier
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 from tests.serve.hosting import RunningHost
 

@@ -13,7 +13,7 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig
 from demur.serve.contract import wire
 from demur.serve.gateway.queue_room import QueueRoom
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit

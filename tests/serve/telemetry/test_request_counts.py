@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.telemetry import Histogram, Telemetry
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import Database
 from tests.serve.conftest import make_handler
 

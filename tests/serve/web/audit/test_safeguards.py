@@ -13,7 +13,7 @@ from demur.review import queue
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig
 from demur.serve.gateway.safeguards import Safeguards
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.arrivals import arrived
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.record import HELD_BY_ALARM
