@@ -8,14 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from demur.policies.closed_labels import ClosedLabelLimits, LimitsRecipe
+from demur.library.recipe import label_limits
+from demur.library.settings import Mistakes
+from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.hierarchy import imdrf_parents, tree_over
-from demur.policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from demur.policies.prediction import MostProbable, PredictorRecipe
 from demur.serve.config.mistake import MOST_TOLD
-from demur.serve.config.nearest import one_of
-from demur.serve.config.settings import Mistakes, Section, named, part
+from demur.serve.config.settings import Section
 from demur.serve.config.tree_file import as_parents, read_parents
-from demur.uncertainty.checks import InvalidInput, Mask, fraction
+from demur.uncertainty.checks import InvalidInput, Mask
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import Link
 
@@ -145,10 +146,7 @@ class TaskConfig(Section):
     def predictor(self) -> PredictorRecipe:
         if self.exclusive:
             return MostProbable()
-        name, settings = named("thresholds", self.thresholds or "fixed")
-        if name == "fixed" and "labels" in settings:
-            settings = {**settings, "labels": self._by_position(settings["labels"])}
-        limits: LimitsRecipe = part("thresholds", LABEL_LIMITS, name, settings)
+        limits = label_limits(self.thresholds, self.labels)
         return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
 
     @cached_property
@@ -160,15 +158,3 @@ class TaskConfig(Section):
             return tree_over(self.outputs, parents)
         except InvalidInput as error:
             raise ValueError(f"tree: {error}") from None
-
-    def _by_position(self, limits: Any) -> dict[int, float]:
-        place = "thresholds.fixed.labels"
-        if not isinstance(limits, Mapping):
-            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
-        index = {label: position for position, label in enumerate(self.labels)}
-        if unknown := [label for label in limits if label not in index][:MOST_TOLD]:
-            raise Mistakes.of([ValueError(f"{place}.{label}: {one_of(label, index)}") for label in unknown])
-        try:
-            return {index[label]: fraction(label, limit) for label, limit in limits.items()}
-        except InvalidInput as error:
-            raise ValueError(f"{place}: {error}") from None
