@@ -19,11 +19,8 @@ from demur.serve.contract.user_code import NotFound, load_named
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
-from demur.uncertainty.checks import Array
+from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.output import Need, Output
-
-LEAST = 1e-300
-"""Stands for a probability of 0 where its logarithm is wanted."""
 
 GIVES: dict[Need, str] = {"embedding": "embed"}
 """Parts of an output beyond probabilities, and the method of the class that gives each."""
@@ -84,26 +81,12 @@ class PythonModel:
         probabilities = self._numbers("predict_proba", inputs)
         if probabilities.shape != (rows, columns):
             raise self._wrong("predict_proba", probabilities, f"[{rows}, {columns}], a column for each label")
-        self._check_probabilities(probabilities)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            logits = np.log(np.maximum(probabilities, LEAST))
-            if self._task.link == "sigmoid":
-                logits -= np.log(np.maximum(1 - probabilities, LEAST))
-        if self._task.tree is not None:
-            return Output.from_logits(logits, link=self._task.link, embedding=embedding, tree=self._task.tree)
-        return Output(logits=logits, probabilities=probabilities, embedding=embedding)
-
-    def _check_probabilities(self, probabilities: Array) -> None:
-        """NaN is let through: such a row is held, and its neighbours are not."""
-        if (probabilities < 0).any() or (probabilities > 1 + 1e-6).any():
-            raise BadModelOutput(f"predict_proba of {self._name}: a probability is not between 0 and 1")
-        sums = probabilities.sum(axis=1)
-        if self._task.link == "softmax" and (np.abs(sums[np.isfinite(sums)] - 1) > 1e-3).any():
-            far = sums[np.isfinite(sums)]
-            raise BadModelOutput(
-                f"predict_proba of {self._name}: the probabilities of a row come to"
-                f" {far[np.abs(far - 1).argmax()]:.4g}, and labels that exclude each other come to 1"
+        try:
+            return Output.from_probabilities(
+                probabilities, link=self._task.link, embedding=embedding, tree=self._task.tree
             )
+        except InvalidInput as error:
+            raise BadModelOutput(f"predict_proba of {self._name}: {error}") from None
 
     def _numbers(self, method: str, inputs: Sequence[ModelInput]) -> Array:
         given = self._method(method)
