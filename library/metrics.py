@@ -6,6 +6,7 @@
 * Whether prediction sets hold the right label: `set_metrics`.
 * How good the predictions are: `macro_f1`, `macro_f1_multilabel`, `jaccard`.
 * Which of two models is better on the same rows: `mcnemar`, `paired_difference`, `decision_flips`.
+* How a score tells two kinds of rows apart: `roc_auc`, `au_prc`.
 * Intervals: `clopper_pearson`, `wilson`, and `hajek_interval` for rows with weights.
 
 `docs/methods.md` has the formulas. Undefined values are NaN.

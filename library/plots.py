@@ -23,11 +23,11 @@ from demur.audit.axes import (
     percent,
 )
 from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE
-from demur.audit.metrics.calibration import calibration_bins
+from demur.audit.metrics.calibration import binned
 from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.selective import prr, rc_curve, thinned
 from demur.library.picture import legend, on_axes
-from demur.uncertainty.checks import InvalidInput, Mask, fraction, same_length, unit_interval
+from demur.uncertainty.checks import InvalidInput, Mask, fraction, same_length, unit_interval, whole_number
 
 __all__ = ["accuracy_rejection", "compare_scores", "confidence_histogram", "reliability", "risk_coverage", "set_sizes"]
 
@@ -98,7 +98,8 @@ def compare_scores(correct: Any, scores: Mapping[str, Any], *, ax: Axes | None =
         axes.axhline(last, color=GREY, linestyle=":", linewidth=1.2, label="chance")
         axes.plot(*_curve(correct, -right), color=GREY, linestyle="--", linewidth=1.2, label="perfect score")
         for colour, (name, points) in zip(LINES, curves.items(), strict=False):
-            ratio = "undefined" if np.isnan(ratios[name]) else f"{ratios[name]:.2f}"
+            rounded = round(ratios[name], 2) + 0  # no minus before a zero
+            ratio = "undefined" if np.isnan(rounded) else f"{rounded:.2f}"
             axes.plot(*points, color=colour, linewidth=1.8, label=f"{name}, PRR {ratio}")
         tops = [risk[len(risk) // 10 :].max() for _, risk in curves.values()]
         frame_risk_coverage(axes, float(max(1.25 * last, *tops)) or LEAST_HEIGHT)
@@ -113,8 +114,9 @@ def reliability(confidence: Any, correct: Any, *, n_bins: int = 10, ax: Axes | N
     A point on the diagonal says: where the model claims 80%, it is right in 80%. Intervals are exact (Clopper &
     Pearson) where rows are right or wrong, and are not drawn else.
     """
-    right = unit_interval("correct", correct)
-    bins = [one for one in calibration_bins(confidence, right, n_bins=n_bins) if one.count]
+    values, right = unit_interval("confidence", confidence), unit_interval("correct", correct)
+    same_length(confidence=values, correct=right)
+    bins = [one for one in binned(values, right, n_bins=whole_number("n_bins", n_bins, least=1)) if one.count]
     at, shares = np.array([one.confidence for one in bins]), np.array([one.accuracy for one in bins])
     lower = upper = np.full(len(bins), np.nan)
     if np.isin(right, (0.0, 1.0)).all():
