@@ -109,7 +109,7 @@ def classes_of(told: Any, target: NDArray[Any], labels: Sequence[str] | None) ->
     """
     if target.ndim == 2:
         return np.arange(target.shape[1])
-    if isinstance(told, list):
+    if isinstance(told, list) and any(np.ndim(one) for one in told):
         raise ValueError("the estimator tells several labels of each row, and y has one class a row; give [n, labels]")
     if told is not None:
         return np.asarray(told)

@@ -104,11 +104,14 @@ class DecisionTable:
     def _repr_html_(self) -> str:
         rows = [
             (row, one["action"], one["prediction"], _number(one["confidence"]), _in_cell(one["set"]), one["reason"])
-            for row, one in zip(range(SHOWN), self, strict=False)
+            for row, one in enumerate(self._first(SHOWN))
         ]
         more = [f"and {len(self) - SHOWN:,} more rows"] if len(self) > SHOWN else []
         columns = ("", "action", "prediction", "confidence", "set", "reason")
         return html.table(self._summary, columns, rows) + html.paragraphs(more)
+
+    def _first(self, n: int) -> "DecisionTable":
+        return DecisionTable(judgement=self.judgement.rows(np.arange(len(self)) < n), labels=self.labels)
 
     @cached_property
     def _columns(self) -> dict[str, Any]:

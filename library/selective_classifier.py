@@ -334,6 +334,8 @@ def _parts(
 def _check_abstain_label(label: Any, labels: ClassLabels) -> None:
     """Raise `ValueError` where nobody could tell a held row from an answer."""
     taken = labels.classes.tolist() if labels.exclusive else [0, 1]
+    if np.ndim(label):
+        raise ValueError(f"abstain_label: {label!r} is several values; give one, such as None or -1")
     if label is not None and label in taken:
         raise ValueError(f"abstain_label: {label!r} is one of the classes; take another value")
 

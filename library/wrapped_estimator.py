@@ -97,7 +97,9 @@ class WrappedEstimator:
         if isinstance(found, list) and link == "sigmoid":
             found = _of_each_label(found, self.classes)
         rows = self._numbers(found, "probabilities")
-        n = len(rows)
+        n = n_rows(X)
+        if len(rows) != n:
+            raise ValueError(f"{self.name} gave {len(rows)} rows of probabilities for {n} rows")
         if link == "softmax" and n_labels == 2 and (rows.ndim == 1 or rows.shape[1:] == (1,)):
             positive = rows.reshape(n, 1)
             negative = np.zeros_like(positive) if self._method == "decision_function" else 1 - positive
@@ -167,6 +169,14 @@ class WrappedEstimator:
         if rows.ndim == 0:
             raise ValueError(f"{self.name} gave a single value as {what}, and not a row for each input")
         return rows
+
+
+def n_rows(X: Any) -> int:
+    """How many rows something holds: an array, a sparse matrix, a data frame or a list."""
+    shape = getattr(X, "shape", None)
+    if shape:
+        return int(shape[0])
+    return len(X if hasattr(X, "__len__") else np.asarray(X))
 
 
 def _of_each_label(found: list[Any], classes: Any) -> Array:

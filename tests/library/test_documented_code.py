@@ -12,6 +12,7 @@ def blocks_of(page, containing=""):
     return [block for block in blocks if containing in block]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "containing", "least"), [("docs/library.md", "", 8), ("README.md", "SelectiveCl", 1)])
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, containing, least, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")

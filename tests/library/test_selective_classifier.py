@@ -329,6 +329,7 @@ def test_what_is_decided_about_a_row_does_not_depend_on_its_neighbours(rows):
         assert alone[0] == together[place]
 
 
+@pytest.mark.slow
 def test_the_promise_is_kept_as_often_as_it_says():
     rng = np.random.default_rng(7)
     fresh, truth = drawn(20_000, rng)
@@ -423,6 +424,31 @@ def test_rows_of_another_width_are_refused():
         given.predict(probabilities / 2)
 
 
+class OwnModel:
+    """A model of no library: its classes are a list, and it may lose a row."""
+
+    def __init__(self, classes, lost=0):
+        self.classes_ = classes
+        self.lost = lost
+
+    def predict_proba(self, rows):
+        if self.lost > len(rows):
+            raise RuntimeError("boom")
+        return np.asarray(rows)[self.lost :].tolist()
+
+
+def test_a_model_of_no_library_may_be_wrapped():
+    probabilities, y = drawn(300, np.random.default_rng(0))
+    fitted = SelectiveClassifier(OwnModel([0, 1, 2]), policy=THRESHOLD).fit(probabilities, y)
+    assert fitted.predict_proba(probabilities[:2]).tolist() == probabilities[:2].tolist()
+    with pytest.raises(ValueError, match="gave 299 rows of probabilities for 300 rows"):
+        SelectiveClassifier(OwnModel([0, 1, 2], lost=1), policy=THRESHOLD).fit(probabilities, y)
+    with pytest.raises(RuntimeError, match="boom"):
+        SelectiveClassifier(OwnModel([0, 1, 2], lost=900), policy=THRESHOLD).fit(probabilities, y)
+    with pytest.raises(ValueError, match="tells several labels of each row"):
+        SelectiveClassifier(OwnModel([np.array([0, 1])] * 3), policy=THRESHOLD).fit(probabilities, y)
+
+
 def test_one_class_is_nothing_to_decide():
     X, _ = cancer()
     with pytest.raises(ValueError, match="one class"):
@@ -469,6 +495,7 @@ def test_classes_that_the_rows_lack_may_be_named():
         ({"labels": ["a", "a"]}, "not all different"),
         ({"labels": [1, 2]}, "is not a text"),
         ({"abstain_label": 1}, "abstain_label: 1 is one of the classes"),
+        ({"abstain_label": [-1, -2]}, "is several values"),
         ({"report_share": 1.0}, "report_share"),
         ({"policy": {"kind": "threshold", "limit": object()}}, "cannot be written down"),
     ],
