@@ -93,6 +93,8 @@ def target_of(y: Any) -> tuple[NDArray[Any], bool]:
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     y = y.toarray() if hasattr(y, "toarray") else y
+    if np.ndim(y) and not np.shape(y)[0]:
+        raise ValueError("y has 0 samples, and at least 20 to fit on and 1 to report on are needed")
     check_classification_targets(y)
     if type_of_target(y) == "multilabel-indicator":
         return np.asarray(y), False

@@ -1,6 +1,7 @@
 """A classifier that may say "I don't know", around any classifier: scikit-learn's habits, the service's selector."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,15 +19,29 @@ from demur.library.decision_table import DecisionTable
 from demur.library.estimator_settings import EstimatorSettings
 from demur.library.fitted_selector import check_enough, fit_selector
 from demur.library.model_identity import identity_of
-from demur.library.recipe import selector_recipe
+from demur.library.recipe import SelectorSettings, selector_recipe
 from demur.library.report import Report
 from demur.library.saved_artifact import SavedArtifact, save_artifact
 from demur.library.wrapped_estimator import WrappedEstimator
+from demur.policies.selector_recipe import SelectorRecipe
 from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, fraction, same_length
 from demur.uncertainty.output import LabelledOutput, Output
 
 SPLIT_STREAM = 1
 """Beside the seed of the calibration: rows are drawn for training independently of what is drawn later."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Plan:
+    """What is to be fitted, and the labelled rows as a fit takes them."""
+
+    labels: ClassLabels
+    settings: SelectorSettings
+    configured: dict[str, Any]
+    recipe: SelectorRecipe
+    truth: Mask
+    groups: NDArray[np.object_] | None
+    weights: Array | None
 
 
 class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -120,11 +135,15 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         X, target, groups = indexable(X, target, groups)
         seed = self._seed()
         trained, calibrated = _parts(target, exclusive, share, np.random.default_rng([seed, SPLIT_STREAM]))
+        taught = _safe_indexing(target, calibrated)
+        self._plan(
+            model, np.unique(target) if exclusive else None, taught, groups=None, seed=seed
+        )  # before minutes pass
         estimator = clone(self.estimator).fit(_safe_indexing(X, trained), _safe_indexing(target, trained))
         return self._calibrate(
             estimator,
             _safe_indexing(X, calibrated),
-            _safe_indexing(target, calibrated),
+            taught,
             None if groups is None else _safe_indexing(groups, calibrated),
             rows=calibrated,
             seed=seed,
@@ -159,45 +178,23 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         seed: int,
         sample_weight: Any = None,
     ) -> Self:
-        share = fraction("report_share", self.report_share, open_low=True, open_high=True)
-        model, exclusive = WrappedEstimator(estimator), target.ndim == 1
-        labels = ClassLabels.of(classes_of(model.classes, target, self.labels), exclusive=exclusive, labels=self.labels)
-        _check_abstain_label(self.abstain_label, labels)
-        truth = labels.truth(target)
-        settings, configured = EstimatorSettings(
-            policy=self.policy,
-            scores=self.scores,
-            confidence=self.confidence,
-            prediction_set=self.prediction_set,
-            label_confidence=self.label_confidence,
-            thresholds=self.thresholds,
-        ).of(model, labels)
-        recipe = selector_recipe(settings)
-        weights, names = _weights(sample_weight, truth), _group_names(groups)
-        if not self.anyway:
-            check_enough(
-                settings,
-                recipe,
-                truth,
-                None if names is None else names.tolist(),
-                weights=weights,
-                report_share=share,
-                seed=seed,
-            )
-        output = model.output(X, recipe.needs, n_labels=len(labels.classes), link=labels.link)
+        model = WrappedEstimator(estimator)
+        plan = self._plan(model, model.classes, target, groups=groups, seed=seed, sample_weight=sample_weight)
+        labels = plan.labels
+        output = model.output(X, plan.recipe.needs, n_labels=len(labels.classes), link=labels.link)
         _check_usable(output, rows)
-        _check_labels_hold_together(output, truth, exclusive)
+        _check_labels_hold_together(output, plan.truth, labels.exclusive)
         fitted = fit_selector(
-            settings,
-            recipe,
+            plan.settings,
+            plan.recipe,
             LabelledOutput(
                 output=output,
-                truth=truth,
-                exclusive=exclusive,
-                groups=names,
-                weights=weights,
+                truth=plan.truth,
+                exclusive=labels.exclusive,
+                groups=plan.groups,
+                weights=plan.weights,
             ),
-            report_share=share,
+            report_share=self.report_share,
             seed=seed,
             anyway=self.anyway,
         )
@@ -207,7 +204,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.selector_ = fitted.selector
         self.calibration_rows_ = rows
         self.report_rows_ = rows[fitted.held_out.positions]
-        self._configured = configured
+        self._configured = plan.configured
         self._report = Report(name=model.name, fitted=fitted, labels=labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -215,6 +212,43 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
         return self
+
+    def _plan(
+        self,
+        model: WrappedEstimator,
+        told: Any,
+        target: NDArray[Any],
+        *,
+        groups: Any,
+        seed: int,
+        sample_weight: Any = None,
+    ) -> "_Plan":
+        """Check everything that can be checked before a model is trained or run. `told` are the classes that the
+        estimator names, None for none."""
+        share = fraction("report_share", self.report_share, open_low=True, open_high=True)
+        labels = ClassLabels.of(classes_of(told, target, self.labels), exclusive=target.ndim == 1, labels=self.labels)
+        _check_abstain_label(self.abstain_label, labels)
+        settings, configured = EstimatorSettings(
+            policy=self.policy,
+            scores=self.scores,
+            confidence=self.confidence,
+            prediction_set=self.prediction_set,
+            label_confidence=self.label_confidence,
+            thresholds=self.thresholds,
+        ).of(model, labels)
+        plan = _Plan(
+            labels=labels,
+            settings=settings,
+            configured=configured,
+            recipe=selector_recipe(settings),
+            truth=(truth := labels.truth(target)),
+            groups=_group_names(groups),
+            weights=_weights(sample_weight, truth),
+        )
+        if not self.anyway:
+            names = None if plan.groups is None else plan.groups.tolist()
+            check_enough(settings, plan.recipe, truth, names, weights=plan.weights, report_share=share, seed=seed)
+        return plan
 
     def decide(self, X: Any, groups: Any = None) -> DecisionTable:
         """Return the action, its reason, the prediction, its confidence and its set for each row.

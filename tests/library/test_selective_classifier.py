@@ -381,6 +381,28 @@ def test_what_is_no_classifier_is_refused_before_it_is_trained(estimator, kind, 
         SelectiveClassifier(estimator).fit_calibration(X, y)
 
 
+class Untrainable(LogisticRegression):
+    """It costs too much to be trained in vain."""
+
+    def fit(self, X, y):
+        pytest.fail("it was trained before the settings and the rows were looked at")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"policy": {"kind": "selective_risc"}}, "did you mean"),
+        ({"policy": {"kind": "selective_risk", "max_risk": 0.001}}, "label at least"),
+        ({"report_share": 0}, "report_share"),
+        ({"calibration_share": 1}, "calibration_share"),
+        ({"labels": ["a", "b", "c"]}, "there are 3 texts, and the estimator has 2 classes"),
+    ],
+)
+def test_settings_are_looked_at_before_a_model_is_trained(settings, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        SelectiveClassifier(Untrainable(), **settings).fit(*cancer())
+
+
 def test_what_was_not_fitted_says_so():
     X, y = cancer()
     with pytest.raises(NotFittedError, match="LogisticRegression"):
