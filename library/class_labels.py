@@ -93,14 +93,15 @@ def target_of(y: Any) -> tuple[NDArray[Any], bool]:
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     y = y.toarray() if hasattr(y, "toarray") else y
-    if np.ndim(y) and not np.shape(y)[0]:
-        raise ValueError("y has 0 samples, and at least 20 to fit on and 1 to report on are needed")
     check_classification_targets(y)
     if type_of_target(y) == "multilabel-indicator":
         return np.asarray(y), False
     if type_of_target(y) == "multiclass-multioutput":
         raise ValueError("y has several columns of classes; write one column, or one column of 0 and 1 for each label")
-    return np.asarray(column_or_1d(y, warn=True)), True
+    target = np.asarray(column_or_1d(y, warn=True))
+    if not len(target):
+        raise ValueError("y has 0 samples, and at least 20 to fit on and 1 to report on are needed")
+    return target, True
 
 
 def classes_of(told: Any, target: NDArray[Any], labels: Sequence[str] | None) -> Classes:
