@@ -12,19 +12,19 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexabl
 from sklearn.utils.validation import check_is_fitted
 
 from demur.calibration_store.artifact import ModelIdentity
-from demur.calibration_store.rows_apart import split
 from demur.calibration_store.store import ArtifactStore
 from demur.library.class_labels import ClassLabels, classes_of, target_of
 from demur.library.decision_table import DecisionTable
 from demur.library.estimator_settings import EstimatorSettings
 from demur.library.fitted_selector import check_enough, fit_selector
+from demur.library.given_rows import group_names, trained_and_calibrated, weights_of
 from demur.library.model_identity import identity_of
 from demur.library.recipe import SelectorSettings, selector_recipe
 from demur.library.report import Report
 from demur.library.saved_artifact import SavedArtifact, save_artifact
 from demur.library.wrapped_estimator import WrappedEstimator
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, fraction, same_length
+from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, same_length
 from demur.uncertainty.output import LabelledOutput, Output
 
 SPLIT_STREAM = 1
@@ -134,7 +134,9 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         target, exclusive = target_of(y)
         X, target, groups = indexable(X, target, groups)
         seed = self._seed()
-        trained, calibrated = _parts(target, exclusive, share, np.random.default_rng([seed, SPLIT_STREAM]))
+        trained, calibrated = trained_and_calibrated(
+            target, exclusive, share, np.random.default_rng([seed, SPLIT_STREAM])
+        )
         taught = _safe_indexing(target, calibrated)
         self._plan(
             model, np.unique(target) if exclusive else None, taught, groups=None, seed=seed
@@ -242,8 +244,8 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             configured=configured,
             recipe=selector_recipe(settings),
             truth=(truth := labels.truth(target)),
-            groups=_group_names(groups),
-            weights=_weights(sample_weight, truth),
+            groups=group_names(groups),
+            weights=weights_of(sample_weight, truth),
         )
         if not self.anyway:
             names = None if plan.groups is None else plan.groups.tolist()
@@ -256,7 +258,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         What is said about a row does not depend on the other rows. A row for which the estimator gives no number is
         held, and so is one whose confidence is unknown.
         """
-        output, names = self._output(X), _group_names(groups)
+        output, names = self._output(X), group_names(groups)
         if names is not None:
             same_length(X=output, groups=names)
         judgement = self.selector_.decide(output, None if names is None else names.tolist())
@@ -352,19 +354,6 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return int(check_random_state(self.random_state).randint(2**31))
 
 
-def _parts(
-    target: NDArray[Any], exclusive: bool, share: float, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Positions to train on, and `share` of all to calibrate on; the first row of each class is trained on."""
-    n = len(target)
-    classes, first = np.zeros(n, dtype=np.intp), np.zeros(0, dtype=np.intp)
-    if exclusive:
-        _, first, classes = np.unique(target, return_index=True, return_inverse=True)
-    calibrated, trained = split(np.arange(n), classes, share, rng)
-    unseen = first[~np.isin(np.arange(len(first)), classes[trained])]
-    return np.sort(np.concatenate([trained, unseen])), np.setdiff1d(calibrated, unseen)
-
-
 def _check_abstain_label(label: Any, labels: ClassLabels) -> None:
     """Raise `ValueError` where nobody could tell a held row from an answer."""
     taken = labels.classes.tolist() if labels.exclusive else [0, 1]
@@ -399,24 +388,3 @@ def _type_of_answers(classes: np.dtype[Any], abstain_label: Any) -> np.dtype[Any
     label = np.asarray(abstain_label).dtype
     alike = (classes.kind in "iuf" and label.kind in "iuf") or (classes.kind == label.kind and classes.kind in "US")
     return np.result_type(classes, label) if alike else np.dtype(object)
-
-
-def _weights(given: Any, truth: Mask) -> Array | None:
-    if given is None:
-        return None
-    weights = finite("sample_weight", given)
-    same_length(sample_weight=weights, y=truth)
-    if weights.min() <= 0:
-        raise InvalidInput("sample_weight has a value that is not above 0; leave such rows out")
-    return weights
-
-
-def _group_names(groups: Any) -> NDArray[np.object_] | None:
-    """[n], texts or None."""
-    if groups is None:
-        return None
-    return np.array([None if _is_nothing(one) else str(one) for one in np.asarray(groups).tolist()], dtype=object)
-
-
-def _is_nothing(group: Any) -> bool:
-    return group is None or (isinstance(group, float) and np.isnan(group))
