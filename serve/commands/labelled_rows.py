@@ -8,7 +8,6 @@ import numpy as np
 
 from demur.serve.config.task import LETTERS, TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.hosts.arrays import logarithms
 from demur.serve.hosts.language.forms import option_of
 from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import LabelledFile
@@ -119,12 +118,12 @@ def about_candidates(output: Output, labels: Sequence[Answer], task: TaskConfig)
     slots = np.full((len(output), more), NO_LABEL, dtype=np.int32)
     for at, row in enumerate(absent):
         slots[at, : len(row)] = row
-    nothing = np.zeros(slots.shape)
+    nothing = Output.from_probabilities(np.zeros(slots.shape), link=task.link)
     wider = replace(
         output,
         slots=np.hstack([output.slots, slots]),
-        probabilities=np.hstack([output.probabilities, nothing]),
-        logits=np.hstack([output.logits, logarithms(nothing, task)]),
+        probabilities=np.hstack([output.probabilities, nothing.probabilities]),
+        logits=np.hstack([output.logits, nothing.logits]),
     )
     return wider, np.hstack([truth, slots != NO_LABEL])
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from demur.library.settings import GatheredMistakes
 from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
-from demur.serve.config.settings import GatheredMistakes, Section
+from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]

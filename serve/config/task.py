@@ -8,16 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from demur.policies.closed_labels import ClosedLabelLimits, LimitsRecipe
+from demur.library.recipe import label_limits
+from demur.library.settings import Mistakes
+from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.hierarchy import imdrf_parents, tree_over
 from demur.policies.one_label_limit import OneLabelLimit
-from demur.policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from demur.policies.prediction import MostProbable, PredictorRecipe
 from demur.serve.config.label_table import BadLabelFile, LabelTable, read_labels
 from demur.serve.config.mistake import MOST_TOLD
-from demur.serve.config.nearest import one_of
-from demur.serve.config.settings import Mistakes, Section, named, part
+from demur.serve.config.settings import Section
 from demur.serve.config.tree_file import as_parents, read_parents
-from demur.uncertainty.checks import InvalidInput, Mask, fraction
+from demur.uncertainty.checks import InvalidInput, Mask
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import Link
 
@@ -191,18 +192,19 @@ class TaskConfig(Section):
         held = self.closed(np.array([label in chosen for label in self.labels]))
         return [label for label, holds in zip(self.labels, held.tolist(), strict=True) if holds]
 
+    def _one_limit(self) -> OneLabelLimit:
+        told = self.thresholds if isinstance(self.thresholds, dict) else {self.thresholds or "fixed": {}}
+        if "max_f1" in told or any("labels" in settings for settings in told.values()):
+            raise ValueError("thresholds: a sparse task has one limit for all labels; write `fixed` or `risk_control`")
+        return OneLabelLimit(limits=label_limits(self.thresholds, ()))
+
     @cached_property
     def predictor(self) -> PredictorRecipe:
         if self.exclusive:
             return MostProbable()
-        name, settings = named("thresholds", self.thresholds or "fixed")
-        if self.sparse and (name == "max_f1" or "labels" in settings):
-            raise ValueError("thresholds: a sparse task has one limit for all labels; write `fixed` or `risk_control`")
-        if name == "fixed" and "labels" in settings:
-            settings = {**settings, "labels": self._by_position(settings["labels"])}
-        limits: LimitsRecipe = part("thresholds", LABEL_LIMITS, name, settings)
         if self.sparse:
-            return OneLabelLimit(limits=limits)
+            return self._one_limit()
+        limits = label_limits(self.thresholds, self.labels)
         return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
 
     @cached_property
@@ -214,15 +216,3 @@ class TaskConfig(Section):
             return tree_over(self.outputs, parents)
         except InvalidInput as error:
             raise ValueError(f"tree: {error}") from None
-
-    def _by_position(self, limits: Any) -> dict[int, float]:
-        place = "thresholds.fixed.labels"
-        if not isinstance(limits, Mapping):
-            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
-        index = {label: position for position, label in enumerate(self.labels)}
-        if unknown := [label for label in limits if label not in index][:MOST_TOLD]:
-            raise Mistakes.of([ValueError(f"{place}.{label}: {one_of(label, index)}") for label in unknown])
-        try:
-            return {index[label]: fraction(label, limit) for label, limit in limits.items()}
-        except InvalidInput as error:
-            raise ValueError(f"{place}: {error}") from None

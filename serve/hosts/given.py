@@ -12,7 +12,6 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.inputs import GivenOutput, GivenReply, InputSpec, ModelInput, Question
 from demur.serve.contract.model import Model
-from demur.serve.hosts.arrays import logarithms
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.forms import ChoiceForm, ModelQuestion, ReplyReading, form_of
@@ -93,18 +92,12 @@ class GivenModel:
             probabilities[:, -1] = np.maximum(0.0, 1 - probabilities[:, :-1].sum(axis=1))
             rest = probabilities[:, -1] >= probabilities[:, :-1].max(axis=1)
             unreadable = as_column([TOO_FEW if yes else None for yes in rest.tolist()]) if rest.any() else None
-        return Output(
-            logits=logarithms(probabilities, self._task),
-            probabilities=probabilities,
-            slots=slots,
-            unreadable=unreadable,
-        )
+        output = Output.from_probabilities(probabilities, link=self._task.link)
+        return replace(output, slots=slots, unreadable=unreadable)
 
     def _with_probabilities(self, probabilities: Array) -> Output:
-        logits = logarithms(probabilities, self._task)
-        if self._task.tree is not None and probabilities.shape[1] == len(self._task.outputs):
-            return Output.from_logits(logits, link=self._task.link, tree=self._task.tree)
-        return Output(logits=logits, probabilities=probabilities)
+        tree = self._task.tree if probabilities.shape[1] == len(self._task.outputs) else None
+        return Output.from_probabilities(probabilities, link=self._task.link, tree=tree)
 
     def _probabilities(self, rows: Sequence[GivenOutput], replies: Sequence[Replies] | None) -> list[Array]:
         width = len(self._task.labels)
