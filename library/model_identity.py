@@ -13,8 +13,8 @@ BYTES_AT_A_TIME = 1 << 20
 
 
 def identity_of(model: str | Path | ModelIdentity, labels: Sequence[str]) -> ModelIdentity:
-    """Return the identity of the model that a service runs: `given`, the path of the file that it loads, or an identity
-    that is known already.
+    """Return the identity of the model that a service runs: `given`, for `host: {kind: given}` without a `model` and a
+    `version`; the path of the file that it loads; or an identity that is known already.
 
     Raise `ValueError` where there is no such file, or where the identity has other labels.
     """
@@ -26,9 +26,7 @@ def identity_of(model: str | Path | ModelIdentity, labels: Sequence[str]) -> Mod
             )
         return model
     if model == GIVEN:
-        return ModelIdentity(
-            checkpoint=GIVEN, fingerprint=hashlib.sha256(GIVEN.encode()).hexdigest(), labels=tuple(labels)
-        )
+        return ModelIdentity(checkpoint=GIVEN, fingerprint=given_fingerprint(GIVEN, ""), labels=tuple(labels))
     path = Path(model)
     if not path.is_file():
         raise ValueError(
@@ -36,6 +34,12 @@ def identity_of(model: str | Path | ModelIdentity, labels: Sequence[str]) -> Mod
             f" {GIVEN!r} where predictions are made elsewhere"
         )
     return ModelIdentity(checkpoint=path.name, fingerprint=_sha256(path), labels=tuple(labels))
+
+
+def given_fingerprint(model: str, version: str, *further: str) -> str:
+    """Return what an artifact is bound to where predictions are made elsewhere: the model's name and version, as
+    somebody says them, and how its replies are read, if it writes any."""
+    return hashlib.sha256("\0".join([GIVEN, model, version, *further]).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -1,13 +1,12 @@
 """`host: {kind: given}`: what a model that runs elsewhere said, made an `Output`. No model is run here."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
+from demur.library.model_identity import given_fingerprint
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.inputs import GivenOutput, GivenReply, InputSpec, ModelInput, Question
@@ -187,10 +186,8 @@ async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
 def _fingerprint(model: ModelConfig) -> str:
     """Hash what the configuration says of the model: nobody here can tell when its weights change."""
     host = _host(model)
-    told = [host.model, host.version, host.gives, host.scores, host.embedding_size, host.passes, host.candidates]
-    if host.has_replies:
-        told += [model.prompt.probabilities, model.prompt.reply]
-    return hashlib.sha256(json.dumps(["given", told]).encode()).hexdigest()
+    read_as = [model.prompt.probabilities, model.prompt.reply] if host.has_replies else []
+    return given_fingerprint(host.model, host.version, *read_as)
 
 
 def _host(model: ModelConfig) -> GivenHost:
