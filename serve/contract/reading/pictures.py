@@ -33,6 +33,11 @@ ENCODED_AT_A_TIME = 2**18
 HEAD_OF_CHUNK = struct.Struct(">I4s")
 """The length and the type of a piece of a PNG."""
 
+BEFORE_PIXELS = (b"IHDR", b"PLTE")
+"""Pieces of a PNG that a decoder needs before the image data: its size and its palette. A file has each once."""
+
+NO_PNG = "input: the image URL does not hold a PNG that can be read"
+
 CANNOT_BE_READ = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error)
 """What Pillow raises where a file is broken."""
 
@@ -45,7 +50,7 @@ class Picture:
         try:
             self._image = PngImageFile(file)
         except CANNOT_BE_READ:
-            raise InvalidRequest("input: the image URL does not hold a PNG that can be read") from None
+            raise InvalidRequest(NO_PNG) from None
 
     @property
     def width(self) -> int:
@@ -74,7 +79,7 @@ class Picture:
             self._image.load()
             pixels = self._eight_bits("L" if spec.channels == 1 else "RGB", self._size_for(spec))
         except CANNOT_BE_READ:
-            raise InvalidRequest("input: the image URL does not hold a PNG that can be read") from None
+            raise InvalidRequest(NO_PNG) from None
         finally:
             self._image.close()
         return pixels[np.newaxis] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
@@ -170,9 +175,10 @@ def _pixel_data(png: bytes) -> bytes:
     """A PNG without all that makes no pixels (profiles, texts, animations), its image data in one piece.
 
     Texts and profiles are packed: a kilobyte of them unfolds into a megabyte. And the decoder's time for a thousand
-    pieces of nothing is that for a thousand pieces.
+    pieces of nothing is that for a thousand pieces. Raises `InvalidRequest` for a second header or palette, and for a
+    piece that nobody knows and no decoder may pass over.
     """
-    kept, data, at = [png[:8]], [], 8
+    kept, data, at, missing = [png[:8]], [], 8, set(BEFORE_PIXELS)
     while at + HEAD_OF_CHUNK.size <= len(png):
         length, kind = HEAD_OF_CHUNK.unpack_from(png, at)
         end = at + HEAD_OF_CHUNK.size + length + 4  # with its checksum
@@ -181,6 +187,9 @@ def _pixel_data(png: bytes) -> bytes:
         elif kind[0] & 32 == 0:  # not in lower case: nobody can do without it
             if data:
                 break
+            if kind not in missing:
+                raise InvalidRequest(NO_PNG)
+            missing.remove(kind)
             kept.append(png[at:end])
         at = end
     image = b"".join(data)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.reading import pictures
 from demur.serve.contract.reading.inputs import read_input, read_inputs
 from demur.serve.contract.reading.pictures import Picture, measured
 from tests.serve.contract.reading.png_files import FLOOD, HIDDEN, SIGNATURE, chunk, header, png, url
@@ -114,11 +115,12 @@ def test_what_is_shrunk_is_averaged(depth):
 
 
 def test_the_decoder_says_how_large_a_picture_is():
-    """Chunks may stand before the header, and a second header may take the place of the first."""
+    """Chunks may stand before the header; a second header does not take the place of the first."""
+    with pytest.raises(TooLarge, match="at most 10 are taken"):
+        read_input(HIDDEN, GREY, InputLimits(text_characters=1, image_pixels=10))
     twice = header(1, 1, depth=8) + header(4096, 4097, depth=8)
-    for file in (HIDDEN, url(SIGNATURE + twice + chunk(b"IDAT", packed(1)) + chunk(b"IEND", b""))):
-        with pytest.raises(TooLarge, match="at most 10 are taken"):
-            read_input(file, GREY, InputLimits(text_characters=1, image_pixels=10))
+    with pytest.raises(InvalidRequest, match="can be read"):
+        read_input(url(SIGNATURE + twice + chunk(b"IDAT", packed(1)) + chunk(b"IEND", b"")), GREY, LIMITS)
 
 
 def test_all_pictures_of_a_request_are_measured_before_one_is_decoded():
@@ -167,6 +169,15 @@ def test_a_million_empty_pieces_are_read_in_linear_time():
 
     seconds(10)
     assert seconds(800_000) < 30 * seconds(80_000)
+
+
+@pytest.mark.parametrize("kind", [b"PLTE", b"IHDR", b"IEND", b"ABCD"])
+def test_no_decoder_is_given_the_same_piece_again_and_again(kind, monkeypatch):
+    """Each costs two microseconds: ten megabytes of them kept everybody waiting for two seconds."""
+    monkeypatch.setattr(pictures, "PngImageFile", lambda file: pytest.fail(f"it got {len(file.getvalue())} bytes"))
+    for file in (png(8, 8, first=2 * chunk(kind, b"")), png(8, 8, before=2 * chunk(kind, b""))):
+        with pytest.raises(InvalidRequest, match="can be read"):
+            read_input(url(file), GREY, LIMITS)
 
 
 @pytest.mark.parametrize(
