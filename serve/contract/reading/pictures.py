@@ -36,6 +36,11 @@ HEAD_OF_CHUNK = struct.Struct(">I4s")
 BEFORE_PIXELS = (b"IHDR", b"PLTE")
 """Pieces of a PNG that a decoder needs before the image data: its size and its palette. A file has each once."""
 
+SPARE_PIECES = 512
+BYTES_OF_A_PIECE = 512
+"""A PNG has at most one piece for so many of its bytes, beside the spare ones. Programs write 8 KB at a time. Sixteen
+megabytes of empty pieces would take half a second, in which other threads hardly run."""
+
 NO_PNG = "input: the image URL does not hold a PNG that can be read"
 
 CANNOT_BE_READ = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error)
@@ -175,11 +180,15 @@ def _pixel_data(png: bytes) -> bytes:
     """A PNG without all that makes no pixels (profiles, texts, animations), its image data in one piece.
 
     Texts and profiles are packed: a kilobyte of them unfolds into a megabyte. And the decoder's time for a thousand
-    pieces of nothing is that for a thousand pieces. Raises `InvalidRequest` for a second header or palette, and for a
-    piece that nobody knows and no decoder may pass over.
+    pieces of nothing is that for a thousand pieces. Raises `InvalidRequest` for a second header or palette, for a piece
+    that nobody knows and no decoder may pass over, and for very many pieces.
     """
     kept, data, at, missing = [png[:8]], [], 8, set(BEFORE_PIXELS)
+    pieces_left = SPARE_PIECES + len(png) // BYTES_OF_A_PIECE
     while at + HEAD_OF_CHUNK.size <= len(png):
+        if not pieces_left:
+            raise InvalidRequest(f"{NO_PNG}: it is cut into too many pieces")
+        pieces_left -= 1
         length, kind = HEAD_OF_CHUNK.unpack_from(png, at)
         end = at + HEAD_OF_CHUNK.size + length + 4  # with its checksum
         if kind == b"IDAT":
