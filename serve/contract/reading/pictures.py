@@ -25,6 +25,12 @@ BYTES_PER_PIXEL = 12
 """At most, while a picture is decoded: four as it is in the file, four in the colours of the model, and four while it
 is shrunk. Of one that is shrunk to less than a quarter, little more than the first four."""
 
+MOST_BESIDE_PIXELS = 2**20
+"""Bytes of a file that make no pixels: profiles, texts. All of the file is stored with the record."""
+
+FILE_BYTES_PER_PIXEL = 9
+"""At most: four channels of 16 bits, and a byte for each row, which may have one pixel."""
+
 PIXELS_OF_A_STRIP = 2**19
 
 ENCODED_AT_A_TIME = 2**18
@@ -51,9 +57,11 @@ class Picture:
     """A PNG of which nothing but the size is known yet. Raises `InvalidRequest` for what is none."""
 
     def __init__(self, url: str) -> None:
-        file = io.BytesIO(_pixel_data(_file_in(url)))
+        file = _file_in(url)
+        self.file_bytes = len(file)
+        pixel_data = io.BytesIO(_pixel_data(file))
         try:
-            self._image = PngImageFile(file)
+            self._image = PngImageFile(pixel_data)
         except CANNOT_BE_READ:
             raise InvalidRequest(NO_PNG) from None
 
@@ -149,6 +157,11 @@ def _check_size(picture: Picture, used: int, most: int) -> None:
         raise TooLarge(
             f"input: the image has {picture.width:,} x {picture.height:,} pixels; at most {most:,} are taken"
             " (limits.image_pixels)"
+        )
+    if picture.file_bytes > MOST_BESIDE_PIXELS + FILE_BYTES_PER_PIXEL * picture.pixels:
+        raise TooLarge(
+            f"input: the image has {picture.width:,} x {picture.height:,} pixels in a file of {picture.file_bytes:,}"
+            f" bytes; at most {MOST_BESIDE_PIXELS:,} are taken that make no pixels, such as profiles and texts"
         )
     if max(picture.width, picture.height) > MOST_OBLONG * min(picture.width, picture.height):
         raise TooLarge(

@@ -180,6 +180,23 @@ def test_a_picture_in_small_pieces_is_read():
     np.testing.assert_array_equal(read_input(url(file), GREY, LIMITS), read_input(url(whole), GREY, LIMITS))
 
 
+def test_a_file_is_no_larger_than_its_pixels_and_a_megabyte():
+    """What makes no pixels was stored with the record: fourteen megabytes for a picture of 8 x 8."""
+    profile = chunk(b"iCCP", bytes(900_000))
+    np.testing.assert_array_equal(read_input(url(png(8, 8, before=profile)), GREY, LIMITS), np.zeros((1, 8, 8)))
+    with pytest.raises(TooLarge, match=r"8 x 8 pixels in a file of 1,800,\d+ bytes; at most 1,048,576 are taken"):
+        read_input(url(png(8, 8, before=2 * profile)), GREY, LIMITS)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1024, 1024), (1, 32), (32, 1)])
+def test_no_file_of_pixels_alone_is_too_large(width, height, monkeypatch):
+    """Not even where nothing can be packed."""
+    monkeypatch.setattr(pictures, "MOST_BESIDE_PIXELS", 300)
+    noise = random.Random(0).randbytes(8 * width * height)
+    rows = b"".join(b"\0" + noise[8 * width * y : 8 * width * (y + 1)] for y in range(height))
+    assert read_input(url(png(width, height, depth=16, colour=6, rows=rows)), COLOUR, LIMITS).ndim == 3
+
+
 @pytest.mark.parametrize("kind", [b"PLTE", b"IHDR", b"IEND", b"ABCD"])
 def test_no_decoder_is_given_the_same_piece_again_and_again(kind, monkeypatch):
     """Each costs two microseconds: ten megabytes of them kept everybody waiting for two seconds."""
