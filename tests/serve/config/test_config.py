@@ -45,6 +45,7 @@ def test_spot_checks_survive_the_way_to_another_process(tmp_path, told):
 HOSTS = [
     {"kind": "classifier", "checkpoint": "./model"},
     {"kind": "python", "class": "our_models:Digits", "settings": {"path": "x"}, "files": ["weights.json"]},
+    {"kind": "given", "gives": ["probabilities"]},
     {"kind": "transformers", "checkpoint": "./model"},
     {"kind": "vllm", "checkpoint": "./model"},
     {"kind": "openai", "base_url": "https://one.example.com/v1", "model": "m"},
@@ -56,7 +57,7 @@ def test_every_kind_of_host_survives_the_way_to_another_process(tmp_path, host):
     """`demur up` tells Ray the configuration as it is dumped."""
     content = quickstart()
     digits(host=host, confidence={"score": "softmax_response"}, scores=["softmax_response"])(content)
-    if host["kind"] not in ("classifier", "python"):
+    if host["kind"] in ("transformers", "vllm", "openai"):
         digits(prompt={"probabilities": "samples"})(content)
     config = load(tmp_path, content)
     again = type(config).model_validate(config.model_dump())
