@@ -13,7 +13,7 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.compare import compare_on_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import LocalHost, make_handler
 from tests.serve.hosting import RunningHost
 
