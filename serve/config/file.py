@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.state.alarms import OnAlarm
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
