@@ -12,7 +12,7 @@ from demur.review import cases
 from demur.serve.commands.fit import fit_model, fit_on_traffic
 from demur.serve.commands.shadow_report import report_shadow
 from demur.serve.config.file import Config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.outcomes import LATEST
 from demur.uncertainty.correctness import QUALITIES
 from tests.serve.conftest import LocalHost, make_handler
