@@ -1,5 +1,5 @@
-"""The page at /docs: Swagger UI, with a script of our own, so that nothing is loaded from elsewhere and no script stands
-in the page."""
+"""The page at /docs: Swagger UI, with a script of our own. Nothing is loaded from elsewhere, and no script is in the
+page."""
 
 from pathlib import Path
 
