@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from prometheus_client.registry import Collector
 
-from demur.audit.monitors.alarms import AlarmNotFound
-from demur.audit.reports import ReportNotFound
+from demur.audit.state.alarms import AlarmNotFound
+from demur.audit.state.reports import ReportNotFound
 from demur.review.queue import NotYours
 from demur.serve.access.described import describe_access, describe_refusals
 from demur.serve.access.needs import AUDIT
