@@ -24,10 +24,10 @@ from rich.progress import track
 from rich.table import Table
 
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.contract.inputs import ModelInput
+from demur.serve.fitting.fit import fit_model
 from demur.serve.hosts.host import Host
 from demur.traffic.dataset import read_labelled_file
 

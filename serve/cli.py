@@ -165,7 +165,7 @@ def fit(
     settings.model(model)
     start, end = moment(since), moment(until) or now()
     from demur.library.fit_report import sentences, tables
-    from demur.serve.commands.fit import fit_model, fit_on_traffic
+    from demur.serve.fitting.fit import fit_model, fit_on_traffic
 
     with ExitStack() as opened:
         database = opened_database(settings, opened) if path is None else None
@@ -216,7 +216,8 @@ def replay(
     settings = load_config(config_path(config))
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from demur.serve.commands.replay import left_out, replay_traffic, table
+    from demur.serve.commands.replay_tables import left_out, table
+    from demur.serve.fitting.replay import replay_traffic
 
     with ExitStack() as opened:
         database = opened_database(settings, opened)

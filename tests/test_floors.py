@@ -67,6 +67,7 @@ FLOORS = (
     {"configuration"},
     {"deployments"},
     {"jobs", "web"},
+    {"fitting"},
     {"gateway", "hosts"},
     {"database"},
     {"access"},
@@ -78,6 +79,7 @@ FLOORS = (
 
 FLOORS_OF_AUDIT = (
     {"report", "held_out", "changes", "monitors", "opinions", "rating_plot", "replay", "shadowing"},
+    {"axes"},
     {"findings", "ledger", "drawing"},
     {"metrics", "state", "periods", "visible"},
 )

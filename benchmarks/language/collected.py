@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from benchmarks.language.stored_replies import as_json, from_json
 from benchmarks.language.tasks import CHECKPOINT, SEED, Task, label_of
-from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputLimits, ModelInput
 from demur.serve.contract.model import MoreSamples
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.fitting.labelled_rows import truth_about, truth_of
 from demur.serve.hosts.language.row import one_hot
 from demur.serve.hosts.offline import OfflineModel
 from demur.traffic.dataset import LabelledFile

@@ -6,12 +6,12 @@ from typing import Any
 
 from demur.policies.selector import Selector
 from demur.policies.selector_recipe import FitSplit
-from demur.serve.commands.labelled_rows import truth_about, truth_of
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.engine import Engine
 from demur.serve.contract.inputs import InputLimits, ModelInput
 from demur.serve.contract.model import ModelRequest
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.fitting.labelled_rows import truth_about, truth_of
 from demur.serve.hosts.language.model import LanguageModel
 from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.output import LabelledOutput

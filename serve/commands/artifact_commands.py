@@ -246,8 +246,8 @@ def compare_artifacts(
         raise BadConfig(NO_FILE)
     form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
     start, end = moment(since), moment(until) or now()
-    from demur.serve.commands.compare import compare_on_file, compare_on_traffic
     from demur.serve.commands.compare_tables import remarks, tables
+    from demur.serve.fitting.compare import compare_on_file, compare_on_traffic
 
     with ExitStack() as opened:
         database = None if data else opened_database(settings, opened)

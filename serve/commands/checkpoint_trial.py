@@ -7,12 +7,12 @@ from safetensors import SafetensorError, safe_open
 
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.labelled_rows import truth_of
 from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import ClassifierHost, TransformersHost, VllmHost
+from demur.serve.fitting.labelled_rows import truth_of
 from demur.serve.hosts.checkpoint import check_labels, check_writes, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings
 from demur.serve.hosts.language.kind import check_ratings

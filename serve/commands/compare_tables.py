@@ -2,8 +2,8 @@
 
 from rich.table import Table
 
-from demur.serve.commands.compare import ArtifactComparison
 from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
+from demur.serve.fitting.compare import ArtifactComparison
 
 FEW_ROWS, FEW_ERRORS = 30, 5
 """Below these there is no evidence, or none that a resampled interval could show (METHODS 9.3)."""

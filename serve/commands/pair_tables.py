@@ -6,7 +6,7 @@ from rich.table import Table
 
 from demur.audit.metrics.comparison import DecisionFlips, McNemar
 from demur.audit.metrics.head_to_head import HeadToHead
-from demur.serve.commands.flip import Flip
+from demur.serve.fitting.flip import Flip
 
 
 def numbers_table(numbers: HeadToHead, *, title: str, caption: str) -> Table:

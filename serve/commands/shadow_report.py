@@ -9,8 +9,8 @@ from rich.table import Table
 
 from demur.audit.metrics.evidence import Evidence, EvidenceStatus
 from demur.audit.shadowing import NothingShadowed, Shadowing, shadowing
-from demur.serve.commands.flip import MOST_FLIPS, Flip
 from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
+from demur.serve.fitting.flip import MOST_FLIPS, Flip
 from demur.traffic.database import Database
 from demur.traffic.outcomes import Precedence
 from demur.traffic.shadowed import ShadowedTraffic, ShadowSide, read_shadowed

@@ -31,10 +31,10 @@ from demur.calibration_store.artifact import Artifact, ArtifactFiles, ModelIdent
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.threshold import Threshold
 from demur.serve.cli import main
-from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.contract.hosts import HostState
+from demur.serve.fitting.fit import fit_model
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import Database

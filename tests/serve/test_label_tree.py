@@ -13,10 +13,10 @@ from demur.audit.ledger.from_database import read_ledger
 from demur.audit.report.audit import AuditSettings, audit
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.hierarchy import up_propagate_labels
-from demur.serve.commands.compare import compare_on_file
-from demur.serve.commands.fit import fit_model
-from demur.serve.commands.labelled_rows import truth_of
 from demur.serve.config.file import Config
+from demur.serve.fitting.compare import compare_on_file
+from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.labelled_rows import truth_of
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.dataset import read_labelled_file

@@ -18,9 +18,9 @@ from demur.audit.report.audit import AuditSettings, FittedLabels, audit
 from demur.calibration_store.artifact import ModelIdentity, pack, unpack
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.fit import fit_model
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import Config
+from demur.serve.fitting.fit import fit_model
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.outcomes import LATEST

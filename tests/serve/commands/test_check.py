@@ -6,10 +6,10 @@ import pytest
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.check import check_file
-from demur.serve.commands.fit import fit_model
 from demur.serve.commands.terminal import now
 from demur.serve.config.file import BadConfig
 from demur.serve.configuration import load_config
+from demur.serve.fitting.fit import fit_model
 from tests.conftest import ROOT
 
 LABELS = '["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]'

@@ -9,9 +9,9 @@ import pytest
 
 from demur.audit.shadowing import NothingShadowed
 from demur.review import queue
-from demur.serve.commands.flip import MOST_FLIPS
 from demur.serve.commands.shadow_report import remarks, report_shadow, tables
 from demur.serve.commands.terminal import out
+from demur.serve.fitting.flip import MOST_FLIPS
 from demur.traffic import log
 from demur.traffic.outcomes import LATEST
 from demur.traffic.record import ShadowDecision

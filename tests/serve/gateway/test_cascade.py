@@ -18,13 +18,13 @@ from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.policies.decision import Action
-from demur.serve.commands.compare import compare_on_file
-from demur.serve.commands.fit import fit_model
-from demur.serve.commands.replay import replay_traffic
 from demur.serve.config.file import Config
 from demur.serve.contract.hosts import Step
 from demur.serve.contract.rows import PendingRow
 from demur.serve.contract.wire import PredictRequest
+from demur.serve.fitting.compare import compare_on_file
+from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.replay import replay_traffic
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.hosts.classifier.model import Classifier

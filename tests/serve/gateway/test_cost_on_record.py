@@ -12,10 +12,10 @@ import pytest
 from demur.audit.ledger.from_database import read_ledger
 from demur.calibration_store.store import ArtifactStore
 from demur.review import cases
-from demur.serve.commands.fit import fit_model, fit_on_traffic
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.engine import Asking, EngineFailed, Piece
+from demur.serve.fitting.fit import fit_model, fit_on_traffic
 from demur.serve.hosts.host import Host
 from demur.serve.hosts.language import kind as language_kind
 from demur.serve.hosts.language.overheard import OverheardEngine, listening

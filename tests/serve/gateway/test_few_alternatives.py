@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.fit import fit_model
+from demur.serve.fitting.fit import fit_model
 from tests.serve.endpoint import choice, choices, running, token
 from tests.serve.gateway.test_on_failure import ask, clock, configured, model, served
 

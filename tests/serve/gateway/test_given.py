@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
 from demur.review import cases
-from demur.serve.commands.fit import fit_model, fit_on_traffic
 from demur.serve.commands.shadow_report import report_shadow
 from demur.serve.config.file import Config
+from demur.serve.fitting.fit import fit_model, fit_on_traffic
 from demur.serve.web.native.app import gateway_app
 from demur.traffic.outcomes import LATEST
 from demur.uncertainty.correctness import QUALITIES

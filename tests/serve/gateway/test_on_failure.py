@@ -18,10 +18,10 @@ from tritonclient.grpc import service_pb2
 from demur.audit.ledger.from_database import read_ledger
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.access.caller import Caller, Via
-from demur.serve.commands import rerun
-from demur.serve.commands.fit import fit_model
-from demur.serve.commands.rerun import NobodyReplied
 from demur.serve.config.file import Config, LimitsConfig
+from demur.serve.fitting import rerun
+from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.rerun import NobodyReplied
 from demur.serve.gateway.upstream import UpstreamUnavailable
 from demur.serve.hosts.host import Host
 from demur.serve.telemetry.request_middleware import RequestMiddleware

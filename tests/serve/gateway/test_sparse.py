@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.compare import compare_on_file
-from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
+from demur.serve.fitting.compare import compare_on_file
+from demur.serve.fitting.fit import fit_model
 from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import LocalHost, make_handler
 from tests.serve.hosting import RunningHost

@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from demur.audit.metrics.calibration import ece
 from demur.audit.metrics.discrimination import roc_auc
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.fit import fit_model
 from demur.serve.commands.rank.ranking import rank_file
 from demur.serve.commands.rank.rounds import Budget, TournamentPlan
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.file import Config, with_absolute_paths
 from demur.serve.config.hosts import TournamentConfig
 from demur.serve.contract.model import ModelRequest
+from demur.serve.fitting.fit import fit_model
 from demur.serve.hosts.identity import identity_if_here, identity_of
 from demur.serve.hosts.language.anchors import Anchors, BadRatings, read_ratings
 from demur.serve.hosts.language.kind import weights_fingerprint

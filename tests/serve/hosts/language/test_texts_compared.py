@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demur.serve.commands.compare import compare_on_file, compare_on_traffic
 from demur.serve.commands.compare_tables import remarks
-from demur.serve.commands.fit import fit_model
-from demur.serve.commands.replay import left_out, replay_traffic
+from demur.serve.commands.replay_tables import left_out
 from demur.serve.config.file import Config
+from demur.serve.fitting.compare import compare_on_file, compare_on_traffic
+from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.replay import replay_traffic
 from demur.traffic import log
 from tests.conftest import entry
 from tests.serve.comparing import quiet, serve_with

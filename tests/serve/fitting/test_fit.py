@@ -6,8 +6,8 @@ import pytest
 
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
 from demur.calibration_store.store import ArtifactStore
-from demur.serve.commands.fit import fit_model
 from demur.serve.config.file import Config
+from demur.serve.fitting.fit import fit_model
 from demur.traffic.table_file import BadDataFile
 from tests.serve.conftest import WORDS
 from tests.serve.hosting import RunningHost

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.fitting.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
 from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import LabelledFile
 from demur.traffic.table_file import BadDataFile

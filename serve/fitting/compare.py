@@ -1,4 +1,4 @@
-"""`demur artifacts compare`: two artifacts judge the same labelled rows, of a file or of the log."""
+"""Two artifacts that judge the same labelled rows, of a file or of the log."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
-from demur.serve.commands.flip import MOST_FLIPS, Flip
-from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
-from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.serve.config.file import Config
 from demur.serve.contract.decided import as_columns
+from demur.serve.fitting.flip import MOST_FLIPS, Flip
+from demur.serve.fitting.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.fitting.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.traffic.database import Database
 from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
 from demur.traffic.file_form import FileForm

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from demur.serve.commands.missing_parts import missing_parts
+from demur.serve.fitting.missing_parts import missing_parts
 from demur.uncertainty.generation import Replies
 from demur.uncertainty.output import Output
 from tests.serve.scripted import configured, generation

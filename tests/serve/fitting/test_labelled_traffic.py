@@ -7,7 +7,7 @@ import pytest
 
 from demur.review import queue
 from demur.review.drawn import DrawnShare, drawn_shares, reviewed_among
-from demur.serve.commands.labelled_traffic import (
+from demur.serve.fitting.labelled_traffic import (
     NothingToFitOn,
     OnlyHeldLabelled,
     OutcomesOverdue,

@@ -1,18 +1,16 @@
-"""`demur replay`: run the model again on logged inputs, and decide by another artifact than was in force then."""
+"""A model run again on logged inputs, and decided by another artifact than was in force then."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rich.table import Table
-
 from demur.audit.metrics.likeness import likeness
 from demur.audit.replay import NothingToReplay, Replay, replay
-from demur.serve.commands.labelled_rows import said_again
-from demur.serve.commands.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.serve.config.file import Config
 from demur.serve.contract.decided import as_columns
+from demur.serve.fitting.labelled_rows import said_again
+from demur.serve.fitting.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
 from demur.traffic.database import Database
 from demur.traffic.dataset import LoggedRow, count_logged, logged_pages
 from demur.traffic.record import Answer
@@ -110,37 +108,6 @@ def replay_traffic(
     )
 
 
-def table(replayed: ReplayedTraffic) -> Table:
-    """Then and now, side by side."""
-    r = replayed.numbers
-    shown = Table(title=f"{replayed.artifact} on {r.n:,} records of {replayed.model}")
-    shown.add_column("what")
-    for column in ("then", "now", "change"):
-        shown.add_column(column, justify="right")
-    for what, then, now in (
-        ("answered", r.then.answered, r.now.answered),
-        ("held", r.then.held, r.now.held),
-        ("cases for people", r.then.for_people, r.now.for_people),
-    ):
-        shown.add_row(what, f"{then:,}", f"{now:,}", f"{now - then:+,}")
-    shown.add_row("answered then, held now", "", f"{r.answered_to_held:,}", "")
-    shown.add_row("held then, answered now", "", f"{r.held_to_answered:,}", "")
-    shown.add_row("risk of the answered", _risk(r.then.risk), _risk(r.now.risk), _risk(r.now.risk - r.then.risk, "+"))
-    shown.add_row("  n, answered with an outcome", f"{r.then.n_labelled:,}", f"{r.now.n_labelled:,}", "")
-    return shown
-
-
-def left_out(replayed: ReplayedTraffic) -> str:
-    """What is not in the table, and what its risks mean."""
-    n, labelled = replayed.numbers.n, replayed.numbers.n_labelled
-    other = f", and {replayed.rewritten:,} one about a text that is not written again" if replayed.rewritten else ""
-    return (
-        f"Left out: {replayed.forgotten:,} records whose input was forgotten and {replayed.unusable:,} whose input the"
-        f" model does not take. {labelled:,} of the {n:,} records have an outcome{other}; the risks are those of"
-        f" {'the first' if other else 'these'} alone."
-    )
-
-
 def _decide(
     rerun: Rerun, inputs: Sequence[Read], records: Sequence[LoggedRow]
 ) -> tuple[list[str], list[Answer | None], list[bool]]:
@@ -160,7 +127,3 @@ def _decide(
 
 def _worth(guess: Answer | None, outcome: Answer | None) -> float | None:
     return None if outcome is None else likeness(guess, outcome)
-
-
-def _risk(value: float, sign: str = "") -> str:
-    return "–" if value != value else f"{value:{sign}.4f}"

@@ -1,4 +1,4 @@
-"""`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
+"""A model run over labelled data, its selector fitted, and the artifact stored."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,11 @@ from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, 
 from demur.calibration_store.store import ArtifactStore
 from demur.library.facts import facts_of, versions
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.commands.labelled_rows import (
+from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.fitted_settings import fitted_settings
+from demur.serve.config.task import TaskConfig
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.fitting.labelled_rows import (
     about_candidates,
     is_label_of,
     rows_read,
@@ -25,13 +29,9 @@ from demur.serve.commands.labelled_rows import (
     truth_about,
     truth_of,
 )
-from demur.serve.commands.labelled_traffic import read_labelled_traffic
-from demur.serve.commands.missing_parts import missing_parts
-from demur.serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
-from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.fitted_settings import fitted_settings
-from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.fitting.labelled_traffic import read_labelled_traffic
+from demur.serve.fitting.missing_parts import missing_parts
+from demur.serve.fitting.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from demur.serve.hosts.asked_as_fitted import left_out_in
 from demur.traffic.database import Database
 from demur.traffic.dataset import LabelledFile, read_labelled_file

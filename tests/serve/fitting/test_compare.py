@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.artifact import ArtifactRefused
-from demur.serve.commands.compare import NothingToCompare, compare_on_file, compare_on_traffic
 from demur.serve.commands.compare_tables import remarks, tables
-from demur.serve.commands.fit import fit_model
-from demur.serve.commands.flip import MOST_FLIPS
-from demur.serve.commands.replay import left_out, replay_traffic
+from demur.serve.commands.replay_tables import left_out
 from demur.serve.config.file import Config
+from demur.serve.fitting.compare import NothingToCompare, compare_on_file, compare_on_traffic
+from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.flip import MOST_FLIPS
+from demur.serve.fitting.replay import replay_traffic
 from demur.traffic import log
 from demur.traffic.table_file import BadDataFile
 from tests.conftest import entry

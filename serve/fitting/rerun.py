@@ -13,7 +13,6 @@ from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
-from demur.serve.commands.labelled_rows import about_candidates
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import GivenHost
 from demur.serve.config.task import TaskConfig
@@ -21,6 +20,7 @@ from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.contract.reading.spread_rows import gathered
+from demur.serve.fitting.labelled_rows import about_candidates
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kinds import check_model

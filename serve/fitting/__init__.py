@@ -1,0 +1,1 @@
+"""Models run outside of requests: fits, comparisons and replays of artifacts."""
