@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
 from demur.serve.commands.role_words import bounds, role, told
@@ -26,6 +25,7 @@ from demur.serve.commands.terminal import (
 )
 from demur.serve.config.file import BadConfig, Config
 from demur.serve.configuration import load_config
+from demur.serve.fitting.releases import artifacts_of
 
 ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the configuration.")]
 WhyOption = Annotated[str, typer.Option(help="Reason, kept in the history.")]
@@ -42,28 +42,26 @@ def list_artifacts(config: ConfigOption = None) -> None:
     table.add_column("artifact", no_wrap=True)  # a name is there to be copied
     table.add_column("role", no_wrap=True)
     table.add_column("created", no_wrap=True)
-    table.add_column("fitted on")
+    for column in ("fitted on", "policy", "promise"):
+        table.add_column(column)
     for column in ("ECE", "risk"):
         table.add_column(column, no_wrap=True, justify="right")
     table.caption = "ECE and risk of the answered: on rows that the fit has not seen"
     refused = []
     for model in settings.models:
-        standing = store.standing(model)
-        for name in store.names(model):
-            try:
-                manifest = store.load(model, name).manifest
-            except ArtifactRefused as error:
-                refused.append(str(error))
+        for one in reversed(artifacts_of(store, model)):
+            if one["refused"]:
+                refused.append(one["refused"])
                 continue
-            ece, risk = (manifest["report"].get(key, {}).get("value") for key in ("ece", "selective_risk"))
             table.add_row(
                 model,
-                name,
-                role(standing, name),
-                manifest["created_at"][:10],
-                f"{manifest['n_fitted']} of {manifest['data']['file']}",
-                "–" if ece is None else f"{ece:.4f}",
-                "–" if risk is None else f"{risk:.4f}",
+                one["name"],
+                one["role"] or "",
+                one["created_at"][:10],
+                f"{one['fitted_on']['n']} of {one['fitted_on']['file']}",
+                one["policy"],
+                "\n".join(one["promises"]) or "none",
+                *("–" if one[key] is None else f"{one[key]:.4f}" for key in ("ece", "selective_risk")),
             )
     out.print(table)
     for why in refused:

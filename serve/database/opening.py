@@ -1,11 +1,18 @@
 """Open demur's database, with the schema of all parts."""
 
 from demur.audit.state.schema import AUDIT_MIGRATIONS
+from demur.calibration_store.schema import JOB_MIGRATIONS
 from demur.review import queue
 from demur.serve.access.schema import ACCESS_MIGRATIONS
 from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, migrate
 
-MIGRATIONS = [*TRAFFIC_MIGRATIONS, *queue.REVIEW_MIGRATIONS, *AUDIT_MIGRATIONS, *ACCESS_MIGRATIONS]
+MIGRATIONS = [
+    *TRAFFIC_MIGRATIONS,
+    *queue.REVIEW_MIGRATIONS,
+    *AUDIT_MIGRATIONS,
+    *JOB_MIGRATIONS,
+    *ACCESS_MIGRATIONS,
+]
 
 
 def open_database(dsn: str) -> Database:

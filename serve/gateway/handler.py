@@ -53,8 +53,8 @@ class Handler:
         draw_key: str,
         telemetry: Telemetry | None = None,
     ) -> None:
-        self._config = config
-        self._database = database
+        self.config = config
+        self.database = database
         self.telemetry = telemetry or Telemetry()
         self.telemetry.queues = self.queues
         limits = InputLimits(text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels)
@@ -94,10 +94,10 @@ class Handler:
         """What is looked at before the first request, and again and again after it."""
         finisher = self._finisher
         return {
-            "alarms": Poll(partial(finisher.safeguards.look, self._database), polls.ALARM_SECONDS),
-            "counting": Poll(partial(finisher.room.count, self._database), polls.COUNT_SECONDS),
-            "control": Poll(partial(finisher.controls.keep, self._database), polls.CONTROL_SECONDS),
-            "traffic": Poll(partial(finisher.spot_checks.look, self._database), polls.TRAFFIC_SECONDS),
+            "alarms": Poll(partial(finisher.safeguards.look, self.database), polls.ALARM_SECONDS),
+            "counting": Poll(partial(finisher.room.count, self.database), polls.COUNT_SECONDS),
+            "control": Poll(partial(finisher.controls.keep, self.database), polls.CONTROL_SECONDS),
+            "traffic": Poll(partial(finisher.spot_checks.look, self.database), polls.TRAFFIC_SECONDS),
             "database": Poll(self._look_at_database, polls.DATABASE_SECONDS),
         }
 
@@ -133,7 +133,7 @@ class Handler:
 
     async def predict_batch(self, body: bytes, key: str | None, caller: Caller | None = None) -> list[CommitOutcome]:
         """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
-        most = self._config.limits.batch
+        most = self.config.limits.batch
         items, use = await read_apart(len(body), lambda: read_batch(body, key, caller, most=most))
         stored = await self._replays(use) if use else {}
         results: list[CommitOutcome | None] = [stored.get(position) for position in range(len(items))]
@@ -162,8 +162,8 @@ class Handler:
 
     def check_rows(self, number: int) -> None:
         """Raise `TooLarge` for more rows than a request may have."""
-        if number > self._config.limits.batch:
-            raise TooLarge(f"the request has {number:,} rows; at most {self._config.limits.batch:,} are taken")
+        if number > self.config.limits.batch:
+            raise TooLarge(f"the request has {number:,} rows; at most {self.config.limits.batch:,} are taken")
 
     async def predict_parsed(
         self,
@@ -211,7 +211,7 @@ class Handler:
 
     async def close(self) -> None:
         """Let go of what requests have left open."""
-        await asyncio.to_thread(self._finisher.controls.close, self._database)
+        await asyncio.to_thread(self._finisher.controls.close, self.database)
         self.inquiries.close()
         self.pictures.close()
         for close in self._closing:
@@ -220,11 +220,11 @@ class Handler:
             await asyncio.to_thread(self.telemetry.traces.close)
 
     async def _replays(self, use: KeyUse) -> dict[int, CommitResult]:
-        return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self._database, use)
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self.database, use)
 
     def _look_at_database(self) -> None:
         try:
-            with self._database.transaction() as connection:
+            with self.database.transaction() as connection:
                 connection.execute("select 1")
         except DatabaseUnavailable:
             self.telemetry.database_up = False

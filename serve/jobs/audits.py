@@ -10,9 +10,11 @@ import fsspec
 from uuid_utils.compat import uuid7
 
 from demur.audit.state import reports, runs
+from demur.calibration_store import model_jobs
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.jobs.label_controls import LabelControls
+from demur.serve.jobs.models.runner import JobRunner
 from demur.serve.jobs.monitor_watch import MonitorWatch
 from demur.serve.jobs.reports.maker import AuditMaker
 from demur.serve.jobs.reports.schedule import plan_due
@@ -51,9 +53,11 @@ def jobs(config: Config, database: Database) -> Sequence[Job]:
     maker = AuditMaker(config, database)
     controls = LabelControls(config, database, clock=lambda: datetime.now(UTC), new_id=uuid7)
     monitors = MonitorWatch(config, ArtifactStore(config.artifacts), database)
+    runner = JobRunner(config, database)
     return [
         Job(name="audits that are due", seconds=PLAN_SECONDS, do=lambda: _plan(config, database)),
         Job(name="making audits", seconds=LOOK_SECONDS, do=maker.make_due),
+        Job(name="jobs on artifacts", seconds=LOOK_SECONDS, do=runner.run_waiting),
         Job(name="monitors", seconds=MONITOR_SECONDS, do=monitors.look),
         Job(name="control by labels", seconds=CONTROL_SECONDS, do=controls.look),
         Job(name="forgetting audits", seconds=FORGET_SECONDS, do=lambda: _forget(config, database)),
@@ -69,6 +73,7 @@ def _forget(config: Config, database: Database) -> None:
     with database.transaction() as connection:
         forgotten = reports.forget(connection, keep_days=config.audit.keep_days)
         runs.forget_runs(connection)
+        model_jobs.forget_jobs(connection)
     for report in forgotten:
         if report.rows_at is not None:
             files, path = fsspec.core.url_to_fs(report.rows_at)

@@ -5,7 +5,11 @@ import random
 
 from demur.audit.state.alarms import AlarmNotFound
 from demur.audit.state.reports import ReportNotFound
-from demur.calibration_store.store import ArtifactNotFound
+from demur.calibration_store.artifact import ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.calibration_store.model_jobs import JobNotFound, TooManyJobs
+from demur.calibration_store.standing import RoleRefused
+from demur.calibration_store.store import ArtifactNotFound, NothingToRollBack
 from demur.review.cases import CaseNotFound
 from demur.review.outbox import DeliveryNotFound
 from demur.review.queue import ClaimLost, NotYours
@@ -17,6 +21,7 @@ from demur.serve.contract.engine import EngineFailed
 from demur.serve.contract.hosts import ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.wire import MalformedBody
+from demur.serve.fitting.artifact_service import UnknownArtifact
 from demur.serve.gateway.intake import BodyTooSlow
 from demur.serve.gateway.redaction import RedactionFailed
 from demur.serve.gateway.upstream import UpstreamFailed, UpstreamUnavailable
@@ -26,6 +31,7 @@ from demur.serve.web.native.deadline import DeadlinePassed
 from demur.serve.web.shared.visitor import NoReviewer
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.log import KeyReused, RecordNotFound
+from demur.uncertainty.checks import InvalidInput
 
 LONGEST_MESSAGE = 4000
 """Characters of a message. Some repeat a name that the caller sent, which may be as long as a body."""
@@ -57,6 +63,14 @@ STATUS: dict[type[Exception], int] = {
     UpstreamFailed: UpstreamFailed.status,
     UpstreamUnavailable: UpstreamUnavailable.status,
     Overloaded: 503,
+    UnknownArtifact: 404,
+    JobNotFound: 404,
+    RoleRefused: 409,
+    NothingToRollBack: 409,
+    ArtifactRefused: 409,
+    TooManyJobs: 429,
+    InvalidInput: 422,
+    ArtifactsUnreachable: 503,
     ArtifactNotFound: 503,
     ModelNotReady: 503,
     EngineFailed: 503,

@@ -5,7 +5,6 @@ it ends, so does this process, and what it had begun is taken up by somebody els
 standard error.
 """
 
-import json
 import os
 import sys
 import threading
@@ -18,8 +17,9 @@ from demur.audit.report.audit import NothingToAudit
 from demur.audit.state import reports, runs
 from demur.audit.state.runs import AuditRun, RunLost
 from demur.serve.config.file import Config
+from demur.serve.jobs.child import LOST, in_one_line, told_to_child
 from demur.serve.jobs.reports.found_broken import tell_if_broken
-from demur.serve.jobs.reports.maker import LEASE_SECONDS, LOST
+from demur.serve.jobs.reports.maker import LEASE_SECONDS
 from demur.serve.jobs.reports.making import ReportRequest, keep_rows, make, settled
 from demur.traffic.database import Database, DatabaseUnavailable
 
@@ -90,9 +90,7 @@ def work(config: Config, database: Database, run: AuditRun) -> None:
 
 
 def main() -> None:
-    told = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_input, daemon=True).start()
-    os.nice(10)
+    told = told_to_child()
     config = Config.model_validate(told["config"])
     database = Database(config.database, max_connections=4)
     try:
@@ -103,14 +101,7 @@ def main() -> None:
         work(config, database, run)
     except Exception as error:
         traceback.print_exc()
-        words = " ".join(str(error).split())
-        sys.exit(f"{type(error).__name__}: {words}" if words else type(error).__name__)
-
-
-def _end_with_the_input() -> None:
-    while sys.stdin.read(4096):
-        pass
-    os._exit(1)
+        sys.exit(in_one_line(error))
 
 
 if __name__ == "__main__":

@@ -2,21 +2,26 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from uuid_utils.compat import uuid7
 
+from demur.calibration_store.store import ArtifactStore
 from demur.serve.access.described import describe_access, describe_refusals
 from demur.serve.access.needs import Needs
-from demur.serve.contract import wire
+from demur.serve.contract import artifact_wire, wire
+from demur.serve.fitting.artifact_service import ArtifactService
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.errors import STATUS
 from demur.serve.web.inference_protocol import body as inference
 from demur.serve.web.inference_protocol import routes as inference_routes
 from demur.serve.web.inference_protocol.served import ServedModels
+from demur.serve.web.native import artifact_routes
 from demur.serve.web.native import routes as native_routes
 from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.parts import GatewayParts, add_parts
@@ -64,8 +69,16 @@ def gateway_app(
     app.add_exception_handler(HTTPException, as_plain_problem)
     app.add_exception_handler(Exception, as_problem)
     hot = FastPath(handler, max_body_bytes=max_body_bytes)
-    add_parts(app, GatewayParts(handler, hot, Conversing(handler), ServedModels(handler), max_body_bytes))
-    app.include_router(native_routes.router, dependencies=[Depends(only_known)])
+    artifacts = ArtifactService(
+        handler.config,
+        ArtifactStore(handler.config.artifacts),
+        handler.database,
+        clock=lambda: datetime.now(UTC),
+        new_id=uuid7,
+    )
+    add_parts(app, GatewayParts(handler, hot, Conversing(handler), ServedModels(handler), artifacts, max_body_bytes))
+    for routes in (native_routes, artifact_routes):
+        app.include_router(routes.router, dependencies=[Depends(only_known)])
     for routes in (openai_routes, inference_routes):  # whose clients may send what only their own servers know
         app.include_router(routes.router)
     app.openapi = lambda: _openapi(app, needs)  # type: ignore[method-assign]
@@ -77,7 +90,7 @@ def _openapi(app: FastAPI, needs: Needs | None) -> dict[str, Any]:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
         taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
-        describe(schemas, *taken_by_hand, inference.InferRequest)
+        describe(schemas, *taken_by_hand, inference.InferRequest, *artifact_wire.TAKEN)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
         describe_refusals(document)

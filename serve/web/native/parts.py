@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
 
+from demur.serve.fitting.artifact_service import ArtifactService
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.inference_protocol.served import ServedModels
 from demur.serve.web.native.fast_path import FastPath
@@ -19,6 +20,7 @@ class GatewayParts:
     fast_path: FastPath
     conversing: Conversing
     served: ServedModels
+    artifacts: ArtifactService
     max_body_bytes: int
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from demur.serve.access.caller import access_is_on, caller_of
 from demur.serve.contract import wire
 from demur.serve.contract.hosts import UnknownModel
+from demur.serve.web.native.described import problems
 from demur.serve.web.native.fast_path import FastReply
 from demur.serve.web.native.headers import IdempotencyKey, RequestTimeout
 from demur.serve.web.native.parts import body_of, fast_path_of, handler_of
@@ -40,30 +41,11 @@ CLIENT_CLOSED_REQUEST = 499
 
 router = APIRouter()
 
-MEANINGS = {
-    400: "The body is not JSON",
-    401: "Nobody knows who you are; the message says how to tell",
-    403: "Your key may not do this, or is not for this model",
-    404: "No such model or prediction",
-    408: "The body did not come in time (`limits` in the configuration)",
-    409: "The Idempotency-Key was used with another input",
-    413: "More than `limits` in the configuration allows",
-    422: "Something in the request does not fit; the message says what",
-    429: "Your key has used up its rate; try again after `Retry-After` seconds",
-    502: "The model's endpoint answers nobody until somebody mends something; waiting does not help",
-    503: "Not possible right now; try again after `Retry-After` seconds",
-    504: "The time of X-Request-Timeout is over, and nothing was answered",
-}
-
-
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": wire.ProblemResponse, "description": MEANINGS[status]} for status in statuses}
-
 
 @router.post(
     "/v1/predict",
     response_model=wire.Prediction,
-    responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 502, 503, 504),
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 502, 503, 504),
     openapi_extra=takes(wire.PredictRequest),
     summary="Predict, or say that a person should look",
 )
@@ -74,7 +56,7 @@ async def predict(request: Request, _key: IdempotencyKey = None, _timeout: Reque
 @router.post(
     "/v1/predict/batch",
     response_model=wire.BatchResponse,
-    responses=_problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
+    responses=problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
     openapi_extra=takes(wire.BatchRequest),
     summary="Predict up to 1,024 inputs, each by itself",
 )
@@ -85,7 +67,7 @@ async def predict_batch(request: Request, _key: IdempotencyKey = None, _timeout:
 @router.get(
     "/v1/predictions/{id}",
     response_model=wire.PredictionView,
-    responses=_problems(401, 403, 404, 422, 429, 503),
+    responses=problems(401, 403, 404, 422, 429, 503),
     summary="What became of a prediction",
 )
 async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
@@ -99,7 +81,7 @@ async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
     "/v1/predictions/{id}/outcome",
     status_code=201,
     response_model=wire.OutcomeView,
-    responses=_problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
+    responses=problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
     openapi_extra=takes(wire.OutcomeRequest),
     summary="Tell the truth about a prediction",
 )
@@ -111,7 +93,7 @@ async def add_outcome(id: UUID, request: Request) -> Response:
 @router.delete(
     "/v1/predictions/{id}/payload",
     response_model=wire.ErasedView,
-    responses=_problems(404, 422, 503),
+    responses=problems(404, 422, 503),
     summary="Erase the input and the reply of a prediction; its record stays",
 )
 async def erase(id: UUID, request: Request) -> Response:
@@ -137,7 +119,7 @@ async def healthz(request: Request, strict: Strict = None) -> Response:
 @router.get(
     "/healthz/{model}",
     response_model=wire.ModelHealth,
-    responses={**_problems(404), 503: {"model": wire.ModelHealth, "description": "It gives no predictions now"}},
+    responses={**problems(404), 503: {"model": wire.ModelHealth, "description": "It gives no predictions now"}},
     summary="Whether one model serves",
 )
 async def model_healthz(model: str, request: Request) -> Response:

@@ -113,7 +113,7 @@ def test_a_database_that_is_away(quickstart, local_host, clear_digit):
 def test_queues_are_told_with_their_limits(handler):
     gauges = handler.telemetry.gauges()
     assert gauges[metrics.QUEUE_LENGTH].keys() == gauges[metrics.QUEUE_LIMIT].keys()
-    assert gauges[metrics.QUEUE_LIMIT]["model", "digits"] == handler._config.models["digits"].host.batch.max_queued
+    assert gauges[metrics.QUEUE_LIMIT]["model", "digits"] == handler.config.models["digits"].host.batch.max_queued
     assert metrics.DATABASE_UP not in gauges  # nobody has looked yet
 
 

@@ -1,0 +1,1 @@
+"""Fits, comparisons and replays that somebody asked for over HTTP."""
