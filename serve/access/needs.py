@@ -25,6 +25,7 @@ GATEWAY: Needs = {
     "POST /v1/predict/batch": Scope.PREDICT,
     "GET /v1/predictions/{id}": Scope.PREDICT,
     "POST /v1/predictions/{id}/outcome": Scope.PREDICT,
+    "POST /v1/outcomes/batch": Scope.PREDICT,
     "DELETE /v1/predictions/{id}/payload": Scope.ADMIN,
     "POST /v1/chat/completions": Scope.PREDICT,
     "GET /v1/models": Scope.PREDICT,

@@ -21,6 +21,7 @@ GOOD = {
     "/v1/predict": {"model": "words", "input": "a text", "group": "g", "cluster": "c", "review": {"priority": 1}},
     "/v1/predict/batch": {"items": [{"model": "pixels", "input": [[0, 1], [1, 0]]}, {"model": "writer", "input": "a"}]},
     "/v1/predictions/{id}/outcome": {"label": "7", "source": "lab", "author": "ada"},
+    "/v1/outcomes/batch": {"items": [{"id": "{id}", "label": "7", "source": "lab", "author": "ada"}, {"id": "{id}"}]},
     "/v1/chat/completions": {"model": "writer", "messages": [{"role": "user", "content": "hello"}], "stream": False},
     "/review/v1/cases/next": {"model": "words"},
     "/review/v1/cases/{id}/claim": {},

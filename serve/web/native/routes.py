@@ -22,6 +22,7 @@ from demur.serve.contract.hosts import UnknownModel
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import CallerLeft
+from demur.serve.gateway.outcome_writer import OutcomeOrError
 from demur.serve.web.errors import STATUS, problem_json, retry_after, status_of
 from demur.serve.web.inference_protocol import body as inference
 from demur.serve.web.inference_protocol.routes import add_inference_routes
@@ -48,8 +49,8 @@ IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Makes a retry safe: the same key with the same input returns the stored answer and writes nothing;"
-        " with another input it is a 409. 1 to 255 printable ASCII characters without blanks.",
+        description="Makes a retry safe: the same key with the same body returns the stored answer and writes nothing;"
+        " with another body it is a 409. 1 to 255 printable ASCII characters without blanks.",
         json_schema_extra={"pattern": wire.IDEMPOTENCY_KEY},
     ),
 ]
@@ -150,15 +151,27 @@ def gateway_app(
         "/v1/predictions/{id}/outcome",
         status_code=201,
         response_model=wire.OutcomeView,
-        responses=_problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
+        responses=_problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503),
         openapi_extra=takes(wire.OutcomeRequest),
         summary="Tell the truth about a prediction",
     )
-    async def add_outcome(id: UUID, request: Request) -> Response:
-        told = await handler.inquiries.add_outcome(
-            id, await whole_body(request, max_body_bytes), caller_of(request.scope)
-        )
-        return _json(wire.outcome_json(told), status=201)
+    async def add_outcome(id: UUID, request: Request, key: IdempotencyKey = None) -> Response:
+        body = await whole_body(request, max_body_bytes)
+        done = await handler.inquiries.add_outcome(id, body, caller_of(request.scope), key)
+        headers = {"Idempotent-Replay": "true"} if done.replayed else None
+        return Response(wire.dump(wire.outcome_json(done.outcome)), 201, headers, "application/json")
+
+    @app.post(
+        "/v1/outcomes/batch",
+        response_model=wire.OutcomesResponse,
+        responses=_problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
+        openapi_extra=takes(wire.OutcomesRequest),
+        summary="Tell the truth about up to 1,024 predictions, each by itself",
+    )
+    async def add_outcomes(request: Request, key: IdempotencyKey = None) -> Response:
+        body = await whole_body(request, max_body_bytes)
+        done = await handler.inquiries.add_outcomes(body, caller_of(request.scope), key)
+        return _json({"results": [_outcome_result(result) for result in done]})
 
     @app.delete(
         "/v1/predictions/{id}/payload",
@@ -247,6 +260,13 @@ async def whole_body(request: Request, limit: int) -> bytes:
         raise ClientDisconnect from left
 
 
+def _outcome_result(result: OutcomeOrError) -> dict[str, Any]:
+    if isinstance(result, Exception):
+        return {"status": status_of(result), "replayed": False, "outcome": None, "error": problem_json(result)}
+    outcome = wire.outcome_json(result.outcome)
+    return {"status": 201, "replayed": result.replayed, "outcome": outcome, "error": None}
+
+
 def _as_response(reply: FastReply) -> Response:
     response = Response(reply.body, reply.status, media_type="application/json")
     response.raw_headers.extend(reply.headers)
@@ -328,10 +348,11 @@ def _openapi(app: FastAPI, needs: Needs | None) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
-        taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
-        describe(schemas, *taken_by_hand, inference.InferRequest)
+        taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, wire.OutcomesRequest)
+        describe(schemas, *taken_by_hand, wire.OutcomeItem, chat.ChatRequest, inference.InferRequest)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
+        schemas["OutcomesRequest"]["properties"]["items"]["items"] = {"$ref": "#/components/schemas/OutcomeItem"}
         describe_refusals(document)
         if needs is not None:
             describe_access(document, needs)
