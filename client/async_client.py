@@ -103,16 +103,17 @@ class AsyncClient:
     @overload
     def predict_iter(
         self, model: str, inputs: Any, *, on_error: Literal["raise"] = "raise", **options: Unpack[PredictOptions]
-    ) -> AsyncIterator[Prediction]: ...
+    ) -> AsyncGenerator[Prediction]: ...
 
     @overload
     def predict_iter(
         self, model: str, inputs: Any, *, on_error: Literal["return"], **options: Unpack[PredictOptions]
-    ) -> AsyncIterator[Prediction | DemurError]: ...
+    ) -> AsyncGenerator[Prediction | DemurError]: ...
 
     def predict_iter(self, model: str, inputs: Any, *, on_error: Any = "raise", **options: Any) -> Any:
         """As `predict_many`, but yield each prediction as soon as those before it are there. Of the inputs no more are
-        in memory than the batches that are under way."""
+        in memory than the batches that are under way. An exception among the inputs stands for one that is refused
+        already, and comes back in its place."""
         told = cast("PredictOptions", options)
         bulk = bulk_predictions(self._api, model, on_error, told, self._settings.connections)
         return self._each(bulk, inputs, f"asking {model}")
@@ -163,12 +164,13 @@ class AsyncClient:
 
     def outcomes_iter(
         self,
-        outcomes: Iterable[NewOutcome | Mapping[str, Any]],
+        outcomes: Iterable[NewOutcome | Mapping[str, Any] | DemurError],
         *,
         on_error: Literal["raise", "return"] = "raise",
         **options: Unpack[BulkOptions],
-    ) -> AsyncIterator[Outcome | DemurError]:
-        """As `add_outcomes`, but yield each outcome as soon as those before it are written."""
+    ) -> AsyncGenerator[Outcome | DemurError]:
+        """As `add_outcomes`, but yield each outcome as soon as those before it are written. An exception among them
+        stands for one that is refused already, and comes back in its place."""
         return self._each(
             bulk_outcomes(self._api, on_error, options, self._settings.connections), outcomes, "telling outcomes"
         )
@@ -208,7 +210,7 @@ class AsyncClient:
         """One report with every number, in `raw`."""
         return await self._do(self._api.report(id))
 
-    async def _each(self, bulk: Bulk[T], values: Any, what: str) -> AsyncIterator[T | DemurError]:
+    async def _each(self, bulk: Bulk[T], values: Any, what: str) -> AsyncGenerator[T | DemurError]:
         with shown_progress(bulk.progress, length_of(values), what) as advance:
             async with aclosing(self._in_order(bulk, values)) as answers:
                 async for results in answers:

@@ -57,9 +57,12 @@ class BatchBuilder(Generic[T]):
         self._batch: Batch[T] = Batch(first=first)
 
     def add(self, value: Any) -> Iterator[Batch[T]]:
-        """Take one item, and yield the batches that are complete now."""
+        """Take one item, and yield the batches that are complete now. An exception in the place of an item is its
+        answer already."""
         body: bytes | DemurError
         try:
+            if isinstance(value, DemurError):
+                raise value
             body = encoded(self._body_of(value))
         except DemurError as error:
             body = at_position(error, self._next, self._what)

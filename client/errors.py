@@ -25,7 +25,12 @@ class DemurError(Exception):
     """After how many seconds to ask again, where the service says so."""
 
     position: int | None = None
-    """Of several inputs or outcomes, the number of the one that this is about, from 0 on."""
+    """Which of several inputs or outcomes this is about, from 0 on. The message begins with it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.told = message
+        """What is wrong, without the position."""
 
 
 class Unreachable(DemurError):
@@ -133,9 +138,10 @@ def error_of(status: int, problem: object, retry_after: float | None = None) -> 
 
 def at_position(error: DemurError, position: int, what: str) -> DemurError:
     """The same error, which says which of several things it is about."""
-    told = type(error)(f"{what} {position}: {error}")
-    told.status, told.kind, told.retry_after, told.position = error.status, error.kind, error.retry_after, position
-    return told
+    placed = type(error)(f"{what} {position}: {error.told}")
+    placed.told, placed.position = error.told, position
+    placed.status, placed.kind, placed.retry_after = error.status, error.kind, error.retry_after
+    return placed
 
 
 def seconds_until_retry(told: Any, now: float) -> float | None:

@@ -103,16 +103,17 @@ class Client:
     @overload
     def predict_iter(
         self, model: str, inputs: Any, *, on_error: Literal["raise"] = "raise", **options: Unpack[PredictOptions]
-    ) -> Iterator[Prediction]: ...
+    ) -> Generator[Prediction]: ...
 
     @overload
     def predict_iter(
         self, model: str, inputs: Any, *, on_error: Literal["return"], **options: Unpack[PredictOptions]
-    ) -> Iterator[Prediction | DemurError]: ...
+    ) -> Generator[Prediction | DemurError]: ...
 
     def predict_iter(self, model: str, inputs: Any, *, on_error: Any = "raise", **options: Any) -> Any:
         """As `predict_many`, but yield each prediction as soon as those before it are there. Of the inputs no more are
-        in memory than the batches that are under way."""
+        in memory than the batches that are under way. An exception among the inputs stands for one that is refused
+        already, and comes back in its place."""
         told = cast("PredictOptions", options)
         bulk = bulk_predictions(self._api, model, on_error, told, self._settings.connections)
         return self._each(bulk, inputs, f"asking {model}")
@@ -163,12 +164,13 @@ class Client:
 
     def outcomes_iter(
         self,
-        outcomes: Iterable[NewOutcome | Mapping[str, Any]],
+        outcomes: Iterable[NewOutcome | Mapping[str, Any] | DemurError],
         *,
         on_error: Literal["raise", "return"] = "raise",
         **options: Unpack[BulkOptions],
-    ) -> Iterator[Outcome | DemurError]:
-        """As `add_outcomes`, but yield each outcome as soon as those before it are written."""
+    ) -> Generator[Outcome | DemurError]:
+        """As `add_outcomes`, but yield each outcome as soon as those before it are written. An exception among them
+        stands for one that is refused already, and comes back in its place."""
         return self._each(
             bulk_outcomes(self._api, on_error, options, self._settings.connections), outcomes, "telling outcomes"
         )
@@ -208,7 +210,7 @@ class Client:
         """One report with every number, in `raw`."""
         return self._do(self._api.report(id))
 
-    def _each(self, bulk: Bulk[T], values: Any, what: str) -> Iterator[T | DemurError]:
+    def _each(self, bulk: Bulk[T], values: Any, what: str) -> Generator[T | DemurError]:
         with (
             shown_progress(bulk.progress, length_of(values), what) as advance,
             closing(self._in_order(bulk, rows_of(values))) as answers,

@@ -16,6 +16,7 @@ from demur.serve.commands.alarm_commands import alarms
 from demur.serve.commands.artifact_commands import artifacts
 from demur.serve.commands.audit import audit
 from demur.serve.commands.backup import backup, restore
+from demur.serve.commands.bulk.commands import outcomes, predict
 from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
 from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
@@ -53,6 +54,8 @@ app.command()(audit)
 app.add_typer(alarms, name="alarms")
 app.add_typer(keys, name="keys")
 app.command()(rank)
+app.command()(predict)
+app.command()(outcomes)
 app.command()(export)
 app.command()(failures)
 app.command()(backup)

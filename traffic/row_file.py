@@ -2,10 +2,12 @@
 
 import codecs
 import hashlib
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import pyarrow
 import pyarrow.parquet as parquet
@@ -28,33 +30,14 @@ class RowFile:
 
     path: Path
     sha256: str
-    encoding: str | None
-    """None for Parquet."""
-
     count: int
     """How many rows it has."""
 
+    form: FileForm
+
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Yield each row beside where it stands, in words. Raises `BadDataFile`."""
-        if self.encoding is None:
-            yield from _parquet_rows(self.path)
-            return
-        with self._opened() as file:
-            if ending_of(self.path) == ".jsonl":
-                yield from jsonl_rows(self.path, _Lines(self.path, file))
-                return
-            first = next((line for line in _Lines(self.path, file) if line.strip("\r\n")), "")
-        with self._opened() as file:
-            lines = _Lines(self.path, file)
-            for where, row in csv_rows(self.path, lines, first):
-                lines.characters = 0
-                yield where, row
-
-    def _opened(self) -> TextIO:
-        file = self.path.open(encoding=self.encoding, newline="" if ending_of(self.path) == ".csv" else "\n")
-        if file.read(1) != "\ufeff":
-            file.seek(0)
-        return file
+        return stream_rows(self.path, lambda: self.path.open("rb"), self.form)
 
 
 def open_rows(path: Path, form: FileForm | None = None) -> RowFile:
@@ -64,14 +47,75 @@ def open_rows(path: Path, form: FileForm | None = None) -> RowFile:
     chosen = form or FileForm()
     try:
         begin = begin_of(path)
-        encoding = named_encoding(path, begin, chosen.encoding) if is_text else None
-        digest = _digest(path, encoding, chosen)
+        digest = _digest(path, named_encoding(path, begin, chosen.encoding) if is_text else None, chosen)
     except NotText as error:
         raise BadDataFile(str(error)) from None
     except OSError as error:
         raise BadDataFile(f"{path} cannot be read ({error.strerror or error})") from None
-    file = RowFile(path=path, sha256=digest, encoding=encoding, count=0)
+    file = RowFile(path=path, sha256=digest, count=0, form=chosen)
     return replace(file, count=sum(1 for _ in file.rows()))
+
+
+def stream_rows(path: Path, opened: Callable[[], BinaryIO], form: FileForm) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file, each beside where it stands. `path` says what kind of file it is; `opened` opens it.
+    Raises `BadDataFile`."""
+    ending = ending_of(path)
+    if ending == ".parquet":
+        with opened() as file:
+            yield from _parquet_rows(path, file)
+        return
+    with opened() as file:
+        try:
+            encoding = named_encoding(path, file.read(4096), form.encoding)
+        except NotText as error:
+            raise BadDataFile(str(error)) from None
+    try:
+        if ending == ".jsonl":
+            with _text(opened(), encoding, newline="\n") as text:
+                yield from jsonl_rows(path, _Lines(path, text))
+            return
+        with _text(opened(), encoding, newline="") as text:
+            first = next((line for line in _Lines(path, text) if line.strip("\r\n")), "")
+        with _text(opened(), encoding, newline="") as text:
+            lines = _Lines(path, text, whole_rows=False)
+            for where, row in csv_rows(path, lines, first):
+                lines.characters = 0
+                yield where, row
+    except UnicodeDecodeError as error:
+        raise BadDataFile(f"{path} is no text in {encoding.upper()}: byte 0x{error.object[error.start]:02x}") from None
+
+
+@contextmanager
+def _text(file: BinaryIO, encoding: str, *, newline: str) -> Iterator[Iterator[str]]:
+    """The lines of a file, without the mark that may stand before them."""
+    with io.TextIOWrapper(file, encoding=encoding, newline=newline) as text:
+        yield _without_mark(text)
+
+
+def _without_mark(text: TextIO) -> Iterator[str]:
+    first = text.readline(LONGEST_ROW + 1)
+    yield first.removeprefix("\ufeff")
+    while line := text.readline(LONGEST_ROW + 1):
+        yield line
+
+
+class _Lines:
+    """Lines, none of which, and no row of which, is longer than memory should hold."""
+
+    def __init__(self, path: Path, lines: Iterator[str], *, whole_rows: bool = True) -> None:
+        self._path = path
+        self._lines = lines
+        self._whole_rows = whole_rows
+        self.characters = 0
+        """Since the last row ended, where a row may have several lines."""
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            self.characters = len(line) if self._whole_rows else self.characters + len(line)
+            if self.characters > LONGEST_ROW:
+                why = "" if self._whole_rows else "; is a double quote opened and never closed?"
+                raise BadDataFile(f"{self._path}, line {number}: the row has more than {LONGEST_ROW:,} characters{why}")
+            yield line
 
 
 def _digest(path: Path, encoding: str | None, form: FileForm) -> str:
@@ -97,36 +141,10 @@ def _digest(path: Path, encoding: str | None, form: FileForm) -> str:
                 return digest.hexdigest()
 
 
-class _Lines:
-    """The lines of a file, none of which, and no row of which, is longer than memory should hold."""
-
-    def __init__(self, path: Path, file: TextIO) -> None:
-        self._path = path
-        self._file = file
-        self._number = 0
-        self.characters = 0
-        """Since the last row ended, where rows may have several lines."""
-
-    def __iter__(self) -> Iterator[str]:
-        while line := self._file.readline(LONGEST_ROW + 1):
-            self._number += 1
-            self.characters = self.characters + len(line) if self._is_csv else len(line)
-            if self.characters > LONGEST_ROW:
-                raise BadDataFile(
-                    f"{self._path}, line {self._number}: the row has more than {LONGEST_ROW:,} characters"
-                    + ("; is a double quote opened and never closed?" if self._is_csv else "")
-                )
-            yield line
-
-    @property
-    def _is_csv(self) -> bool:
-        return ending_of(self._path) == ".csv"
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(path: Path, opened: BinaryIO) -> Iterator[tuple[str, Row]]:
     number = 0
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(opened) as file:
             for batch in file.iter_batches(batch_size=AT_ONCE):
                 for row in batch.to_pylist():
                     number += 1

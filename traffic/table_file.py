@@ -72,7 +72,7 @@ def _jsonl_file(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
     return jsonl_rows(path, io.StringIO(_text(path, form)))
 
 
-def jsonl_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Row]]:
+def jsonl_rows(path: Path | str, lines: Iterable[str]) -> Iterator[tuple[str, Row]]:
     """Yield the rows that these lines hold, each beside where it stands. Raises `BadDataFile`."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -97,7 +97,7 @@ def _csv_file(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
     return csv_rows(path, io.StringIO(text, newline=""), first)
 
 
-def csv_rows(path: Path, lines: Iterable[str], first: str) -> Iterator[tuple[str, Row]]:
+def csv_rows(path: Path | str, lines: Iterable[str], first: str) -> Iterator[tuple[str, Row]]:
     """Yield the rows that these lines hold, each beside where it stands. The `first` line that is not empty tells the
     separator. Raises `BadDataFile`."""
     separator = max(SEPARATORS, key=first.count)  # the one that stands there most often; a comma where none does
