@@ -1,6 +1,5 @@
 """The command line."""
 
-import asyncio
 import logging
 import os
 import sys
@@ -275,16 +274,14 @@ def demo(
     todo = samples(path, seed, form)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
-        predictions = asyncio.run(
-            replay(
-                address,
-                name,
-                todo,
-                task=settings.model(name).task,
-                outcomes=outcomes,
-                advance=lambda: bar.advance(task),
-                key=key,
-            )
+        predictions = replay(
+            address,
+            name,
+            todo,
+            task=settings.model(name).task,
+            outcomes=outcomes,
+            advance=lambda more: bar.advance(task, more),
+            key=key,
         )
     shown = Table()
     for column in (
