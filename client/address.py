@@ -12,6 +12,8 @@ URL = "DEMUR_URL"
 KEY = "DEMUR_KEY"
 DEFAULT = "http://127.0.0.1:8000"
 
+KEYS_BEGIN = "demur_"
+
 HOST = re.compile(rb"[0-9A-Za-z._:-]+")
 
 VISIBLE = re.compile(r"[\x21-\x7e]+")
@@ -43,7 +45,7 @@ def address_of(url: str | None, key: str | None) -> Address:
         raise BadAddress(f"the address of the service cannot be read; write one such as {DEFAULT}") from None
     secret = (key if key is not None else os.environ.get(KEY) or "").strip()
     if parsed.scheme not in ("http", "https") or not HOST.fullmatch(parsed.raw_host):
-        raise BadAddress(f"{_without_user(told)!r} is no address of a service; write one such as {DEFAULT}")
+        raise BadAddress(f"{_shown(told)} is no address of a service; write one such as {DEFAULT}")
     if parsed.userinfo and secret:
         raise BadAddress(
             "the address has a name and a password in it, and there is a key as well; leave one of them out"
@@ -56,5 +58,8 @@ def address_of(url: str | None, key: str | None) -> Address:
     return Address(told, secret or None, shown)
 
 
-def _without_user(url: str) -> str:
-    return re.sub(r"[^/@]*@", "", url)[:200]
+def _shown(told: str) -> str:
+    """What was given as an address, without what may be secret in it."""
+    if told.startswith(KEYS_BEGIN):
+        return "what was given looks like a key, which goes to `key`; it"
+    return repr(told.rpartition("@")[2][:200])

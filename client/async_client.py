@@ -1,6 +1,7 @@
 """A client for programs with `await`: as `Client`, with coroutines."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -21,7 +22,7 @@ from demur.client.progress import shown_progress
 from demur.client.results import Erased, Health, Label, Outcome, Prediction, PredictionView, Report
 from demur.client.settings import CONNECTIONS, SECONDS, Settings
 from demur.client.steps import Reply, Send, Steps
-from demur.client.transfer import TROUBLE, Received, no_reply, request_of
+from demur.client.transfer import GRACE, TROUBLE, Received, no_reply, request_of
 
 T = TypeVar("T")
 
@@ -260,6 +261,13 @@ class AsyncClient:
             return answer
 
     async def _reply_to(self, step: Send) -> Reply:
+        try:
+            async with asyncio.timeout(step.seconds + GRACE if math.isfinite(step.seconds) else None):
+                return await self._read_reply(step)
+        except TimeoutError:  # also of headers that come drop by drop
+            raise httpx.ReadTimeout("the reply did not end in time") from None
+
+    async def _read_reply(self, step: Send) -> Reply:
         response = await self._http.send(request_of(self._http, step), stream=True)
         try:
             received = Received(step, response, self._settings.clock)

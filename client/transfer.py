@@ -21,7 +21,7 @@ SILENCE = 120.0
 LONGEST_TOLD = 3600.0
 """Seconds; the service waits for nothing longer."""
 
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 64 * 2**20
 """Of a reply that is kept in memory."""
 
 TROUBLE = (httpx.TransportError, httpx.DecodingError)

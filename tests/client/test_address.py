@@ -33,6 +33,12 @@ def test_a_key_that_no_header_holds_is_not_repeated(key):
     assert key not in str(raised.value)
 
 
+def test_a_key_in_the_place_of_the_address_is_not_repeated():
+    with pytest.raises(BadAddress, match="looks like a key") as raised:
+        address_of("demur_s3cret", None)
+    assert "s3cret" not in str(raised.value)
+
+
 def test_a_password_is_never_shown():
     address = address_of("http://ada:secret@demur.test:81/x?token=secret", None)
     assert address.shown == "http://demur.test:81/x"

@@ -19,14 +19,17 @@ from demur.uncertainty.checks import InvalidInput
 from tests.conftest import ROOT
 from tests.serve.text_readers import EVERYWHERE, READERS
 
-ROOMS = ("serve", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
+ROOMS = ("serve", "client", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
 MATCHERS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 
 FIXED = "it reads text that stands in the tree"
 FILE = "it reads the configuration, or a checkpoint, of whoever starts the service"
+CALLERS = "it reads the settings of whoever asks with it"
 OURS = "it reads what this service, Ray or a drawing library wrote itself"
 
 PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
+    "client/address.py": (2, CALLERS),
+    "client/api.py": (1, CALLERS),
     "serve/access/needs.py": (2, ("a path",)),
     "serve/access/own_hosts.py": (1, ("Host", "Origin")),
     "serve/access/tokens.py": (1, ("a key", "Authorization")),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from demur.client.address import KEYS_BEGIN
 from demur.serve.commands.terminal import out as terminal
 from demur.serve.commands.terminal import progress_bar
 from demur.serve.config.file import BadConfig
@@ -178,6 +179,8 @@ def service(url: str | None, key_env: str, concurrency: int) -> Iterator["Client
 def key_in(variable: str) -> str | None:
     """The key that an environment variable holds; None where there is none and nobody has asked for one."""
     key = os.environ.get(variable)
+    if key is None and variable.startswith(KEYS_BEGIN):
+        raise BadConfig("--key-env takes the name of an environment variable, and not the key itself")
     if key is None and variable != KEY_ENV:
         raise BadConfig(f"the environment variable {variable} is not set; set it to a key, or leave out --key-env")
     return key

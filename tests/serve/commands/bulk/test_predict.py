@@ -140,6 +140,7 @@ def test_a_new_run_asks_again_and_a_named_one_does_not(run, url, database, tmp_p
         ),
         (["--model", "digits", "--url", "http://127.0.0.1:1"], "no service answers at http://127.0.0.1:1"),
         (["--model", "digits", "--key-env", "NO_KEY"], "the environment variable NO_KEY is not set"),
+        (["--model", "digits", "--key-env", "demur_x"], "takes the name of an environment variable, and not the key"),
     ],
 )
 def test_a_wrong_command_is_one_sentence(run, url, database, tmp_path, rows, monkeypatch, words, said):
