@@ -58,7 +58,7 @@ class Api:
                 key=key_of(key),
                 tells_deadline=True,
             ),
-            seconds or self._seconds,
+            self._seconds if seconds is None else seconds,
         )
         return _prediction(self._attempts.answer(reply, "/v1/predict"), _is_replay(reply))
 

@@ -26,10 +26,11 @@ def shown_progress(progress: Progress, total: int | None, what: str) -> Iterator
         yield tell
     elif progress and sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
+        name = TextColumn("{task.description}", markup=False)
+        with Bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True)) as bar:
             task = bar.add_task(what, total=total)
             yield lambda more: bar.advance(task, more)
     else:
