@@ -67,7 +67,7 @@ def inline_svg(
 
 
 def as_svg(figure: Figure) -> str:
-    """The same bytes for the same picture: no date and no maker is in it."""
+    """Write a picture as SVG. Equal pictures give equal bytes: there is no date and no maker in them."""
     buffer = io.StringIO()
     FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()[buffer.getvalue().index("<svg") :]

@@ -18,7 +18,7 @@ from demur.traffic.record import Answer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgreementRate:
-    """Of `n` cases the share on which all said the same, with its 95% interval (Wilson). NaN without a case."""
+    """The share of `n` cases on which all said the same, with its 95% interval (Wilson). NaN without a case."""
 
     n: int
     same: int
@@ -31,7 +31,8 @@ class AgreementRate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelDisagreement:
-    """Of the pairs of opinions on one case of which at least one names the label, those of which one does not."""
+    """How often people disagree about a label: of the pairs of opinions on one case of which at least one names it, the
+    share of which the other does not."""
 
     label: str
     pairs: int
@@ -43,7 +44,7 @@ class LabelDisagreement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OverturnRate:
-    """Of `n` cases the share in which people said otherwise than the model, with its 95% interval (Wilson)."""
+    """The share of `n` cases in which people said otherwise than the model, with its 95% interval (Wilson)."""
 
     from_confidence: float | None
     """None, as `to_confidence`: it was not known."""
@@ -70,7 +71,7 @@ class ReviewersChecked:
 
 
 def agreement_of(units: Sequence[LabelPair]) -> AgreementRate:
-    """Of cases about which several people spoke; beyond chance by Krippendorff's alpha."""
+    """Measure agreement on cases about which several people spoke; beyond chance by Krippendorff's alpha."""
     same = sum(unit.n for unit in units if len({_text(label) for label in unit.labels}) == 1)
     most = max((len(unit.labels) for unit in units), default=0)
     ratings = [
@@ -82,7 +83,7 @@ def agreement_of(units: Sequence[LabelPair]) -> AgreementRate:
 
 
 def agreement_of_checks(checks: Sequence[SecondLooks]) -> AgreementRate:
-    """Of cases that were looked at twice; beyond chance by Cohen's kappa of the first answer and the second."""
+    """Measure agreement on cases that were looked at twice; beyond chance by Cohen's kappa of both answers."""
     first = [_text(check.first) for check in checks for _ in range(check.n)]
     second = [_text(check.second) for check in checks for _ in range(check.n)]
     same = sum(a == b for a, b in zip(first, second, strict=True))
@@ -190,5 +191,5 @@ def _labels(answer: Answer) -> set[str]:
 
 
 def _text(answer: Answer) -> str:
-    """Of two answers the same exactly if they are."""
+    """Write an answer as text. Two texts are equal exactly if the answers are."""
     return orjson.dumps(answer).decode()

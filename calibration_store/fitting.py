@@ -14,6 +14,7 @@ from demur.policies.judgement import Judgement
 from demur.policies.promise import Promise
 from demur.policies.selector import Selector, all_scores
 from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
+from demur.policies.threshold import Threshold
 from demur.uncertainty.calibrators import crossfitted
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 from demur.uncertainty.output import LabelledOutput, Output
@@ -62,13 +63,13 @@ class Fit:
 
     @property
     def selector(self) -> Selector:
-        """Of the model that is asked first."""
+        """The selector of the model that is asked first."""
         return next(iter(self.selectors.values()))
 
     @property
     def promises(self) -> list[tuple[str, Promise]]:
         """What the models promise, by name; what the rule promises of all of them stands with the first."""
-        rule = getattr(self.selector.policy, "promise", None)
+        rule = self.selector.policy.promise
         return [
             (name, promise)
             for at, (name, selector) in enumerate(self.selectors.items())
@@ -134,16 +135,14 @@ def fit_selectors(
 
 
 def _left_out(name: str, recipes: Mapping[str, SelectorRecipe], selector: Selector, rows: LabelledOutput) -> list[str]:
-    """How many of a language model's rows nothing was fitted on, because they say too little."""
-    if rows.output.replies is None:
+    """How many rows nothing was fitted on, because the model says too little there."""
+    if rows.output.unreadable is None:
         return []
-    usable = rows.output.usable()
+    usable, said = rows.output.usable(), "outputs" if rows.output.replies is None else "replies"
     unread, remarks = int((~usable).sum()), []
     place = f"model {name}: " if len(recipes) > 1 else ""
     if unread:
-        remarks.append(
-            f"{place}{unread:,} of {len(rows):,} replies could not be read; they are held, and not fitted on"
-        )
+        remarks.append(f"{place}{unread:,} of {len(rows):,} {said} could not be read; they are held, and not fitted on")
     if usable.any() and selector.calibrator.reads != "logits":
         score = selector.confidence_score
         u = all_scores(selector.scores, selector.combinations, rows.output.rows(usable))[score]
@@ -180,10 +179,10 @@ def _ranking_score(selector: Selector, judgement: Judgement) -> Array:
 def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
     """A rule that promises nothing though its rows are not too few: too many of them are wrong."""
     rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
-    promise: Promise | None = getattr(rule, "promise", None)
+    promise = rule.promise
     if promise is None or promise.feasible or any(one.of == "rule" for one in known):
         return []
-    return [Shortfall(of="rule", why=str(getattr(rule, "meaning", promise.statement)))]
+    return [Shortfall(of="rule", why=rule.meaning if isinstance(rule, Threshold) else promise.statement)]
 
 
 def _as_ended(ended: CascadeResult, held_out: Sequence[LabelledOutput]) -> LabelledOutput:

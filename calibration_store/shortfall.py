@@ -9,12 +9,12 @@ import numpy as np
 
 from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
-from demur.policies.class_conditional_sets import ClassConditionalSets
-from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.conformal import labels_needed
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets
+from demur.policies.rules import PolicyRecipe
+from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.uncertainty.checks import Mask
+from demur.uncertainty.checks import Array, Mask
 
 MANY = 100_000
 """So many rows show which share of them a part of the fit gets."""
@@ -49,6 +49,53 @@ def refuse(shortfalls: Sequence[Shortfall]) -> None:
     if shortfalls:
         kind = RanksAtChance if all(one.of == "score" for one in shortfalls) else PromiseOutOfReach
         raise kind("; ".join(one.why for one in shortfalls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """What rows cannot carry, in two parts."""
+
+    against: Sequence[Shortfall]
+    """Nothing should be stored."""
+
+    beside: Sequence[Shortfall]
+    """Worth saying."""
+
+
+def weighed(shortfalls: Sequence[Shortfall], recipe: SelectorRecipe, *, sets_wanted: bool) -> Weighed:
+    """Tell what speaks against an artifact from what is only worth saying.
+
+    Sets are shown with every answer. Nobody asked for their promise who neither configured them, `sets_wanted`, nor
+    decides by them. A policy that only observes promises nothing.
+    """
+    if recipe.observes:
+        return Weighed(against=[], beside=list(shortfalls))
+    wanted = sets_wanted or recipe.policy.acts_on_sets
+    against = [one for one in shortfalls if one.of != "sets" or wanted]
+    return Weighed(against=against, beside=[one for one in shortfalls if one not in against])
+
+
+def known_before(
+    recipes: Mapping[str, SelectorRecipe],
+    truth: Mask,
+    groups: Sequence[str | None] | None,
+    *,
+    exclusive: bool,
+    weights: Array | None,
+    report_share: float,
+    rng: np.random.Generator,
+) -> list[Shortfall]:
+    """Return what a fit on rows with these labels [n, C] will lack, before a model is run on them.
+
+    `rng` is seeded as that of the fit, so that the same rows are left after thinning. Rows that are too few for any fit
+    are left to the fit to refuse.
+    """
+    classes = truth.argmax(axis=1) if exclusive else np.zeros(len(truth), dtype=np.intp)
+    try:
+        apart = rows_apart(classes, list(recipes.values()), report_share=report_share, rng=rng, weights=weights)
+    except TooFewRows:
+        return []
+    return too_few(recipes, apart, truth, groups, report_share=report_share)[0]
 
 
 def too_few(
@@ -92,8 +139,8 @@ def too_few(
     return found, remarks
 
 
-def _of_rule(rule: Any, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
-    if not hasattr(rule, "labels_needed") or len(apart.rule) >= (needed := rule.labels_needed()):
+def _of_rule(rule: PolicyRecipe, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
+    if not isinstance(rule, SelectiveRisk) or len(apart.rule) >= (needed := rule.labels_needed()):
         return []
     why = (
         f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}%"
@@ -120,8 +167,7 @@ def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Ad
 
 
 def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
-    limits = recipe.predictor.limits if isinstance(recipe.predictor, ClosedLabelLimits) else recipe.predictor
-    alpha = getattr(limits, "alpha", None)
+    alpha = recipe.predictor.alpha
     if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
         return []
     why = (

@@ -1,4 +1,7 @@
-"""Selective prediction as a service: calibrated confidence, abstention, human review, and an audit of the promise."""
+"""Selective prediction as a service: calibrated confidence, abstention, human review, and an audit of the promise.
+
+The names below are imported when they are first used, so that `import demur` costs nothing.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,25 +11,41 @@ if TYPE_CHECKING:
     from demur.client.errors import DemurError
     from demur.client.items import Item
     from demur.client.sync_client import Client
+    from demur.library import calibrators, metrics, plots, scores
+    from demur.library.selective_classifier import SelectiveClassifier
 
-__all__ = ["AsyncClient", "Client", "DemurError", "Item"]
-
-_HOMES = {
+HOMES = {
     "AsyncClient": "demur.client.async_client",
     "Client": "demur.client.sync_client",
     "DemurError": "demur.client.errors",
     "Item": "demur.client.items",
+    "SelectiveClassifier": "demur.library.selective_classifier",
+    "calibrators": "demur.library.calibrators",
+    "metrics": "demur.library.metrics",
+    "plots": "demur.library.plots",
+    "scores": "demur.library.scores",
 }
-"""Where each name is found once somebody asks for it: `import demur` alone loads nothing."""
+"""The module in which each public name lives; or which it is, where it is called so."""
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "DemurError",
+    "Item",
+    "SelectiveClassifier",
+    "calibrators",
+    "metrics",
+    "plots",
+    "scores",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module 'demur' has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+    home = import_module(HOMES[name])
+    return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *HOMES})

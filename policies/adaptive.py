@@ -43,7 +43,7 @@ def adaptive_alphas(alpha: float, gamma: float, errs: Any) -> list[float]:
 
 
 def ipw_adaptive_alphas(alpha: float, gamma: float, errs: Any, weights: Any) -> list[float]:
-    """The same where only some outcomes become known: the level moves by gamma w (alpha - err), w = 1 / the
+    """Return the levels where only some outcomes become known: the level moves by gamma w (alpha - err), w = 1 / the
     probability that this one would be labelled, and 0 without a label, where `errs` is not read (METHODS 9.5).
 
     With sets that are full at a level of 0 or below and empty from 1 on, and weights of at most w_max, levels stay in

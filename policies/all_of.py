@@ -10,7 +10,7 @@ from demur.policies.conformal import conformal_quantile
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.promise import Promise
 from demur.policies.rules import Policy, PolicyRecipe
-from demur.policies.threshold import Otherwise, score_reason
+from demur.policies.threshold import Otherwise, ScoreGate
 from demur.uncertainty.checks import InvalidInput, Mask, UnknownScore, fraction, real_number, whole_number
 
 
@@ -20,6 +20,11 @@ class Gate(Protocol):
     @property
     def otherwise(self) -> str:
         """What becomes of what is stopped."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The scores that it looks at."""
         ...
 
     def passes(self, assessed: Assessment) -> Mask:
@@ -39,24 +44,12 @@ class GateRecipe(Protocol):
         """The scores that it looks at."""
         ...
 
+    @property
+    def acts_on_sets(self) -> bool:
+        """Whether it reads the size of the prediction set, and so cannot do without sets."""
+        ...
+
     def fit(self, assessed: Assessment) -> Gate: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreGate:
-    """Stops what has a score above its limit."""
-
-    score: str
-    limit: float
-    meaning: str
-    otherwise: str = "review"
-
-    def passes(self, assessed: Assessment) -> Mask:
-        return np.asarray(assessed.scores[self.score] <= self.limit)
-
-    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
-        values = assessed.scores[self.score].tolist()
-        return [score_reason(self.score, values[row], self.limit, self.meaning) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +64,8 @@ class InDistribution:
     quantile: float | None = None
     max: float | None = None
     otherwise: Otherwise = "review"
+
+    acts_on_sets: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if (self.quantile is None) == (self.max is None):
@@ -132,6 +127,7 @@ class Parsable:
     otherwise: Otherwise = "review"
 
     reads: ClassVar[frozenset[str]] = frozenset()
+    acts_on_sets: ClassVar[bool] = False
 
     def fit(self, assessed: Assessment) -> "Parsable":  # noqa: ARG002 - nothing to learn
         return self
@@ -167,9 +163,13 @@ class Gated:
 
     @property
     def promise(self) -> Promise | None:
-        """Of the rule: it was fitted on rows that pass the gates, and so speaks of what is answered in the end."""
-        promise: Promise | None = getattr(self.rule, "promise", None)
-        return promise
+        """The promise of the rule. It was fitted on rows that pass the gates, so it speaks of what is answered in the
+        end."""
+        return self.rule.promise
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.rule.reads.union(*(gate.reads for gate in self.gates))
 
     def decide(self, assessed: Assessment) -> Decisions:
         decided = self.rule.decide(assessed)
@@ -207,7 +207,7 @@ class AllOf:
 
     @property
     def acts_on_sets(self) -> bool:
-        return any(getattr(part, "acts_on_sets", False) for part in (self.rule, *self.gates))
+        return self.rule.acts_on_sets or any(gate.acts_on_sets for gate in self.gates)
 
 
 def fitted_gates(recipe: PolicyRecipe | AllOf, assessed: Assessment) -> list[Gate]:

@@ -8,7 +8,9 @@ import numpy as np
 from demur.policies.cost import ROUNDING
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
-from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
+from demur.policies.limit import UNKNOWN, told_apart
+from demur.policies.promise import Promise
+from demur.policies.threshold import Otherwise
 from demur.uncertainty.checks import Array, InvalidInput, Mask, finite, probability_rows, real_number
 from demur.uncertainty.temperature import Temperature, TemperatureMap
 
@@ -22,6 +24,8 @@ class CheapestLabel:
     """[C, C]: what predicting a label costs (row) when another is right (column)."""
 
     temperature: TemperatureMap
+
+    promise: ClassVar[Promise | None] = None
 
     def expected(self, probabilities: Array) -> Array:
         """[n, C], of predicting each label."""
@@ -39,9 +43,11 @@ class CheapestLabel:
 
 @dataclass(frozen=True, kw_only=True)
 class LeastCost:
-    """The same as it is configured, before its temperature is fitted."""
+    """`CheapestLabel` as it is configured, before its temperature is fitted."""
 
     costs: tuple[tuple[float, ...], ...]
+
+    alpha: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         matrix = finite("matrix", self.costs, ndim=2)
@@ -69,6 +75,8 @@ class CostLimit:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
+    promise: ClassVar[Promise | None] = None
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

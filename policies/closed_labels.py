@@ -12,6 +12,11 @@ from demur.uncertainty.label_tree import LabelTree
 class LimitsRecipe(Protocol):
     """Limits as they are configured, before they have seen data."""
 
+    @property
+    def alpha(self) -> float | None:
+        """The share of labels that may be missed; None where nothing is promised."""
+        ...
+
     def fit(self, probabilities: Any, targets: Any) -> LabelThresholds: ...
 
 
@@ -23,8 +28,8 @@ class ClosedLabels:
     tree: LabelTree
 
     @property
-    def promised(self) -> Promise | None:
-        return self.limits.promised
+    def promise(self) -> Promise | None:
+        return self.limits.promise
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, L], True where a label or one below it reaches its limit.
@@ -36,10 +41,14 @@ class ClosedLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedLabelLimits:
-    """The same as it is configured. What it is fitted to must be closed under the tree already."""
+    """`ClosedLabels` as they are configured. What they are fitted to must be closed under the tree already."""
 
     limits: LimitsRecipe
     tree: LabelTree
+
+    @property
+    def alpha(self) -> float | None:
+        return self.limits.alpha
 
     def fit(self, probabilities: Any, targets: Any) -> ClosedLabels:
         return ClosedLabels(limits=self.limits.fit(probabilities, targets), tree=self.tree)

@@ -1,17 +1,14 @@
-"""Prediction sets that hold the right label with a chosen probability (Vovk et al. 2005; Sadinle et al. 2019)."""
+"""The conformal quantile: what scores of right labels exceed with a chosen probability (Vovk et al. 2005)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.policies.promise import Promise
 from demur.uncertainty.checks import (
     Array,
     InvalidInput,
-    Mask,
     finite,
     fraction,
     probability_rows,
@@ -21,63 +18,6 @@ from demur.uncertainty.checks import (
 )
 
 Method = Literal["finite", "plain"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelSets:
-    """Every label whose probability is at least 1 - qhat; none, where no label comes up to that.
-
-    Over inputs like the fitted ones the set misses the right label with probability at most `alpha`.
-    """
-
-    alpha: float
-    qhat: float
-    """+inf rules out nothing."""
-
-    n: int = 0
-    """Labelled rows that were fitted; 0 in artifacts from before this was noted."""
-
-    keep_predicted: bool = True
-    """Whether the predicted label is shown even where the set rules it out; the set can only miss less often then."""
-
-    ranked: Array | None = field(default=None, compare=False)
-    """[n], in order, 1 - p of the right label of each fitted row, from which sets at another level can be made; None in
-    artifacts from before they were kept."""
-
-    @property
-    def promise(self) -> str:
-        return promise_in_words(self.alpha, self.qhat)
-
-    @property
-    def promised(self) -> Promise:
-        return marginal_coverage(self.alpha, self.qhat, self.n)
-
-    def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - alike in all groups
-        """Return [n, C], True where the label is not ruled out."""
-        return np.asarray(1 - probabilities <= self.qhat)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitSets:
-    """`split`: one quantile of 1 - p of the right label. The smallest sets on average, but those of hard inputs, or of
-    rare labels, may miss more often than others."""
-
-    alpha: float = 0.01
-    keep_predicted: bool = True
-
-    def __post_init__(self) -> None:
-        error_rate(self.alpha)
-
-    def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> LabelSets:  # noqa: ARG002
-        rows, right = labelled(probabilities, classes)
-        true_scores = 1 - rows[np.arange(len(rows)), right]
-        return LabelSets(
-            alpha=self.alpha,
-            qhat=conformal_quantile(true_scores, self.alpha),
-            n=len(rows),
-            keep_predicted=self.keep_predicted,
-            ranked=np.sort(true_scores),
-        )
 
 
 def error_rate(alpha: Any) -> float:
@@ -103,19 +43,6 @@ def right_labels(classes: Any, rows: Array) -> NDArray[np.intp]:
 def labels_needed(alpha: float) -> int:
     """Return the smallest number of labelled rows from which `conformal_quantile` is finite."""
     return snapped_ceil(1 / alpha) - 1
-
-
-def marginal_coverage(alpha: float, qhat: float, n: int) -> Promise:
-    """What sets with one quantile promise, all inputs taken together."""
-    return Promise(
-        share="of the sets lack the right label", target=alpha, delta=None, n=n, feasible=bool(np.isfinite(qhat))
-    )
-
-
-def promise_in_words(alpha: float, qhat: float) -> str:
-    if np.isposinf(qhat):
-        return f"at {100 * alpha:g}% error (that takes {labels_needed(alpha):,} labelled rows)"
-    return f"at {100 * alpha:g}% error"
 
 
 def conformal_quantile(scores: Any, alpha: float, *, method: Method = "finite") -> float:

@@ -10,9 +10,9 @@ from math import inf, isnan
 from typing import ClassVar
 
 from demur.policies.decision import Action
+from demur.policies.limit import told_apart
 from demur.policies.review_price import ReviewPrice
 from demur.policies.review_rate import ReviewRate
-from demur.policies.threshold import told_apart
 from demur.policies.tracked_limit import TrackedLimit
 from demur.uncertainty.checks import InvalidInput, fraction, real_number
 

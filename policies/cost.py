@@ -85,6 +85,7 @@ class ChowRule:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -78,8 +78,14 @@ class Decisions:
         """Answer the rows that are True and hold the others as `otherwise`."""
         return cls(actions=tuple(Action.ANSWER if yes else otherwise for yes in answered), reasons=tuple(reasons))
 
+    def rows(self, index: Sequence[int]) -> "Decisions":
+        """Return those of these rows."""
+        return Decisions(
+            actions=tuple(self.actions[row] for row in index), reasons=tuple(self.reasons[row] for row in index)
+        )
+
     def replaced(self, rows: Mask, known: "Decisions") -> "Decisions":
-        """The same with the rows that are True taken from `known`, in order."""
+        """Return these decisions with the rows that are True taken from `known`, in order."""
         theirs = iter(zip(known.actions, known.reasons, strict=True))
         mine = zip(self.actions, self.reasons, strict=True)
         mixed = [next(theirs) if taken else own for own, taken in zip(mine, rows, strict=True)]

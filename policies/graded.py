@@ -12,7 +12,7 @@ from demur.uncertainty.checks import Array, InvalidInput, same_length
 class GradedRows:
     """`n` rows and S models that are asked in turn until one is sure enough: a single one, unless there is a cascade.
 
-    A limit stands for the whole road of a row: each model answers from it on, and what counts is the answer of the
+    One limit holds for all models that see a row: each answers from it on, and what counts is the answer of the
     first that does.
     """
 
@@ -34,7 +34,7 @@ class GradedRows:
 
     @classmethod
     def in_turn(cls, models: "list[GradedRows]") -> "GradedRows":
-        """The same rows, as a cascade of these models sees them."""
+        """Return rows as a cascade of these models sees them."""
         return cls(
             confidence=np.concatenate([one.confidence for one in models], axis=1),
             quality=np.concatenate([one.quality for one in models], axis=1),

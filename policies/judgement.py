@@ -33,6 +33,8 @@ class Judgement:
     """[n, k], calibrated probability of each of the k most probable labels, where labels do not exclude each other."""
 
     decisions: Decisions
+    would_decide: Decisions | None = None
+    """What a policy would have decided that only observes; None where the policy decides."""
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -47,14 +49,12 @@ class Judgement:
             scores={name: score[index] for name, score in self.scores.items()},
             members=self.members[index],
             label_confidence=None if self.label_confidence is None else self.label_confidence[index],
-            decisions=Decisions(
-                actions=tuple(self.decisions.actions[row] for row in kept),
-                reasons=tuple(self.decisions.reasons[row] for row in kept),
-            ),
+            decisions=self.decisions.rows(kept),
+            would_decide=None if self.would_decide is None else self.would_decide.rows(kept),
         )
 
     def replaced(self, rows: Mask, known: "Judgement") -> "Judgement":
-        """The same with the rows that are True taken from `known`, in order."""
+        """Return this judgement with the rows that are True taken from `known`, in order."""
 
         def mixed(mine: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
             result = mine.copy()
@@ -71,4 +71,7 @@ class Judgement:
             if self.label_confidence is None or known.label_confidence is None
             else mixed(self.label_confidence, known.label_confidence),
             decisions=self.decisions.replaced(rows, known.decisions),
+            would_decide=None
+            if self.would_decide is None or known.would_decide is None
+            else self.would_decide.replaced(rows, known.would_decide),
         )

@@ -7,7 +7,9 @@ import numpy as np
 
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
-from demur.policies.threshold import UNKNOWN, Otherwise, told_apart
+from demur.policies.limit import UNKNOWN, told_apart
+from demur.policies.promise import Promise
+from demur.policies.threshold import Otherwise
 from demur.uncertainty.checks import Array, InvalidInput, fraction, unit_interval
 
 MEANING = "its limit in the configuration"
@@ -24,6 +26,9 @@ class LabelLimits:
     """On the confidence in the whole, for a row of which no label is predicted."""
 
     otherwise: str = "review"
+
+    promise: ClassVar[Promise | None] = None
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def decide(self, assessed: Assessment) -> Decisions:
         known = assessed.label_confidence
@@ -76,6 +81,7 @@ class GivenLabelLimits:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

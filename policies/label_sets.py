@@ -5,14 +5,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from demur.policies.adaptive_sets import AdaptiveSets, CumulativeSets
-from demur.policies.class_conditional_sets import ClassConditionalSets, ClassLimitSets
-from demur.policies.conformal import LabelSets, SplitSets
-from demur.policies.group_conditional_sets import GroupConditionalSets, GroupLimitSets
+from demur.policies.conformal_sets import (
+    AdaptiveSets,
+    ClassConditionalSets,
+    ClassLimitSets,
+    CumulativeSets,
+    FrequencySets,
+    GroupConditionalSets,
+    GroupLimitSets,
+    LabelSets,
+    Reads,
+    RegularisedSets,
+    SampleFrequencySets,
+    SplitSets,
+)
 from demur.policies.missed_label_sets import LabelsAbove, MissedLabelSets
 from demur.policies.promise import Promise
-from demur.policies.regularised_sets import RegularisedSets
-from demur.policies.sampled_sets import FrequencySets, SampleFrequencySets
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.output import Need, Output
 from demur.uncertainty.readings import on_offer, shares
@@ -25,12 +33,15 @@ class PredictionSets(Protocol):
     def keep_predicted(self) -> bool: ...
 
     @property
-    def promise(self) -> str:
+    def reads(self) -> Reads: ...
+
+    @property
+    def promise_in_words(self) -> str:
         """At what error labels are ruled out, to follow words like `cannot be ruled out`."""
         ...
 
     @property
-    def promised(self) -> Promise: ...
+    def promise(self) -> Promise: ...
 
     def of(self, seen: Array, groups: Sequence[str | None] | None = None) -> Mask:
         """[n, C], from what the sets read, and the group of each row."""
@@ -44,6 +55,9 @@ class PredictionSetsRecipe(Protocol):
     def alpha(self) -> float:
         """The error that they promise."""
         ...
+
+    @property
+    def reads(self) -> Reads: ...
 
     def fit(self, seen: Any, right: Any, groups: Sequence[str | None] | None = None) -> PredictionSets:
         """`right` is the index of the right label [n] or, where labels do not exclude each other, which hold [n, C]."""
@@ -67,19 +81,32 @@ FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets, GroupLimitSets, Freque
 """What an artifact may hold in the place of sets."""
 
 
-def needs_of_sets(sets: object) -> frozenset[Need]:
+class ReadsOutput(Protocol):
+    """Sets, fitted or not, that say what they read."""
+
+    @property
+    def reads(self) -> Reads: ...
+
+
+NEEDS: dict[Reads, frozenset[Need]] = {
+    "probabilities": frozenset(),
+    "passes": frozenset({"mc_probabilities"}),
+    "samples": frozenset({"samples"}),
+}
+"""What a model must hand over, beside probabilities, for sets that read this."""
+
+
+def needs_of_sets(sets: ReadsOutput | None) -> frozenset[Need]:
     """What a model must hand over for these sets, beside probabilities."""
-    if not _reads_frequencies(sets):
-        return frozenset()
-    return frozenset({"samples"}) if _of_replies(sets) else frozenset({"mc_probabilities"})
+    return NEEDS[sets.reads] if sets else frozenset()
 
 
-def seen_by(sets: object, output: Output) -> Array:
+def seen_by(sets: ReadsOutput, output: Output) -> Array:
     """What sets read of an output, [n, C]: probabilities, or how often each label was sampled, or was the most probable
     in repeated passes, of which one of zeros names no label. NaN in rows without samples."""
-    if not _reads_frequencies(sets):
+    if sets.reads == "probabilities":
         return output.probabilities
-    if _of_replies(sets):
+    if sets.reads == "samples":
         return shares(output)
     passes = output.needed("mc_probabilities")
     named = passes.argmax(axis=2)[:, :, None] == np.arange(passes.shape[2])
@@ -90,18 +117,10 @@ def not_ruled_out(sets: PredictionSets, output: Output, groups: Sequence[str | N
     """[n, C], without labels that were not on offer in the row; all that were, where no sample says anything."""
     seen = seen_by(sets, output)
     members = sets.of(seen, groups)
-    if _of_replies(sets):
+    if sets.reads == "samples":
         members = members | np.isnan(seen).any(axis=1, keepdims=True)
     offered = on_offer(output)
     return members if offered is None else members & offered
-
-
-def _reads_frequencies(sets: object) -> bool:
-    return getattr(sets, "reads", "probabilities") == "frequencies"
-
-
-def _of_replies(sets: object) -> bool:
-    return getattr(sets, "source", "passes") == "samples"
 
 
 def shown(sets: PredictionSets, members: Mask, predicted: Mask) -> Mask:

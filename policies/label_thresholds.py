@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class LabelThresholds:
     """Rows that the promise rests on."""
 
     @property
-    def promised(self) -> Promise | None:
+    def promise(self) -> Promise | None:
         if self.missed_share is None:
             return None
         return Promise(
@@ -48,6 +48,8 @@ class GivenLabelLimit:
 
     labels: Mapping[int, float] = field(default_factory=dict)
     """Own limits, by the index of the label."""
+
+    alpha: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         fraction("limit", real_number("limit", self.limit))
@@ -73,6 +75,8 @@ class MaxF1LabelLimits:
 
     default: float = 0.5
     """For labels that no fitted row has."""
+
+    alpha: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         fraction("default", real_number("default", self.default))

@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from demur.policies.conformal_sets import Reads
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
-from demur.policies.missed_labels import LIMITS, shares_missed
+from demur.policies.limit import UNKNOWN
+from demur.policies.missed_labels import fit_missed_share
 from demur.policies.promise import Promise
-from demur.policies.risk_control import conformal_risk_control
-from demur.policies.threshold import UNKNOWN, Otherwise
+from demur.policies.threshold import Otherwise
 from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
 
 
@@ -26,12 +27,14 @@ class LabelsAbove:
     n: int
     keep_predicted: bool = True
 
+    reads: ClassVar[Reads] = "probabilities"
+
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         return f"with at most {100 * self.alpha:g}% of the right labels missed"
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         return Promise(
             share="of the labels that hold are missing from the set",
             target=self.alpha,
@@ -53,14 +56,14 @@ class MissedLabelSets:
     alpha: float = 0.1
     keep_predicted: bool = True
 
+    reads: ClassVar[Reads] = "probabilities"
+
     def __post_init__(self) -> None:
         fraction("alpha", real_number("alpha", self.alpha), open_low=True, open_high=True)
 
     def fit(self, probabilities: Any, truth: Any, groups: Any = None) -> LabelsAbove:  # noqa: ARG002
-        missed = shares_missed(probabilities, truth, LIMITS)
-        found = conformal_risk_control(missed, -LIMITS, self.alpha)
-        limit = -found.setting if found.feasible else 0.0
-        return LabelsAbove(alpha=self.alpha, limit=limit, n=len(missed), keep_predicted=self.keep_predicted)
+        limit, n = fit_missed_share(probabilities, truth, self.alpha)
+        return LabelsAbove(alpha=self.alpha, limit=limit or 0.0, n=n, keep_predicted=self.keep_predicted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,7 @@ class MissedLabels:
     certifies: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = True
+    promise: ClassVar[Promise | None] = None
 
     def __post_init__(self) -> None:
         whole_number("spare", self.spare)

@@ -24,16 +24,21 @@ class MissedLabelLimit:
         fraction("alpha", real_number("alpha", self.alpha), open_low=True, open_high=True)
 
     def fit(self, probabilities: Any, targets: Any) -> LabelThresholds:
-        missed = shares_missed(probabilities, targets, LIMITS)
-        found = conformal_risk_control(missed, -LIMITS, self.alpha)
-        if not found.feasible:
+        limit, n = fit_missed_share(probabilities, targets, self.alpha)
+        if limit is None:
             raise InvalidInput(
-                f"{len(missed)} rows are too few to promise that at most {self.alpha:.2%} of the labels are missed;"
+                f"{n} rows are too few to promise that at most {self.alpha:.2%} of the labels are missed;"
                 f" {int(np.ceil(1 / self.alpha)) - 1} would do"
             )
-        return LabelThresholds(
-            limits=np.full(np.shape(targets)[1], -found.setting), missed_share=self.alpha, n=len(missed)
-        )
+        return LabelThresholds(limits=np.full(np.shape(targets)[1], limit), missed_share=self.alpha, n=n)
+
+
+def fit_missed_share(probabilities: Any, targets: Any, alpha: float) -> tuple[float | None, int]:
+    """Return the highest limit at which the expected share of a row's labels that are missed is at most `alpha`, and
+    the number of rows; None where these are too few for any limit."""
+    missed = shares_missed(probabilities, targets, LIMITS)
+    found = conformal_risk_control(missed, -LIMITS, alpha)
+    return -found.setting if found.feasible else None, len(missed)
 
 
 def shares_missed(probabilities: Any, targets: Any, limits: Array) -> Array:

@@ -1,9 +1,11 @@
 """Prediction sets of an artifact at a level that moves, for traffic that drifts (Gibbs & Candès 2021, ACI)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from demur.policies.conformal import LabelSets, marginal_coverage, quantile_at
+from demur.policies.conformal import quantile_at
+from demur.policies.conformal_sets import LabelSets, Reads
 from demur.policies.promise import Promise
 from demur.policies.selector import Selector
 from demur.uncertainty.checks import Array, InvalidInput, Mask
@@ -22,22 +24,23 @@ class MovingSets:
     qhat: float
 
     keep_predicted: ClassVar[bool] = False
+    reads: ClassVar[Reads] = "probabilities"
 
     @property
-    def promise(self) -> str:
+    def promise_in_words(self) -> str:
         return f"at {100 * min(1.0, max(0.0, self.level)):.3g}% error"
 
     @property
-    def promised(self) -> Promise:
+    def promise(self) -> Promise:
         """Nothing: on average over a long run, sets miss as often as the control has it."""
-        return replace(marginal_coverage(self.sets.alpha, self.qhat, self.sets.n), feasible=False)
+        return replace(self.sets.promise, feasible=False)
 
-    def of(self, probabilities: Array, groups: object = None) -> Mask:
+    def of(self, probabilities: Array, groups: Sequence[str | None] | None = None) -> Mask:
         return replace(self.sets, qhat=self.qhat).of(probabilities, groups)
 
 
 def at_level(selector: Selector, level: float) -> Selector:
-    """The same selector with its sets at another level; raise `FixedSets` where they were not fitted for that."""
+    """Return the selector with its sets at another level. Raises `FixedSets` where they were not fitted for that."""
     sets = selector.sets
     if not isinstance(sets, LabelSets):
         raise FixedSets(

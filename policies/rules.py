@@ -9,6 +9,7 @@ from demur.policies.decision import Assessment, Decisions
 from demur.policies.graded import GradedRows
 from demur.policies.label_limits import GivenLabelLimits, LabelLimits
 from demur.policies.missed_label_sets import MissedLabels
+from demur.policies.promise import Promise
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, ScoreLimit, TargetRisk, Threshold
@@ -20,6 +21,16 @@ class Policy(Protocol):
     @property
     def otherwise(self) -> str:
         """What becomes of what is not answered."""
+        ...
+
+    @property
+    def promise(self) -> Promise | None:
+        """What it promises of later traffic, or was to promise; None for most rules."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The scores that it looks at, beside the confidence."""
         ...
 
     def decide(self, assessed: Assessment) -> Decisions: ...
@@ -41,6 +52,11 @@ class PolicyRecipe(Protocol):
         """The scores that it looks at, beside the confidence."""
         ...
 
+    @property
+    def acts_on_sets(self) -> bool:
+        """Whether it reads the size of the prediction set, and so cannot do without sets."""
+        ...
+
     def fit(self, rows: GradedRows) -> Policy: ...
 
 
@@ -59,8 +75,3 @@ FITTED_POLICIES = (Threshold, ScoreLimit, LabelLimits, SetSize, MissedLabels, Co
 
 WITH_LABELS = {"threshold": ("labels", GivenLabelLimits), "cost": ("matrix", CostLimit)}
 """Rules that are other ones when this setting, which names labels, is given."""
-
-
-def acts_on_sets(recipe: object) -> bool:
-    """Whether a rule reads the size of the prediction set, and so cannot do without sets."""
-    return bool(getattr(recipe, "acts_on_sets", False))

@@ -39,6 +39,7 @@ class SelectiveRisk:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = True
+    acts_on_sets: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -1,12 +1,11 @@
 """From a model's output to a decision: scores, calibrator and rule as one object, online and offline the same."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from demur.policies.all_of import Gated
 from demur.policies.cheapest_label import CheapestLabel
 from demur.policies.decision import Action, Assessment, Decisions, LabelConfidence
 from demur.policies.judgement import Judgement
@@ -25,6 +24,14 @@ from demur.uncertainty.scores import Score, ScoreRecipe
 from demur.uncertainty.top_k import top_labels
 
 LOGPROBS: frozenset[Need] = frozenset({"logprobs", "top_logprobs"})
+
+OBSERVED = "only observed"
+WOULD = {
+    Action.ANSWER: "answer",
+    Action.REVIEW: "hold it for review",
+    Action.ABSTAIN: "abstain",
+    Action.ESCALATE: "ask another model",
+}
 
 UNUSABLE = "the model's output is not a number, and what is unknown is held"
 
@@ -50,6 +57,9 @@ class Selector:
 
     sampled: bool = False
     """Whether the probabilities themselves are frequencies of sampled replies."""
+
+    observes: bool = False
+    """Whether everything is answered, and the policy only says what it would have decided."""
 
     @cached_property
     def needs(self) -> frozenset[Need]:
@@ -93,13 +103,14 @@ class Selector:
         mixed = {
             name for mix in self.combinations.values() if not isinstance(mix, ScoreCascade) for name in mix.sources
         }
-        return frozenset({self.confidence_score, *first, *mixed}) | read_by(self.policy)
+        return frozenset({self.confidence_score, *first, *mixed}) | self.policy.reads
 
     @property
     def promises(self) -> list[Promise]:
-        """Everything that is promised, or was to be: by the rule, by the sets, by the limits of labels."""
-        parts = (getattr(self.policy, "promise", None), getattr(self.sets, "promised", None))
-        promises = [*parts, getattr(self.predictor, "promised", None)]
+        """Everything that is promised, or was to be: by the rule, by the sets, by the limits of labels. A rule that
+        only observes promises nothing of what is answered."""
+        parts = (None if self.observes else self.policy, self.sets, self.predictor)
+        promises = [part.promise for part in parts if part is not None]
         return [promise for promise in promises if promise is not None]
 
     def decide(self, output: Output, groups: Sequence[str | None] | None = None) -> Judgement:
@@ -107,6 +118,10 @@ class Selector:
 
         `groups` [n] is the caller's word for where each input comes from; nothing, for none.
         """
+        judgement = self._decide(output, groups)
+        return observed(judgement) if self.observes else judgement
+
+    def _decide(self, output: Output, groups: Sequence[str | None] | None) -> Judgement:
         usable = output.usable()
         if usable.all():
             return self._judge(output, groups)
@@ -124,7 +139,7 @@ class Selector:
             set_size=inside.sum(axis=1),
             in_set=np.asarray((inside & predicted).any(axis=1)),
             n_labels=inside.shape[1],
-            set_promise=self.sets.promise if self.sets else "",
+            set_promise=self.sets.promise_in_words if self.sets else "",
             more_labels=(inside & ~predicted).sum(axis=1) if self.sets else None,
             label_confidence=self._label_confidence(output, predicted),
             expected_cost=self.predictor.expected_cost(output.probabilities)
@@ -213,6 +228,18 @@ class Selector:
         )
 
 
+def observed(judgement: Judgement) -> Judgement:
+    """Answer every prediction that there is, and keep what would have been decided beside it. Where nothing is
+    predicted there is nothing to answer; nobody is asked to review it."""
+    decided = judgement.decisions
+    actions = [Action.ANSWER if usable else Action.ABSTAIN for usable in judgement.usable.tolist()]
+    reasons = [
+        f"{OBSERVED}; the policy would {WOULD[action]}: {reason}"
+        for action, reason in zip(decided.actions, decided.reasons, strict=True)
+    ]
+    return replace(judgement, decisions=Decisions(actions=tuple(actions), reasons=tuple(reasons)), would_decide=decided)
+
+
 def all_scores(
     scores: Mapping[str, Score], combinations: Mapping[str, Combination], output: Output
 ) -> dict[str, Array]:
@@ -225,9 +252,3 @@ def needs_of(scores: Mapping[str, Score] | Mapping[str, ScoreRecipe], *, sampled
     """What a model must hand over for these scores; probabilities always, and samples where these are made of them."""
     always: frozenset[Need] = frozenset({"probabilities", "samples"} if sampled else {"probabilities"})
     return always.union(*(score.needs for score in scores.values()))
-
-
-def read_by(policy: Policy) -> frozenset[str]:
-    """The scores that a fitted rule, and its gates, look at beside the confidence."""
-    parts = [*policy.gates, policy.rule] if isinstance(policy, Gated) else [policy]
-    return frozenset(name for part in parts if (name := getattr(part, "score", None)))

@@ -11,7 +11,7 @@ from demur.policies.decision import Assessment
 from demur.policies.graded import GradedRows
 from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
 from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
-from demur.policies.rules import PolicyRecipe, acts_on_sets
+from demur.policies.rules import PolicyRecipe
 from demur.policies.selector import Selector, all_scores, needs_of
 from demur.policies.threshold import Threshold
 from demur.uncertainty import combination
@@ -72,9 +72,17 @@ class SelectorRecipe:
     sampled: bool = False
     """Whether the probabilities themselves are frequencies of sampled replies."""
 
+    observes: bool = False
+    """Whether everything is answered, and the policy only says what it would have decided."""
+
     @property
     def needs(self) -> frozenset[Need]:
         return needs_of(self.scores, sampled=self.sampled) | needs_of_sets(self.sets)
+
+    @property
+    def when_unknown(self) -> str:
+        """What becomes of a row about which the model said nothing. A policy that only observes asks nobody."""
+        return "abstain" if self.observes else self.policy.otherwise
 
     @property
     def rule(self) -> PolicyRecipe:
@@ -122,7 +130,7 @@ class SelectorRecipe:
 
     def without_rule(self, parts: FitSplit) -> Selector:
         """Fit everything but the policy."""
-        if self.sets is None and acts_on_sets(self.policy):
+        if self.sets is None and self.policy.acts_on_sets:
             raise InvalidInput("the rule acts on the size of prediction sets, and there are none")
         _ = readable(parts.rule)  # so that nothing is fitted in vain
         statistics, mixing, rows, plain = map(
@@ -159,6 +167,7 @@ class SelectorRecipe:
             sets=sets,
             label_calibrator=self.label_calibrator.fit(rows) if self.label_calibrator else None,
             sampled=self.sampled,
+            observes=self.observes,
         )
 
     def quality(self, predictor: Predictor, rows: LabelledOutput) -> Array:
@@ -174,11 +183,11 @@ class SelectorRecipe:
 
 def readable(rows: LabelledOutput) -> LabelledOutput:
     """Return the rows that something can be fitted on. Of a language model these are the ones whose reply could be
-    read: the others are held, whatever is fitted. A classifier that gives no numbers is out of order."""
+    read: the others are held, whatever is fitted. A model that gives no numbers, and says not why, is out of order."""
     usable = rows.output.usable()
     if usable.all():
         return rows
-    if rows.output.replies is None:
+    if rows.output.unreadable is None:
         bad = int((~usable).sum())
         raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
     if not usable.any():
@@ -190,8 +199,8 @@ def readable(rows: LabelledOutput) -> LabelledOutput:
 def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSplit]) -> list[Selector]:
     """Fit models, by name, that are asked in turn until one answers: the rule of the first decides for all of them.
 
-    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on the road
-    that a row takes in the end, so what it promises is said of the answers that leave the cascade, whichever model
+    The parts hold the same rows in the same order, each with the output of its model. The rule is fitted on what
+    comes of a row after all models. So it makes its promise about the answers that leave the cascade, whichever model
     gave them. A model's gates are its own.
     """
     names = list(recipes)

@@ -7,7 +7,9 @@ import numpy as np
 
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
-from demur.policies.threshold import UNKNOWN, Otherwise
+from demur.policies.limit import UNKNOWN
+from demur.policies.promise import Promise
+from demur.policies.threshold import Otherwise
 from demur.uncertainty.checks import one_of, whole_number
 
 
@@ -32,6 +34,7 @@ class SetSize:
     certifies: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = True
+    promise: ClassVar[Promise | None] = None
 
     def __post_init__(self) -> None:
         whole_number("answer_up_to", self.answer_up_to, least=1)

@@ -1,5 +1,6 @@
 """Answer while the confidence is at or above a limit, and the ways to come by that limit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -7,9 +8,11 @@ import numpy as np
 
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
+from demur.policies.limit import UNKNOWN, Limit
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import (
     InvalidInput,
+    Mask,
     finite,
     fraction,
     outcomes,
@@ -25,12 +28,9 @@ ROUNDING = 1e-12
 """Risks that differ by less are equal."""
 
 
-UNKNOWN = "the confidence is unknown, and what is unknown is held"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """A limit on confidence. An infinite limit answers nothing."""
+    """A rule with a limit on confidence. An infinite limit answers nothing."""
 
     limit: float
 
@@ -40,61 +40,59 @@ class Threshold:
     otherwise: str = "review"
     promise: Promise | None = None
 
+    reads: ClassVar[frozenset[str]] = frozenset()
+
     def decide(self, assessed: Assessment) -> Decisions:
-        answered = assessed.confidence >= self.limit  # False for NaN: what is unknown is held
+        limit = Limit(of="confidence", bound=self.limit, meaning=self.meaning, least=True)
         return Decisions.where(
-            answered,
-            reasons=[self._reason(value) for value in assessed.confidence.tolist()],
+            limit.keeps(assessed.confidence),
+            reasons=[limit.reason(value) for value in assessed.confidence.tolist()],
             otherwise=Action(self.otherwise),
         )
-
-    def _reason(self, confidence: float) -> str:
-        if np.isnan(confidence):
-            return UNKNOWN
-        if np.isinf(self.limit):
-            return f"no confidence is enough: {self.meaning}"
-        here, limit = told_apart(confidence, self.limit)
-        relation = "at or above" if confidence >= self.limit else "below"
-        return f"confidence {here} is {relation} {limit}, {self.meaning}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLimit:
-    """A limit on a score, which is higher when less sure."""
+    """A limit on a score, which is higher when less sure: as a rule, and as a gate before another rule."""
 
     score: str
     limit: float
     meaning: str
     otherwise: str = "review"
 
+    promise: ClassVar[Promise | None] = None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.score})
+
+    def passes(self, assessed: Assessment) -> Mask:
+        return self._limit.keeps(assessed.scores[self.score])
+
+    def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
+        values = assessed.scores[self.score].tolist()
+        return [self._limit.reason(values[row]) for row in rows]
+
     def decide(self, assessed: Assessment) -> Decisions:
-        values = assessed.scores[self.score]
-        answered = (values <= self.limit) & ~np.isnan(assessed.confidence)
+        known = ~np.isnan(assessed.confidence)
+        reasons = self.reasons(assessed, range(len(assessed)))
+        undefined = np.isnan(assessed.scores[self.score])
         return Decisions.where(
-            answered,
+            self.passes(assessed) & known,
             reasons=[
-                score_reason(self.score, value, self.limit, self.meaning) if known or np.isnan(value) else UNKNOWN
-                for value, known in zip(values.tolist(), ~np.isnan(assessed.confidence), strict=True)
+                reason if told else UNKNOWN for reason, told in zip(reasons, (known | undefined).tolist(), strict=True)
             ],
             otherwise=Action(self.otherwise),
         )
 
-
-def score_reason(score: str, value: float, limit: float, meaning: str) -> str:
-    """Say on which side of its limit a score lies."""
-    if np.isnan(value):
-        return f"{score} is undefined, and what is unknown is held"
-    here, there = told_apart(value, limit)
-    return f"{score} {here} is {'at or below' if value <= limit else 'above'} {there}, {meaning}"
+    @property
+    def _limit(self) -> Limit:
+        return Limit(of=self.score, bound=self.limit, meaning=self.meaning, least=False)
 
 
-def told_apart(a: float, b: float) -> tuple[str, str]:
-    """Write two numbers with as few decimals, two or more, as show that they differ."""
-    for digits in range(2, 16):
-        texts = f"{a:.{digits}f}", f"{b:.{digits}f}"
-        if texts[0] != texts[1] or a == b:
-            return texts
-    return repr(a), repr(b)
+@dataclass(frozen=True, kw_only=True)
+class ScoreGate(ScoreLimit):
+    """A limit on a score as a gate, under the name that artifacts have for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +107,7 @@ class GivenLimit:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.score is None:
@@ -138,6 +137,7 @@ class TargetRisk:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -163,6 +163,7 @@ class RejectionRate:
     otherwise: Otherwise = "review"
 
     certifies: ClassVar[bool] = False
+    acts_on_sets: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ def adjudicate(verdicts: Sequence[Answer | None], minimum: int = 2, adjudicator:
 
 
 def _told_apart(verdict: Answer) -> Hashable:
-    """The same for opinions that say the same."""
+    """Return a key that is equal for opinions that say the same."""
     if isinstance(verdict, str) and verdict:
         return verdict
     if isinstance(verdict, list) and all(isinstance(label, str) and label for label in verdict):

@@ -89,7 +89,7 @@ def case(connection: Connection, case_id: UUID) -> Case:
 
 
 def backlog(connection: Connection, scope: ReviewerScope = EVERYTHING) -> Backlog:
-    """Of the cases that have not ended and lie in the scope."""
+    """Count the cases that have not ended and lie in the scope."""
     counts = {
         status: (n, overdue, oldest)
         for status, n, overdue, oldest in connection.execute(
@@ -131,7 +131,7 @@ def listed(
 
 
 def ids(connection: Connection, which: Filter, *, scope: ReviewerScope = EVERYTHING) -> list[UUID]:
-    """Of all these cases, oldest first."""
+    """Return the ids of all these cases, oldest first."""
     where, values = _where(which, scope)
     rows = connection.execute(f"select id from review_items i where {where} order by created_at, id", values)
     return [row[0] for row in rows.fetchall()]

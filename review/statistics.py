@@ -31,7 +31,7 @@ class StatisticsWindow:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As parameters of a query."""
+        """The window as parameters of a query."""
         return {
             "since": self.since,
             "until": self.until,

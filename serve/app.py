@@ -76,8 +76,8 @@ def build_gateway(args: AppArgs) -> Application:
 
 
 def predictions(args: AppArgs, left_out: Mapping[str, str], notes: Mapping[str, str]) -> Application:
-    """As `build_gateway`, but for models that are left out, with the reason why each cannot be served. `notes` has, for
-    models without an artifact, what callers are told besides."""
+    """Build what `build_gateway` builds, without the models that are left out, each with the reason why it cannot be
+    served. `notes` has, for models without an artifact, what callers are told besides."""
     return _gateway(args, Gateway, left_out, notes)
 
 

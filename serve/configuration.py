@@ -30,7 +30,7 @@ def load_config(path: Path) -> Config:
 
 
 def read_config(path: Path) -> ConfigFile:
-    """The same, with the place of everything in it. Raises `BadConfig` with all that is wrong."""
+    """Read a configuration file, with the place of everything in it. Raises `BadConfig` with all that is wrong."""
     if not path.exists():
         raise BadConfig(f"there is no configuration file {path}")
     try:

@@ -15,6 +15,7 @@ FOLDERS = (
     "review",
     "audit",
     "client",
+    "library",
     "serve",
     "deploy",
     "locks",

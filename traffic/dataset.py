@@ -12,7 +12,29 @@ from demur.traffic.database import Connection, Database
 from demur.traffic.file_form import FileForm
 from demur.traffic.outcomes import LATEST, THE_ONE_OF_R, Precedence, listed
 from demur.traffic.record import Answer
-from demur.traffic.table_file import BadDataFile, no_column, rows_of
+from demur.traffic.table_file import BadDataFile, Row, no_column, rows_of
+
+BESIDE = ("group", "cluster")
+"""Columns that are never part of an input."""
+
+
+class SpreadRow(dict[str, Any]):
+    """An input that a file spreads over columns: each with its value, a text where the file knows nothing else. Which
+    of the columns are the input, only the model can say."""
+
+    complaint: str = ""
+    """What to tell about the file where the model takes one value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenRow:
+    """A row of a model that runs elsewhere."""
+
+    input: Any
+    """What people are shown; None where nothing came."""
+
+    output: Any
+    """What the model said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,25 +57,39 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
 
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
-    what is JSON (an array or an object) is read as such; everything else is text. Raises `BadDataFile`.
+    what is JSON (an array or an object) is read as such; everything else is text. In a file without a column `input`
+    the other columns are the input, as a `SpreadRow`, and so they are where the form wants whole rows; the column that
+    it calls the input is `input` there. Raises `BadDataFile`.
     """
     chosen = form or FileForm()
     inputs, labels, groups = [], [], []
     for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
+        spread = column in row and (chosen.whole or (chosen.input == FileForm.input and chosen.input not in row))
         for needed, key in ((chosen.input, "input_column"), (column, "label_column")):
+            if needed == chosen.input and spread:
+                continue
             if needed not in row:
                 raise BadDataFile(f"{where}: {no_column(needed, row, chosen.setting(key))}")
             if row[needed] is None or (row[needed] == "" and needed == column):
                 raise BadDataFile(f"{where}: {needed!r} is empty")
         label = row[column]
-        inputs.append(row[chosen.input])
+        inputs.append(_spread(row, column, chosen) if spread else row[chosen.input])
         labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))
     if not inputs:
         raise BadDataFile(f"{path}: there are no rows")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
+
+
+def _spread(row: Row, label: str, form: FileForm) -> SpreadRow:
+    kept = {name: value for name, value in row.items() if name not in (label, *BESIDE)}
+    if form.input in kept:
+        kept[FileForm.input] = kept.pop(form.input)
+    spread = SpreadRow(kept)
+    spread.complaint = no_column(form.input, row, form.setting("input_column"))
+    return spread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +105,8 @@ class LoggedRow:
     """False once the time of the input was up: then `input` is None."""
 
     input: Any
+    """A `GivenRow` where the request brought what the model said."""
+
     outcome: Answer | None
     group: str | None
     label_probability: float
@@ -122,7 +160,7 @@ def logged_pages(
         with database.transaction() as connection:
             rows = connection.execute(
                 "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
-                '       r."group", r.label_probability, p.reply'
+                '       r."group", r.label_probability, p.reply, p.output'
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",
@@ -144,7 +182,7 @@ def logged_pages(
                 prediction=row[2],
                 action=row[3],
                 has_input=row[4],
-                input=row[5],
+                input=row[5] if row[10] is None else GivenRow(input=row[5], output=row[10]),
                 outcome=row[6],
                 group=row[7],
                 label_probability=row[8],

@@ -14,6 +14,9 @@ class FileForm:
     encoding: str | None = None
     """None: as the file's first bytes say, else UTF-8."""
 
+    whole: bool = False
+    """Whether every column is wanted, beside `input`: where the rows hold what a model said."""
+
     section: str = "calibration"
     """Which section of a model says all this; empty where only options do."""
 

@@ -15,7 +15,7 @@ RECORD_COLUMNS = (
     " label_confidence, prediction_set, scores, confidence, action, reason, label_probability, timings, steps, cost,"
     " cluster"
 )
-PAYLOAD_COLUMNS = "record_id, input, expires_at, reply"
+PAYLOAD_COLUMNS = "record_id, input, expires_at, reply, output"
 SHADOW_COLUMNS = "record_id, artifact, prediction, confidence, action, reason, prediction_set"
 
 APPEND = f"""
@@ -29,7 +29,7 @@ with told as materialized (
 )
 insert into payloads ({PAYLOAD_COLUMNS})
 select {PAYLOAD_COLUMNS} from json_to_recordset(%s::json) as told (
-    record_id uuid, input json, expires_at timestamptz, reply json)
+    record_id uuid, input json, expires_at timestamptz, reply json, output json)
 on conflict (record_id) do nothing
 """
 """One statement for many records: as JSON they are written and read without a loop in Python, in one turn to the server
@@ -99,6 +99,7 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
                 "input": entry.input,
                 "expires_at": entry.input_expires_at,
                 "reply": entry.record.reply,
+                "output": entry.output,
             }
             for entry in entries
         ]
@@ -117,7 +118,7 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def append_plainly(connection: Connection, entries: Sequence[Entry]) -> None:
-    """The same, value by value and more slowly. It takes what one statement in JSON cannot carry."""
+    """Write entries value by value, more slowly than `append`. It takes what one statement in JSON cannot carry."""
     for table, columns, rows in (
         ("records", RECORD_COLUMNS, [_row(entry.record) for entry in entries]),
         ("payloads", PAYLOAD_COLUMNS, [_payload_row(entry) for entry in entries]),
@@ -288,7 +289,13 @@ def _row(record: Record) -> tuple[Any, ...]:
 
 
 def _payload_row(entry: Entry) -> tuple[Any, ...]:
-    return entry.record.id, _json(entry.input), entry.input_expires_at, _json_or_null(entry.record.reply)
+    return (
+        entry.record.id,
+        _json(entry.input),
+        entry.input_expires_at,
+        _json_or_null(entry.record.reply),
+        _json_or_null(entry.output),
+    )
 
 
 def _shadow_row(record_id: UUID, shadow: ShadowDecision) -> tuple[Any, ...]:

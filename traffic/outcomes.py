@@ -44,7 +44,7 @@ def position_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) ->
 
 
 def the_one_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) -> Outcome | None:
-    """Of all outcomes of a record, oldest first, the one that counts."""
+    """Return the outcome of a record that counts, from all of them, oldest first."""
     at = position_that_counts(outcomes, precedence)
     return None if at is None else outcomes[at]
 

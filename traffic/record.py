@@ -123,8 +123,11 @@ class Entry:
 
     record: Record
     input: Any
+    output: Any = None
+    """What a model said that runs elsewhere, as the request brought it; None where demur asked the model."""
+
     input_expires_at: datetime | None = None
-    """From when on the input may be deleted; None: never."""
+    """From when on the input, and the output, may be deleted; None: never."""
 
     key: KeyUse | None = None
     shadow: ShadowDecision | None = None

@@ -155,7 +155,7 @@ class Replies:
         return None if self.first.logprobs is None or stop <= start else self.first.logprobs[start:stop]
 
     def top_logprobs(self, span: Span | None = None) -> tuple[Array, ...] | None:
-        """The same of the alternatives of each token."""
+        """The log-probabilities of the alternatives of each token; None where there are none."""
         start, stop = self.first.answer if span is None else span
         return None if self.first.top_logprobs is None or stop <= start else self.first.top_logprobs[start:stop]
 

@@ -78,7 +78,7 @@ class Mahalanobis:
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeMahalanobis(Mahalanobis):
-    """The same less the distance to all of the data."""
+    """The distance to the nearest class, less the distance to all of the data."""
 
     def fit(self, rows: LabelledOutput, quality: Array) -> RelativeDistance:  # type: ignore[override]  # noqa: ARG002
         return fit_relative_mahalanobis(rows.output.needed("embedding"), rows.classes, shrinkage=self.shrinkage)

@@ -50,7 +50,7 @@ def per_row(output: Output, score: Callable[[Replies, int], float]) -> Array:
 
 
 def per_first_reply(output: Output, score: Callable[[Replies], float]) -> Array:
-    """The same of a score that does not look at samples: rows that share a first reply share its value."""
+    """Compute a score that does not look at samples. Rows that share a first reply share its value."""
     before: Replies | None = None
     value = np.nan
 
@@ -105,7 +105,7 @@ def sample_probabilities(replies: Replies, n_labels: int) -> Array:
 
 
 def with_sample_probabilities(output: Output) -> Output:
-    """The same with `sample_probabilities`, and their logarithms as logits."""
+    """Return the output with `sample_probabilities`, and their logarithms as logits."""
     probabilities: Array = np.full(output.probabilities.shape, np.nan)
     for row, replies in enumerate(replies_of(output)):
         if replies is not None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from demur.uncertainty import class_probability
 from demur.uncertainty.checks import Array
+from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.isolation_forest import IsolationForest, IsolationTrees
 from demur.uncertainty.label_probability import BinaryEntropy
 from demur.uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
@@ -90,10 +91,13 @@ ONLY_FOR: dict[str, Link] = {
 }
 """Scores that only make sense where labels exclude each other (softmax), or only where they do not (sigmoid)."""
 
-WITHOUT_FIT = (Formula, BinaryEntropy, SpanScore, SampledScore, OverSamples, StatedScore, TraceCount, TraceTokens)
+WITHOUT_FIT = (
+    *(Formula, BinaryEntropy, GivenScore),
+    *(SpanScore, SampledScore, OverSamples, StatedScore, TraceCount, TraceTokens),
+)
 
 FITTED_SCORES = (
-    *(Formula, BinaryEntropy, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees),
+    *(Formula, BinaryEntropy, GivenScore, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees),
     *TOKEN_SCORES.values(),
     *SAMPLED_SCORES.values(),
     OverSamples,

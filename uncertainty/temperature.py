@@ -72,7 +72,7 @@ def fit_temperature(
 def fit_binary_temperature(
     logits: Any, targets: Any, *, t_min: float = COLDEST, t_max: float = HOTTEST
 ) -> TemperatureMap:
-    """The same for single logits [n] against 0/1 `targets` [n]: the two labels have the logits (0, z)."""
+    """Fit a temperature for single logits [n] against 0/1 `targets` [n]: the two labels have the logits (0, z)."""
     z, y = finite("fit_logits", logits), outcomes("fit_targets", targets)
     same_length(fit_logits=z, fit_targets=y)
     _check_range(t_min, t_max)

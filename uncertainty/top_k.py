@@ -114,8 +114,8 @@ def top_labels(probabilities: Array, k: int) -> NDArray[np.intp]:
 
 
 def _highest(scores: Array, k: int) -> NDArray[np.intp]:
-    """The same, labels ascending. A partition picks at random among labels that tie at rank k, so only its score of
-    rank k is used."""
+    """Return the k labels of the highest scores, labels ascending. A partition picks at random among labels that tie at
+    rank k, so only its score of rank k is used."""
     n, width = scores.shape
     last = np.partition(scores, width - k, axis=1)[:, width - k, None]
     chosen = scores >= last

@@ -53,7 +53,8 @@ FROM = {
         " where r.model = {model} and r.created_at > {first} and q.ended_at > {begin} and q.ended_at <= {end}",
     ),
     "inputs": (
-        "select p.record_id, p.input::text as input, p.reply::text as reply, r.created_at as record_created_at",
+        "select p.record_id, p.input::text as input, p.reply::text as reply, p.output::text as output,"
+        " r.created_at as record_created_at",
         " from payloads p join records r on r.id = p.record_id"
         " where r.model = {model} and r.created_at > {late} and r.created_at <= {end}",
     ),
@@ -252,7 +253,7 @@ def _table(kind: Kind, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same with every score of the schema, where that has all of theirs."""
+    """Return rows with a column for every score of the schema."""
     if rows.schema == schema or "scores" not in schema.names:
         return rows
     names = [field.name for field in schema.field("scores").type]

@@ -1,4 +1,4 @@
-"""The same ledger from exported Parquet: whole, or a day at a time."""
+"""The ledger of an audit from exported Parquet: whole, or a day at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -153,7 +153,7 @@ def _batches(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Of the parts of a file that lie in the range as a whole or in part."""
+    """Read the parts of a file that lie in the range as a whole or in part."""
     with (
         exported.folder.reading(file.path) as opened,
         pq.ParquetFile(opened, read_dictionary=AS_CODES[file.kind]) as rows,

@@ -226,7 +226,7 @@ def empty(extent: Extent) -> Ledger:
 
 
 def in_order(ledger: Ledger) -> Ledger:
-    """The same records in order of time, and of ids among those of one moment."""
+    """Return the records in order of time; those of one moment are in the order of their ids."""
     halves = _bytes(ledger.ids).view(">u8").astype(np.uint64)
     high, low, times = halves[:, 0], halves[:, 1], ledger.times
     later = times[1:] > times[:-1]
@@ -263,7 +263,7 @@ def in_order(ledger: Ledger) -> Ledger:
 
 
 def _moved(mentions: Mentions, order: NDArray[np.intp]) -> Mentions:
-    """The same where the row `order[i]` is the i-th now."""
+    """Return mentions for rows in a new order: the row `order[i]` is the i-th now."""
     now = np.empty(len(order), dtype=np.intp)
     now[order] = np.arange(len(order))
     rows = now[mentions.rows]
@@ -318,7 +318,7 @@ def _encoded(column: pa.Array) -> pa.Array:
 
 
 def _encoded_lists(column: pa.Array) -> pa.Array:
-    """The same lists, of codes: few bytes, however long the labels are."""
+    """Return lists of labels as lists of codes: few bytes, however long the labels are."""
     values = _encoded(column.flatten())
     offsets = np.concatenate([[0], np.cumsum(pc.list_value_length(column).fill_null(0).to_numpy())])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)

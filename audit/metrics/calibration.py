@@ -48,7 +48,7 @@ def calibration_bins(confidence: Any, outcome: Any, *, n_bins: int = 15, closed:
 
 
 def binned(confidence: Array, outcome: Array, *, n_bins: int = 15, closed: Closed = "left") -> list[Bin]:
-    """The same, unchecked, for an `outcome` that may also be a share between 0 and 1."""
+    """Sort into bins as `calibration_bins` does, unchecked. An `outcome` may also be a share between 0 and 1."""
     counts, sure, right = _bin_sums(confidence, outcome, n_bins, closed)
     with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN that is meant
         means = zip(counts.tolist(), (sure / counts).tolist(), (right / counts).tolist(), strict=True)
@@ -62,7 +62,8 @@ def ece(confidence: Any, outcome: Any, *, n_bins: int = 15, closed: Closed = "le
 
 
 def share_gap(expected: Array, shares: Array, *, n_bins: int = 15) -> float:
-    """The same for forecasts [n] of a share in [0, 1], such as the Jaccard similarity of label sets."""
+    """Return the calibration error of forecasts [n] of a share in [0, 1], such as the Jaccard similarity of label
+    sets."""
     counts, sure, right = _bin_sums(expected, shares, n_bins, "left")
     return float(np.abs(right - sure).sum() / counts.sum())
 

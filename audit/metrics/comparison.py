@@ -106,7 +106,7 @@ def decision_flips(current: Any, shadow: Any, current_correct: Any, shadow_corre
 
 
 def flips_of(current: Mask, shadow: Mask, current_loss: Array, shadow_loss: Array, weights: Array) -> DecisionFlips:
-    """The same, unchecked, of what is answered [n] and of losses [n] that may also lie between 0 and 1."""
+    """Count flips, unchecked, from what is answered [n] and from losses [n] that may also lie between 0 and 1."""
     cells = {}
     for mine, rows in (("answer", current), ("review", ~current)):
         for theirs, columns in (("answer", shadow), ("review", ~shadow)):

@@ -117,7 +117,7 @@ def _point_biserial(a: Ranking, marked: Mask) -> float:
 
 
 def _pearson(product: float, x: Array, y: Array) -> float:
-    """Of centred values; NaN when one is constant."""
+    """Return the correlation of centred values; NaN when one is constant."""
     if x[0] == x[-1] or y.min() == y.max():
         return np.nan
     return float(

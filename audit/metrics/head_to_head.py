@@ -132,7 +132,7 @@ def head_to_head(
 
 
 def _read_where(known: Mask, one: Contender) -> Contender:
-    """The same with 0 where nothing is to be read."""
+    """Return a contender with 0 where nothing is to be read."""
     return Contender(
         answered=one.answered,
         confidence=np.where(known, one.confidence, 0.0),
@@ -184,7 +184,7 @@ def _numbers(sums: Array) -> Array:
 
 
 def without_nan(value: Any) -> Any:
-    """The same with None in the place of NaN, which JSON does not have."""
+    """Return a value with None in the place of NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {name: without_nan(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -35,7 +35,7 @@ def effective_n(weights: Any) -> float:
 
 
 def effective(weights: Array) -> float:
-    """The same of weights that were checked."""
+    """Return the effective number of rows for weights that were checked."""
     if not (weights > 0).any():
         return np.nan
     w = weights / weights.max()  # so that neither tiny nor huge weights leave the range of floats

@@ -12,7 +12,8 @@ LARGEST_CONDITION = 1e12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelShift:
-    """Of C classes [C]. NaN where the reference cannot tell the classes apart, or has none of one."""
+    """How the shares of C classes have moved, [C]. NaN where the reference cannot tell the classes apart, or has none
+    of one."""
 
     weights: Array
     """How many times as often each class occurs now; below 0 only by chance."""

@@ -131,7 +131,7 @@ class _Rows:
         return class_counts(self.true, self.predicted, self.n_classes)
 
     def counts_of(self, k: int) -> ClassCounts:
-        """Of the k surest rows: all of them less the others, which are the fewer."""
+        """Count classes among the k surest rows: in all rows, less the others, which are the fewer."""
         others = self.ranking.order[k:]
         return self.counts - class_counts(self.true[others], self.predicted[others], self.n_classes)
 

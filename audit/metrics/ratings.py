@@ -51,7 +51,8 @@ class RatingCut:
 
 @dataclass(frozen=True, kw_only=True)
 class RatingMeasures:
-    """Of labelled rows. The intervals take rows as drawn one by one, though each rating hangs on the others'."""
+    """How well ratings order labelled rows. The intervals take rows as drawn one by one, though ratings depend on each
+    other."""
 
     n: int
     n_positive: int

@@ -18,7 +18,8 @@ SMALLEST_LIFT = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewerRates:
-    """Of what is wrong, the share called wrong; of what is right, the share called right. NaN where there is none."""
+    """The share of wrong predictions that are called wrong, and of right ones that are called right. NaN where there is
+    none."""
 
     sensitivity: float
     n_sensitivity: float

@@ -39,8 +39,8 @@ def weighted_macro_f1_multilabel(y_true: Any, y_pred: Any, weights: Any, *, abse
 def weighted_macro_f1_by_bucket(
     y_true: Any, y_pred: Any, weights: Any, buckets: Sequence[str], *, absent: Absent = "zero"
 ) -> dict[str, float]:
-    """The same over the labels of each bucket, where `buckets` [L] are those of `label_buckets`; NaN for an empty
-    one."""
+    """Return the weighted macro F1 over the labels of each bucket, where `buckets` [L] are those of `label_buckets`;
+    NaN for an empty one."""
     f1, any_label = _label_f1(y_true, y_pred, weights)
     means = mean_f1_by_bucket(f1, buckets, absent)
     return means if any_label else dict.fromkeys(means, np.nan)

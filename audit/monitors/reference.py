@@ -225,7 +225,7 @@ def _drift(name: str, old: Array, new: Array) -> Drift:
 
 
 def _labels_drift(reference: ReferenceSample, now: ReferenceSample) -> tuple[float | None, float | None]:
-    """The same index as of a score, with a bin for each label."""
+    """Compute the drift index of predicted labels as for a score, with a bin for each label."""
     names = sorted({*reference.predicted, *now.predicted})
     counts = [np.array([sample.predicted.get(name, 0) for name in names], float) for sample in (reference, now)]
     if len(names) < 2 or min(counted.sum() for counted in counts) < FEWEST:

@@ -91,7 +91,7 @@ class RiskState:
         )
 
     def lowered(self, floor: float) -> Self:
-        """The same, for labels of a probability that may be as low as this."""
+        """Return the state for labels whose probability may be as low as `floor`."""
         if floor >= self.floor:
             return self
         return replace(self, floor=floor, bets=self.bets and replace(self.bets, floor=floor))

@@ -82,7 +82,7 @@ class Audit:
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    """The same text for the same document, whoever wrote it."""
+    """Write a document as text. Equal documents give equal texts, whoever writes them."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

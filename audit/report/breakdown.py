@@ -1,4 +1,4 @@
-"""The same for each part of the traffic: no part is averaged away, and none is left out for being small."""
+"""The estimates for each part of the traffic: no part is averaged away, and none is left out for being small."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ _VARIANT = re.compile(r"(?P<base>.+?)(?:_at_(?P<k>\d+))?(?P<before>_before)?")
 
 
 def metric(name: Any) -> MetricWords:
-    """Of a name as documents have it; one that is not known here is called as it is there."""
+    """Return the words for a metric by its name in documents. A name that is not known is shown as it is."""
     name = str(name or "(no name)")
     if name in METRICS:
         return METRICS[name]
@@ -84,6 +84,6 @@ def metric(name: Any) -> MetricWords:
 
 
 def ks(names: list[str]) -> list[int]:
-    """Of how many of the most probable labels there are metrics, ascending."""
+    """Return every k for which there are metrics of the k most probable labels, ascending."""
     found = {parts["k"] for name in names if (parts := _VARIANT.fullmatch(name)) and parts["k"]}
     return sorted(int(k) for k in found)

@@ -162,7 +162,7 @@ def estimate(
 
 
 def counted(name: str, value: Any, n: int, meaning: str) -> Estimate:
-    """Of every record, with no label needed."""
+    """Return an estimate that is a count over every record, with no label needed."""
     grounds = Grounds(n=n, labelled=0, effective=np.nan, events=0, status=COUNTED)
     return Estimate(
         name=name, of="", value=number(value), lower=None, upper=None, method=None, naive=None, grounds=grounds,

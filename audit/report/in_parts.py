@@ -1,4 +1,5 @@
-"""The same audit of traffic that is read part by part, on one machine or on many."""
+"""An audit of traffic that is read part by part, on one machine or on many. It gives what an audit of the whole
+gives."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

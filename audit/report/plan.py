@@ -57,7 +57,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """Of the drawn records of a stratum, those that are reviewed."""
+    """The share of the drawn records of a stratum that are reviewed."""
 
     kind: str
     """`held` or `checked`."""

@@ -114,7 +114,7 @@ def percent(value: Any) -> str:
 
 
 def promised(value: Any) -> str:
-    """As it was written down: 8%, and not 8.0%."""
+    """Write a promised value as somebody wrote it down: 8%, and not 8.0%."""
     number = known(value)
     return "–" if number is None else f"{100 * number:g}%"
 
@@ -131,7 +131,7 @@ def moment(text: Any) -> datetime | None:
 
 
 def when(text: Any) -> str:
-    """As a person writes it, to the minute."""
+    """Write a time as people do, to the minute."""
     at = moment(text)
     return "an unknown moment" if at is None else f"{at.day} {at:%b %Y, %H:%M} UTC"
 

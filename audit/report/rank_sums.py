@@ -87,7 +87,7 @@ def areas_of(sums: RankSums, *, max_rejection: float = 1.0) -> RankAreas:
 
 
 def resampled_areas(sums: RankSums, *, max_rejection: float = 1.0) -> RankAreas:
-    """The same of many sets of sums [..., b] at once, by harmonic numbers."""
+    """Compute the areas of many sets of sums [..., b] at once, by harmonic numbers."""
     n = sums.n.sum(axis=-1)
     kept = np.floor(max_rejection * n * (1 + 1e-12))
     first = np.maximum(n - kept, 0)[..., np.newaxis]  # below this place every coverage counts alike

@@ -29,7 +29,7 @@ class Resamples:
     def __init__(
         self, n_units: int, settings: Settings, progress: Progress = unheard, *, n_labelled: int | None = None
     ) -> None:
-        """Of the units `n_labelled` have a label, where that is not all of them."""
+        """`n_labelled` says how many of the units have a label, where that is not all of them."""
         rng = np.random.default_rng(settings.seed)
         self.delta = settings.delta
         self.possible = (n_units if n_labelled is None else n_labelled) >= FEWEST_UNITS and settings.replicates > 0
@@ -46,7 +46,8 @@ class Resamples:
         return np.asarray((self._times @ flat).reshape(len(self._times), *sums.shape[1:]))
 
     def interval(self, values: Array, shift: float = 0.0) -> Interval:
-        """Of a statistic [b]; `shift` moves it from the value that was resampled to the one that is reported."""
+        """Return the interval of a statistic [b]. `shift` moves it from the value that was resampled to the reported
+        one."""
         if not self.possible:
             return Interval(lower=np.nan, upper=np.nan)
         found = percentile_interval(values, delta=self.delta)

@@ -64,7 +64,7 @@ class Values:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Survey:
-    """Of `n` records."""
+    """What `n` records look like before anything is estimated."""
 
     n: int
     first: datetime | None
@@ -205,7 +205,7 @@ def _counts(texts: CodedColumn) -> dict[str | None, int]:
 
 
 def _spans(texts: CodedColumn, times: NDArray[np.datetime64]) -> dict[str | None, tuple[datetime, datetime]]:
-    """Of rows in order of time: when each text occurs first and last."""
+    """Return when each text occurs first and last, from rows in order of time."""
     n = len(texts.codes)
     codes, first = np.unique(texts.codes, return_index=True)
     _, last = np.unique(texts.codes[::-1], return_index=True)

@@ -131,7 +131,7 @@ def _places(evidence: RiskEvidence) -> dict[tuple[str, str], int]:
 def _undecided(
     about: Estimate, share: str, target: float, statement: str, artifacts: tuple[str, ...], part: str, why: str
 ) -> PromiseJudgement:
-    """Of a promise that no number is held against; the estimate is of the rows that it is about."""
+    """Judge a promise that no number is held against; the estimate is of the rows that the promise is about."""
     return PromiseJudgement(
         share=share,
         target=target,

@@ -57,7 +57,7 @@ class CalibrationSums:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreSums:
-    """Of one score."""
+    """Weighted sums for one score."""
 
     fine: RankSums
     """By value of the score."""
@@ -156,7 +156,7 @@ def _calibration(
     coarse: NDArray[np.intp],
     binary: bool,
 ) -> CalibrationSums:
-    """Of rows [n], labelled or not: those without a label weigh 0. `fine` [n] is the place of each among `n_fine`
+    """Add up rows [n], labelled or not: those without a label weigh 0. `fine` [n] is the place of each among `n_fine`
     values of the confidence, the surest first, and `coarse` [v] the bin of each of these."""
     number = bin_numbers(c, CALIBRATION_BINS, "left")
     x = w > 0
@@ -200,7 +200,7 @@ def _score(
     units: NDArray[np.intp],
     n_units: int,
 ) -> ScoreSums:
-    """Of the rows at the positions `inside`."""
+    """Add up one score over the rows at the positions `inside`."""
     values, size = by.values[name], _coarse_size(by, name)
     fine = places[inside]
     coarse = by.coarse[name][fine] if len(values) else fine

@@ -7,12 +7,17 @@ import numpy as np
 
 from benchmarks.real.predictions import Index
 from benchmarks.real.splits import Split
-from demur.policies.adaptive_sets import AdaptiveSets, CumulativeSets, cumulative_scores
-from demur.policies.class_conditional_sets import ClassConditionalSets
-from demur.policies.conformal import SplitSets, conformal_quantile
-from demur.policies.group_conditional_sets import GroupConditionalSets
-from demur.policies.regularised_sets import RegularisedSets
-from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.conformal import conformal_quantile
+from demur.policies.conformal_sets import (
+    AdaptiveSets,
+    ClassConditionalSets,
+    CumulativeSets,
+    GroupConditionalSets,
+    RegularisedSets,
+    SampleFrequencySets,
+    SplitSets,
+)
+from demur.policies.set_scores import CumulativeProbability
 from demur.uncertainty.checks import Array, Mask
 
 ALPHAS = (0.05, 0.1, 0.2)
@@ -51,7 +56,7 @@ def adaptive_sets(case: SetCase, part: Split, alpha: float) -> Mask:
 def wholly_adaptive_sets(case: SetCase, part: Split, alpha: float) -> Mask:
     """Of artifacts that were fitted when all of a label's own probability was in its score."""
     p, truth = case.probabilities[part.fit], case.classes[part.fit]
-    scores = cumulative_scores(p, 0.0, 0, 1.0)[np.arange(len(p)), truth]
+    scores = CumulativeProbability(penalty=0.0, k_reg=0, own_share=1.0).of(p)[np.arange(len(p)), truth]
     fitted = CumulativeSets(alpha=alpha, qhat=conformal_quantile(scores, alpha), penalty=0.0, k_reg=0)
     return fitted.of(case.probabilities[part.test])
 

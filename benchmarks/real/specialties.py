@@ -13,7 +13,7 @@ from benchmarks.real.set_kinds import SetCase, group_conditional_sets, sampled_s
 from benchmarks.real.splits import SEED, Split, halves
 from demur.audit.metrics.prediction_sets import set_metrics
 from demur.policies.mondrian import mondrian_quantiles
-from demur.policies.sampled_sets import ROUNDING
+from demur.policies.set_scores import UnnamedShare
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.options import sample_frequency_scores
 
@@ -33,7 +33,7 @@ def sampled_sets_of_groups(case: SetCase, part: Split, alpha: float) -> Mask:
     fit, test = part.fit, part.test
     found = mondrian_quantiles(missed[fit, case.classes[fit]], case.groups[fit].tolist(), alpha)
     limits = np.array([found.get(group, np.inf) for group in case.groups[test].tolist()])
-    return np.asarray(missed[test] <= limits[:, None] + ROUNDING)
+    return np.asarray(missed[test] <= limits[:, None] + UnnamedShare.slack)
 
 
 PROBABILITIES: Mapping[str, Kind] = {"split": split_sets, "split, by group": group_conditional_sets}

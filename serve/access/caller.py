@@ -109,7 +109,7 @@ def caller_of(scope: Mapping[str, Any]) -> Caller | None:
 
 
 def owner_of(caller: Caller | None) -> str:
-    """As `Caller.owner`; empty where nobody is asked who they are, who are all one."""
+    """Return `Caller.owner`; empty where nobody is asked who they are, because all callers are then one."""
     return "" if caller is None else caller.owner
 
 

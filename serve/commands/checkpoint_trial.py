@@ -93,7 +93,7 @@ def try_calibration(config: Config, name: str, *, offline: bool) -> Iterator[Fin
         return
     try:
         if ArtifactStore(config.artifacts).name_in_force(name) is None:
-            truth_of(read_labelled_file(data, model.calibration.form), model.task)
+            truth_of(read_labelled_file(data, model.file_form), model.task)
     except BadDataFile as error:
         yield Wrong(("models", name, "calibration", "data"), str(error))
     except (ArtifactsUnreachable, OSError):

@@ -34,7 +34,7 @@ class OnlyHeldLabelled(ValueError):
 
 
 class OutcomesOverdue(ValueError):
-    """Of a kind of records that labels were meant for, none has come. End the range earlier, or wait."""
+    """No label has come for a kind of records that labels were meant for. End the range earlier, or wait."""
 
 
 class StrangeOutcomes(ValueError):

@@ -13,15 +13,21 @@ from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
+from demur.serve.commands.labelled_rows import about_candidates
 from demur.serve.config.file import Config, ModelConfig
+from demur.serve.config.hosts import GivenHost
+from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
+from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.reading.spread_rows import gathered
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.reviewed import reviewed_of
 from demur.serve.hosts.offline import OfflineModel
+from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.output import Need, Output
@@ -49,6 +55,7 @@ class LoadedModel:
     def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
         self._limits = limits
         check_model(model)
+        self._given = GivenReader(model.host, model.task, limits) if isinstance(model.host, GivenHost) else None
         self._model = OfflineModel(model, reviewed=reviewed)
         self.identity = identity_of(model)
         if torch := sys.modules.get("torch"):
@@ -56,7 +63,9 @@ class LoadedModel:
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
-        return read_input(value, self._model.spec, self._limits)
+        if self._given:
+            return self._given.read(self._given.gathered(value))
+        return read_input(gathered(value, self._model.spec), self._model.spec, self._limits)
 
     def run(
         self, inputs: Sequence[ModelInput], needs: frozenset[Need], *, without: frozenset[str] = frozenset()
@@ -130,6 +139,13 @@ class ReplayResult:
         """How right each prediction was [n], 0 to 1, by what holds [n, C]."""
         return QUALITIES[self.right](self.judgement.predicted, truth)
 
+    def quality_by_name(self, labels: Sequence[Answer], task: TaskConfig) -> Array:
+        """The same of a sparse task, by the labels that hold for each row."""
+        output, truth = about_candidates(self.output, labels, task)
+        more = output.probabilities.shape[1] - self.judgement.predicted.shape[1]
+        predicted = np.pad(self.judgement.predicted, ((0, 0), (0, more)))
+        return QUALITIES[self.right](predicted, truth)
+
 
 class Rerun:
     """A model and those of its cascade, with artifacts that were fitted for exactly them.
@@ -157,7 +173,7 @@ class Rerun:
         return {name: model.read(value) for name, model in self._models.items()}
 
     def read_if_possible(self, value: Any) -> Read | None:
-        """The same, and None for an input that is not taken any more."""
+        """Read an input as `read` does; None for one that is not taken any more."""
         try:
             return self.read(value)
         except InvalidRequest:
@@ -186,6 +202,7 @@ class Rerun:
             logits=ended.of([output.logits for output in steps.values()]),
             probabilities=ended.of([output.probabilities for output in steps.values()]),
             replies=ended.of(written) if len(written) == len(steps) else None,
+            slots=next(iter(steps.values())).slots,  # a sparse task has no cascade
         )
         return ReplayResult(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
 

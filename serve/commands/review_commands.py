@@ -108,8 +108,8 @@ def show_label_config(
     if kind not in (None, "text", "image"):
         raise BadConfig(f"--input: {kind!r} is neither text nor image")
     with ExitStack() as opened:
-        desk = _desk(settings, opened)
-        typer.echo(config_for(desk, model, task, kind), nl=False)  # type: ignore[arg-type]
+        reviews = _reviews(settings, opened)
+        typer.echo(config_for(reviews, model, task, kind), nl=False)  # type: ignore[arg-type]
 
 
 @review.command("import")
@@ -134,11 +134,11 @@ def import_file(
         raise BadExport(str(error)) from None
     tasks = rows_of_export(content)
     with ExitStack() as opened:
-        desk = _desk(settings, opened)
+        reviews = _reviews(settings, opened)
         bar = opened.enter_context(progress_bar())
         work = bar.add_task(f"reading {file.name}", total=None)
         rows = import_verdicts(
-            desk,
+            reviews,
             tasks,
             people=people_of(person or []),
             progress=lambda done, of: bar.update(work, completed=done, total=of),
@@ -155,7 +155,7 @@ def import_file(
         raise typer.Exit(1)
 
 
-def _desk(settings: Config, opened: ExitStack) -> "ReviewService":
+def _reviews(settings: Config, opened: ExitStack) -> "ReviewService":
     from demur.serve.web.review.service import ReviewService
 
     return ReviewService(settings, opened_database(settings, opened))

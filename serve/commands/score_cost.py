@@ -13,7 +13,7 @@ from demur.uncertainty.scores import ScoreRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreCost:
-    """Of one prediction, beyond the first reply or pass, which every prediction has."""
+    """What one prediction costs beyond the first reply or pass, which every prediction has."""
 
     calls: int
     """Further replies or passes, at most. Sampled replies to one prompt share the work on it."""
@@ -26,7 +26,7 @@ class ScoreCost:
 
 
 def costs(model: ModelConfig) -> dict[str, ScoreCost]:
-    """Of every score and combination, by name. What two of them need is made once, and paid once."""
+    """Return the cost of every score and combination, by name. What two of them need is made once, and paid once."""
     recipe = model.recipe
     found = {name: _of_score(model, score) for name, score in recipe.scores.items()}
     for name, mix in recipe.combinations.items():
@@ -45,7 +45,7 @@ def _of_score(model: ModelConfig, score: ScoreRecipe) -> ScoreCost:
 
 def _of_needs(model: ModelConfig, needs: frozenset[Need], *, self_reported: bool) -> ScoreCost:
     assert isinstance(model.host, LanguageHost)
-    if rated := model.host.tournament:
+    if rated := model.host.rated_by:
         return ScoreCost(calls=0, tokens=0, words=f"nothing beyond the {rated.rounds} comparisons of each prediction")
     written, marked = model.host.max_tokens, " (self-reported)" if self_reported else ""
     by = model.prompt.probabilities

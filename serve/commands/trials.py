@@ -129,15 +129,15 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
     """Whether a model is there, and whether what decides for it fits. A checkpoint that is not as it is configured
     would only be told once more by its artifacts."""
     from demur.serve.commands.checkpoint_trial import try_checkpoint
-    from demur.serve.commands.class_trial import try_class
     from demur.serve.commands.endpoint_trial import try_endpoints
+    from demur.serve.commands.model_trial import try_model
 
     model = config.models[name]
     if model.host.is_endpoint:
         yield from try_endpoints(name, model, offline=offline)
     else:
-        is_class = model.host.kind == "python"
-        found = list(try_class(name, model) if is_class else try_checkpoint(name, model, offline=offline))
+        has_checkpoint = hasattr(model.host, "checkpoint")
+        found = list(try_checkpoint(name, model, offline=offline) if has_checkpoint else try_model(name, model))
         yield from found
         if any(isinstance(finding, Wrong) for finding in found):
             return

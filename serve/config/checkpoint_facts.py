@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from demur.serve.config.nearest import one_of
+from demur.library.nearest import one_of
 
 NAMELESS = re.compile(r"LABEL_\d+")
 """What transformers calls a class that nobody has named."""

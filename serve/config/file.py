@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from demur.audit.monitors.alarms import OnAlarm
+from demur.library.nearest import did_you_mean
+from demur.library.settings import GatheredMistakes, settings_of
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
@@ -18,22 +22,20 @@ from demur.serve.config.control import ControlConfig, check_control
 from demur.serve.config.hosts import (
     ChatConfig,
     HostConfig,
-    OpenAIHost,
     PromptConfig,
-    PythonHost,
     SamplesConfig,
+    placed_folder,
 )
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
 from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
-from demur.serve.config.nearest import did_you_mean
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.recipe import check_follows, recipe_of
 from demur.serve.config.redact import RedactConfig
 from demur.serve.config.review import ReviewConfig, ReviewRule
 from demur.serve.config.scaling import ConsoleConfig, GatewayConfig
 from demur.serve.config.secret import told_elsewhere
-from demur.serve.config.settings import GatheredMistakes, Section, settings_of
+from demur.serve.config.settings import Section
 from demur.serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from demur.serve.config.task import TaskConfig
 from demur.serve.config.task_settings import check_task_settings
@@ -201,9 +203,21 @@ class ModelConfig(Section):
                 raise ValueError("chat.stream: a stream that has begun cannot go on with fall_back_to; write `hold`")
         with gathered:
             self._check_next()
+        with gathered:
+            self._check_observes()
         gathered.check()
         check_control(self)
         return self
+
+    def _check_observes(self) -> None:
+        """Raise `ValueError` where something could hold what a policy that only observes answers."""
+        if self.policy.get("kind") != "observe":
+            return
+        for key in ("control", "escalate_to"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: `policy: {{kind: observe}}` answers everything; leave {key} out")
+        if self.watched is not None and self.watched.on_alarm != OnAlarm.NOTIFY:
+            raise ValueError("monitor.on_alarm: `policy: {kind: observe}` answers everything; write `notify`")
 
     def _check_next(self) -> None:
         """Raise `ValueError` where somebody else is to be asked and nobody is named, or the other way round."""
@@ -228,6 +242,11 @@ class ModelConfig(Section):
     def recorded_scores(self) -> tuple[str, ...]:
         """Names of the scores on the record."""
         return (*self.recipe.scores, *self.recipe.combinations)
+
+    @property
+    def file_form(self) -> FileForm:
+        """How a labelled file of the model is read."""
+        return replace(self.calibration.form, whole=self.host.is_given)
 
     @property
     def spot_checks(self) -> SpotCheckConfig | None:
@@ -260,9 +279,9 @@ class ModelConfig(Section):
         return self.confidence.right or ("exact" if self.task.exclusive else "jaccard")
 
 
-PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*"
-HOST = r"(?:\[[^\s\]]*\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*)(?::\d*)?"
-DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(,{HOST})*(/{PART})?(\?\S*)?")
+PART = r"(?:[^\s@/?#%]|%[0-9A-Fa-f]{2})*+"
+HOST = r"(?:\[[^\s\]]*+\]|(?:[^\s@/?#%:,\[\]]|%[0-9A-Fa-f]{2})*+)(?::\d*+)?"
+DSN = re.compile(rf"postgres(ql)?://({PART}@)?{HOST}(?:,{HOST})*+(/{PART})?(\?\S*+)?")
 """The address of a PostgreSQL."""
 
 
@@ -403,8 +422,8 @@ class Config(Section):
     @field_validator("database")
     @classmethod
     def database_is_an_address(cls, value: str) -> str:
-        """Of an address that is written wrongly, PostgreSQL's library repeats the part that it does not understand, and
-        takes a password with a slash in it for a host: it gets none."""
+        """Check the form of the address before PostgreSQL's library sees it. That library repeats a part that it does
+        not understand, and takes a password with a slash in it for a host, so a wrong address could show a password."""
         if value != "embedded" and not DSN.fullmatch(value):
             raise ValueError(
                 "write `embedded`, or an address such as postgresql://user:password@host:5432/name, in which user and"
@@ -469,22 +488,22 @@ class Config(Section):
 
     def cascade(self, name: str) -> dict[str, ModelConfig]:
         """The model and those that are asked after it, in turn, by name."""
-        road = {name: self.model(name)}
-        while following := list(road.values())[-1].escalate_to:
-            place, first = f"models.{name}.escalate_to", road[name]
-            if following in road:
-                raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*road, following])}")
+        in_turn = {name: self.model(name)}
+        while following := list(in_turn.values())[-1].escalate_to:
+            place, first = f"models.{name}.escalate_to", in_turn[name]
+            if following in in_turn:
+                raise ValueError(f"{place}: the cascade goes round in a circle: {' - '.join([*in_turn, following])}")
             self._check_served(following, place)
-            road[following] = self.models[following]
-            if not first.task.means_the_same_as(road[following].task):
+            in_turn[following] = self.models[following]
+            if not first.task.means_the_same_as(in_turn[following].task):
                 raise ValueError(f"{place}: {following!r} has another task than {name!r}; both need the same labels")
-            if road[following].right != first.right:
+            if in_turn[following].right != first.right:
                 raise ValueError(f"{place}: {following!r} has another `confidence.right` than {name!r}")
             try:
-                check_follows(first.recipe, road[following].recipe)
+                check_follows(first.recipe, in_turn[following].recipe)
             except ValueError as error:
                 raise ValueError(f"{place}: {following!r} cannot follow {name!r}: {error}") from None
-        return road
+        return in_turn
 
     def _check_fallbacks(self, name: str) -> None:
         """Raise `ValueError` where what is asked in the place of a model cannot stand in for it."""
@@ -524,24 +543,10 @@ SETTINGS_OF_PARTS: Mapping[Steps, set[str]] = {
 
 
 def with_absolute_paths(config: Config, base: Path) -> Config:
-    """The same configuration for processes that run in another folder."""
+    """Return the configuration for processes that run in another folder."""
 
     def file(path: Path | None) -> Path | None:
         return None if path is None else (base / path).resolve()
-
-    def folder(name: str) -> str:
-        """A folder, or a name that is meant for a hub."""
-        return str((base / name).resolve()) if (base / name).is_dir() else name
-
-    def host(model: ModelConfig) -> HostConfig:
-        changed: dict[str, Any] = {}
-        if rated := model.host.tournament:
-            changed["tournament"] = rated.model_copy(update={"ratings": file(rated.ratings)})
-        if isinstance(model.host, PythonHost):
-            changed["files"] = tuple((base / path).resolve() for path in model.host.files)
-        elif not isinstance(model.host, OpenAIHost):
-            changed["checkpoint"] = folder(model.host.checkpoint)
-        return model.host.model_copy(update=changed)
 
     def prompt(model: ModelConfig) -> PromptConfig:
         asked, few_shot = model.prompt, model.prompt.few_shot
@@ -549,7 +554,7 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
             examples = few_shot.examples
             told = {
                 "examples": file(examples) if isinstance(examples, Path) else examples,
-                "embedding": folder(few_shot.embedding),
+                "embedding": placed_folder(base, few_shot.embedding),
             }
             few_shot = few_shot.model_copy(update=told)
         return asked.model_copy(
@@ -557,7 +562,9 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         )
 
     models = {
-        name: model.model_copy(update={"host": host(model), "prompt": prompt(model)})
+        name: model.model_copy(
+            update={"task": model.task.at(base), "host": model.host.at(base), "prompt": prompt(model)}
+        )
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from demur.library.settings import GatheredMistakes
+from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
@@ -34,6 +36,9 @@ class AnyHost(Scaled):
     is_endpoint: ClassVar[bool] = False
     """Whether its model runs elsewhere, so that no file of it is here."""
 
+    is_given: ClassVar[bool] = False
+    """Whether requests bring what the model said, and no model is asked."""
+
     uses_gpu: ClassVar[bool] = True
     """Whether a replica gets a GPU, if there is one and nothing else is said."""
 
@@ -47,6 +52,29 @@ class AnyHost(Scaled):
     cpus: float = Field(default=1.0, ge=0)
     gpus: float | None = Field(default=None, ge=0)
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether scores may read replies of a language model."""
+        return self.is_language
+
+    @property
+    def rated_by(self) -> "TournamentConfig | None":
+        """How an input is rated by comparing it with others; None where it is not."""
+        return None
+
+    @property
+    def model_name(self) -> str:
+        """What people call the model: a folder, a file, a class, or an address."""
+        raise NotImplementedError
+
+    def at(self, base: Path) -> Self:
+        """Return the host with its paths relative to this folder, for processes that run in another one."""
+        return self.model_copy(update=self._placed(base))
+
+    def _placed(self, base: Path) -> dict[str, Any]:  # noqa: ARG002 - by default there are no paths
+        """Return the settings that change."""
+        return {}
 
     @model_validator(mode="after")
     def can_grow(self) -> "AnyHost":
@@ -64,6 +92,11 @@ def target_of_host(host: AnyHost) -> float:
     return (host.autoscaling and host.autoscaling.target) or host.batch.in_flight / 2
 
 
+def placed_folder(base: Path, name: str) -> str:
+    """Return the folder of this name; a name that is meant for a hub stays."""
+    return str((base / name).resolve()) if (base / name).is_dir() else name
+
+
 class ClassifierHost(AnyHost):
     """A classifier of the transformers library."""
 
@@ -77,19 +110,18 @@ class ClassifierHost(AnyHost):
     mc_passes: int = Field(default=20, ge=1, le=1000)
     """Passes with dropout left on, made only when a score asks for them."""
 
-    tournament: ClassVar[None] = None
-
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"checkpoint": placed_folder(base, self.checkpoint)}
 
 
 class PythonHost(AnyHost):
     """A class of the user's own."""
 
     uses_gpu: ClassVar[bool] = False
-    tournament: ClassVar[None] = None
-
     kind: Literal["python"]
     class_path: PythonName = Field(alias="class")
     """`package.module:Class`; docs/running.md says what it must have."""
@@ -97,12 +129,112 @@ class PythonHost(AnyHost):
     settings: dict[str, Any] = Field(default={})
     """What the class is made with, by keyword."""
 
+    input: InputConfig | None = None
+    """What one input is; by default as the class says, else a text."""
+
     files: tuple[Path, ...] = ()
     """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
 
     @property
     def model_name(self) -> str:
         return self.class_path
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"files": tuple((base / path).resolve() for path in self.files)}
+
+
+Part = Literal[
+    "probabilities",
+    "candidates",
+    "logits",
+    "prediction",
+    "embedding",
+    "passes",
+    "scores",
+    "reply",
+    "logprobs",
+    "samples",
+]
+"""What a request may bring of a model's output."""
+
+PREDICTS: tuple[Part, ...] = ("probabilities", "candidates", "logits", "prediction", "reply")
+"""Of these there is one at least: without it nothing is predicted."""
+
+
+class GivenHost(AnyHost):
+    """Predictions that were made elsewhere."""
+
+    uses_gpu: ClassVar[bool] = False
+    is_given: ClassVar[bool] = True
+    kind: Literal["given"]
+    gives: tuple[Part, ...] = Field(min_length=1)
+    """What each request brings. Scores that need anything else are refused."""
+
+    scores: dict[str, Literal["less_sure", "surer"]] = Field(default={})
+    """Numbers that a request may bring, by name, and what a higher one means. Each may be listed among the model's
+    scores."""
+
+    embedding_size: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Numbers of each embedding, where `gives` lists one."""
+
+    passes: int | None = Field(default=None, ge=1, le=1000)
+    """Repeated passes that come with each request, where `gives` lists them."""
+
+    candidates: int | None = Field(default=None, ge=1, le=10_000)
+    """Most candidates of a row, where `gives` lists them."""
+
+    model: str = Field(default="given", min_length=1, max_length=200)
+    """What people call the model that predicts."""
+
+    version: str = Field(default="", max_length=200)
+    """Of that model. An artifact holds for one version: change it when the model changes, and fit again."""
+
+    @property
+    def model_name(self) -> str:
+        return f"{self.model} {self.version}".strip()
+
+    @property
+    def has_replies(self) -> bool:
+        return "reply" in self.gives
+
+    @model_validator(mode="after")
+    def parts_go_together(self) -> "GivenHost":
+        gathered = GatheredMistakes()
+        with gathered:
+            self._check_prediction()
+        for part in ("logprobs", "samples"):
+            with gathered:
+                if part in self.gives and "reply" not in self.gives:
+                    raise ValueError(f"gives: {part} go with a `reply`, which is not listed")
+        for key, part in (("embedding_size", "embedding"), ("passes", "passes"), ("candidates", "candidates")):
+            with gathered:
+                if (getattr(self, key) is None) == (part in self.gives):
+                    raise ValueError(f"{key}: write how many there are, and list `{part}` in `gives`; or neither")
+        with gathered:
+            if ("scores" in self.gives) != bool(self.scores):
+                raise ValueError("scores: name the numbers that come with a request, and list `scores` in `gives`")
+        for name in self.scores:
+            with gathered:
+                if not name.replace("_", "a").replace("-", "a").isalnum():
+                    raise ValueError(f"scores.{name}: a name has letters, digits, _ and -; choose another one")
+        gathered.check()
+        return self
+
+    def _check_prediction(self) -> None:
+        """Raise `ValueError` unless a request says in one way what is predicted."""
+        if twice := [part for at, part in enumerate(self.gives) if part in self.gives[:at]]:
+            raise ValueError(f"gives: {twice[0]} is listed twice")
+        found = [part for part in PREDICTS if part in self.gives]
+        if not found:
+            raise ValueError(
+                f"gives: nothing is predicted by {', '.join(self.gives)}; add one of {', '.join(PREDICTS)}"
+            )
+        if "candidates" in found and len(found) > 1:
+            raise ValueError("gives: candidates say what is predicted; leave the others out")
+        if "probabilities" in found and "logits" in found:
+            raise ValueError("gives: probabilities are made of logits; list one of the two")
+        if "prediction" in found and len(found) > 1:
+            raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
 
 
 class TournamentConfig(Section):
@@ -130,6 +262,15 @@ class LanguageHost(AnyHost):
 
     tournament: TournamentConfig | None = None
 
+    @property
+    def rated_by(self) -> TournamentConfig | None:
+        return self.tournament
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        if (rated := self.tournament) is None:
+            return {}
+        return {"tournament": rated.model_copy(update={"ratings": (base / rated.ratings).resolve()})}
+
 
 class TransformersHost(LanguageHost):
     """A small causal language model of the transformers library, run in the replica itself."""
@@ -145,6 +286,9 @@ class TransformersHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 class VllmHost(LanguageHost):
@@ -162,6 +306,9 @@ class VllmHost(LanguageHost):
     @property
     def model_name(self) -> str:
         return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 def _without_secret(url: str) -> str:
@@ -239,7 +386,7 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+    ClassifierHost | PythonHost | GivenHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from demur.serve.config.nearest import nearest
+from demur.library.nearest import nearest
 
 Schema = Mapping[str, Any]
 Steps = tuple[str | int, ...]
@@ -93,7 +93,7 @@ class KnownKeys:
             chosen = content.get(told["propertyName"]) if isinstance(content, Mapping) else None
             if isinstance(chosen, str) and chosen in told["mapping"]:
                 return self._variants({"$ref": told["mapping"][chosen]}, content)
-        several = schema.get("oneOf", schema.get("anyOf"))
+        several = None if "properties" in schema else schema.get("oneOf", schema.get("anyOf"))
         return [one for choice in several for one in self._variants(choice, content)] if several else [schema]
 
 

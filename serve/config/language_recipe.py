@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from demur.policies.cheapest_label import LeastCost
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import GroupConditionalSets
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.config.hosts import OpenAIHost, PromptConfig
+from demur.serve.config.hosts import GivenHost, OpenAIHost, PromptConfig
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import OF_REPLIES
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
@@ -27,18 +27,23 @@ NOT_OF_PAIRS = ("template", "rating_template", "few_shot", "probabilities")
 
 
 def writes(model: "ModelConfig") -> bool:
-    """Whether the host is one of a language model."""
-    return model.host.is_language
+    """Whether a language model's replies are there to be read."""
+    return model.host.has_replies
 
 
 def compares(model: "ModelConfig") -> bool:
     """Whether all that the model is asked is which of two inputs is more surely positive."""
-    return model.host.tournament is not None
+    return model.host.rated_by is not None
 
 
 def own_probabilities(model: "ModelConfig") -> bool:
     """Whether probabilities tell more than what is predicted. Of a text, and of a reply that is read as it stands, they
     are 1 and 0."""
+    if isinstance(model.host, GivenHost):
+        return (
+            bool({"probabilities", "candidates", "logits"} & set(model.host.gives))
+            or model.prompt.probabilities == "samples"
+        )
     return (
         not writes(model)
         or compares(model)
@@ -63,11 +68,13 @@ def check_name(model: "ModelConfig", kind: str, place: str) -> None:
 def as_hosted(model: "ModelConfig", kind: str, score: ScoreRecipe, place: str) -> ScoreRecipe:
     """Return the score as the language model's output has it; raise `ValueError` where that lacks what it needs."""
     if not writes(model):
+        if score.needs == {"probabilities"} and not own_probabilities(model):
+            raise ValueError(f"{place}: {kind} looks at probabilities, which no request brings; see `host.gives`")
         return score
     task = model.task.kind
     if ONLY_KIND.get(kind, task) != task:
         raise ValueError(f"{place}: {kind} is for {ONLY_KIND[kind]} tasks, and this is a {task} one; leave it out")
-    if "embedding" in score.needs:
+    if "embedding" in score.needs and not model.host.is_given:
         raise ValueError(f"{place}: {kind} looks at an embedding, and a language model gives none; leave it out")
     if kind in OF_PASSES:
         if task == "generate":
@@ -85,19 +92,9 @@ def as_hosted(model: "ModelConfig", kind: str, score: ScoreRecipe, place: str) -
     return score
 
 
-def check_cascades(scores: Mapping[str, ScoreRecipe], combinations: Mapping[str, CombinationRecipe]) -> None:
-    """Raise `ValueError` where the cheap score of a cascade is not the cheap one."""
-    for name, mix in combinations.items():
-        if isinstance(mix, Cascade) and "samples" in scores[mix.first].needs:
-            raise ValueError(
-                f"scores: {name}: {mix.first}, which comes first, takes the samples that it should save; begin with one"
-                " that reads the first reply, such as g_nll"
-            )
-
-
 def hosted_sets(model: "ModelConfig", settings: Mapping[str, Any], policy_acts_on_sets: bool) -> dict[str, Any] | None:
     """Return the settings of the prediction sets of a task with one right label; None: the prediction is the set."""
-    if not writes(model):
+    if not writes(model) and own_probabilities(model):
         if settings.get("kind") == "sampled" and settings.get("source", "passes") != "passes":
             raise ValueError("prediction_set: a classifier has passes and no samples; leave `source` out")
         return dict(settings)
@@ -119,8 +116,9 @@ def hosted_sets(model: "ModelConfig", settings: Mapping[str, Any], policy_acts_o
 
 def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
     """Raise `ValueError` where the rest of the selector asks for what this language model does not give."""
-    if not writes(model):
+    if not writes(model) and own_probabilities(model):
         return
+    _check_cascades(recipe.scores, recipe.combinations)
     if compares(model):
         _check_tournament(model, recipe)
     host, prompt = model.host, model.prompt
@@ -145,6 +143,16 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
         )
     if isinstance(recipe.sets, GroupConditionalSets):
         raise ValueError("samples.stop: sets that differ by group are not known while replies are drawn; leave it out")
+
+
+def _check_cascades(scores: Mapping[str, ScoreRecipe], combinations: Mapping[str, CombinationRecipe]) -> None:
+    """Raise `ValueError` where the cheap score of a cascade is not the cheap one."""
+    for name, mix in combinations.items():
+        if isinstance(mix, Cascade) and "samples" in scores[mix.first].needs:
+            raise ValueError(
+                f"scores: {name}: {mix.first}, which comes first, takes the samples that it should save; begin with one"
+                " that reads the first reply, such as g_nll"
+            )
 
 
 def _check_tournament(model: "ModelConfig", recipe: SelectorRecipe) -> None:

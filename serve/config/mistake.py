@@ -30,7 +30,8 @@ class Mistake:
 
     @property
     def words(self) -> str:
-        return ": ".join(str(part) for part in (self.mark, self.place, self.text) if part)
+        place = self.place.replace("\n", "\\n").replace("\r", "\\r")  # a key may be a line end
+        return ": ".join(str(part) for part in (self.mark, place, self.text) if part)
 
 
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:

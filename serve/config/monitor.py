@@ -11,7 +11,7 @@ LEAST_RISK = 1e-6
 
 
 class MonitorConfig(Section):
-    """Of each artifact of a model: whether its promise is kept, and whether the traffic is what it was."""
+    """Watches, for each artifact of a model, whether its promise is kept and whether the traffic is what it was."""
 
     max_risk: float | None = Field(default=None, ge=LEAST_RISK, lt=1)
     """Share of the answers that may be wrong; by default what the artifact promises."""

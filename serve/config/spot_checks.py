@@ -17,7 +17,7 @@ FLOOR_SHARE = 0.25
 
 
 class SpotCheckConfig(Section):
-    """Of the predictions that are not held for review, the share that a person looks at all the same."""
+    """Which share of the predictions that are not held for review a person looks at all the same."""
 
     rate: Chance
     """On average."""

@@ -30,6 +30,9 @@ class CommitResult:
     """True if this key had been used for this input before: `record` is the one from then, and nothing was written."""
 
 
+CommitOutcome = CommitResult | Exception
+"""What is on disk for an entry, or why nothing is: one that is refused takes none of its neighbours with it."""
+
 Pieces = AsyncGenerator[str | CommitResult, None]
 """A reply as it is written, and last what was decided about it, which is on record by then. Closing it stops the model;
 then nothing is on record."""

@@ -80,5 +80,5 @@ class HostClient(Protocol):
         ...
 
     def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
-        """The same, one reply as it is written."""
+        """Language models: one reply of the engine, piece by piece as it is written. Raises as `complete` does."""
         ...

@@ -1,10 +1,13 @@
 """What a model takes, how much of it one request may bring, and how a request is refused."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from demur.serve.config.input import ColumnConfig, InputConfig
 
 PNG_PREFIX = "data:image/png;base64,"
 PNG_BEGINS = b"\x89PNG"
@@ -29,7 +32,84 @@ class Conversation:
     messages: tuple[dict[str, str], ...]
 
 
-ModelInput = str | Pixels | Question | Conversation
+@dataclass(frozen=True, kw_only=True)
+class TextPair:
+    """Two texts that are judged together, such as a premise and a hypothesis."""
+
+    text: str
+    text_pair: str
+
+
+Cell = float | str | None
+"""A number (true is 1, false 0), a text, or None for what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a table."""
+
+    cells: tuple[Cell, ...]
+    """In the order of the columns of the model's `spec`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonInput:
+    """Anything, which the model reads by itself."""
+
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenReply:
+    """A reply of a language model that a request brings."""
+
+    text: str
+    reasoning: str | None = None
+    tokens: tuple[str, ...] = ()
+    """[L]; empty where none came."""
+
+    logprobs: NDArray[np.float64] | None = None
+    """[L], NaN for one that did not come."""
+
+    top_logprobs: tuple[NDArray[np.float64], ...] | None = None
+    """[L], of each token those of its most probable alternatives."""
+
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenOutput:
+    """What a model that runs elsewhere said about one input: the parts that `host.gives` lists. C counts the labels of
+    the task."""
+
+    probabilities: NDArray[np.float64] | None = None
+    """[C]."""
+
+    logits: NDArray[np.float64] | None = None
+    """[C]."""
+
+    candidates: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
+    """Labels [k] among very many, and their probabilities [k], the most probable first."""
+
+    predicted: tuple[int, ...] | None = None
+    """The labels that are predicted."""
+
+    embedding: NDArray[np.float64] | None = None
+    """[d]."""
+
+    passes: NDArray[np.float64] | None = None
+    """[T, C]."""
+
+    scores: tuple[float, ...] = ()
+    """In the order of `host.scores`; NaN for one that did not come."""
+
+    reply: GivenReply | None = None
+    samples: tuple[GivenReply, ...] = ()
+    options: tuple[str, ...] | None = None
+    """Of a question, as the request brings it beside: what the letters of a reply stand for."""
+
+
+ModelInput = str | bytes | Pixels | Question | Conversation | TextPair | TableRow | JsonInput | GivenOutput
 
 
 class InvalidRequest(ValueError):
@@ -42,14 +122,51 @@ class TooLarge(InvalidRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """What a model takes. The size of an image is that of its processed form; PNGs of other sizes are resized."""
+    """What a model takes. The size of an image is that of its processed form; pictures of other sizes are resized."""
 
-    kind: Literal["image", "text", "choice", "chat"]
+    kind: Literal["image", "text", "text_pair", "choice", "chat", "table", "bytes", "json", "given"]
     channels: int = 0
     height: int = 0
     width: int = 0
     options: int = 0
     """How many options a question may have."""
+
+    columns: Mapping[str, ColumnConfig] = field(default_factory=dict)
+    """Of a table, in order."""
+
+
+def spec_of(configured: InputConfig) -> InputSpec:
+    """Return what a configured input is to the readers of requests."""
+    return InputSpec(
+        kind=configured.kind,
+        channels=configured.channels,
+        height=configured.height,
+        width=configured.width,
+        columns=configured.columns,
+    )
+
+
+def example_of(spec: InputSpec) -> ModelInput:
+    """Return an input without meaning: it warms a model up, and shows what a request looks like."""
+    texts: dict[str, ModelInput] = {
+        "text": "a text",
+        "text_pair": TextPair(text="a text", text_pair="another text"),
+        "choice": Question(question="a question", options=("one option", "another option")),
+        "chat": Conversation(messages=({"role": "user", "content": "a question"},)),
+        "bytes": b"\0",
+        "json": JsonInput({}),
+    }
+    if spec.kind == "image":
+        return np.zeros((spec.channels, spec.height, spec.width), dtype=np.float32)
+    if spec.kind == "table":
+        return TableRow(tuple(_example_cell(column) for column in spec.columns.values()))
+    return texts[spec.kind]
+
+
+def _example_cell(column: ColumnConfig) -> Cell:
+    if column.kind in ("number", "boolean"):
+        return min(max(0.0, column.min if column.min is not None else 0.0), column.max if column.max is not None else 0)
+    return column.values[0] if column.values else "a text"
 
 
 TIMES_THE_MODEL = 256

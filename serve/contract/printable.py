@@ -4,13 +4,13 @@ from demur.traffic.hidden_characters import spelled_out
 
 
 def printable(text: str) -> str:
-    """The same text, with each character spelled out, such as \\x1b, with which text moves the cursor, sets titles,
-    answers for whoever types, turns the direction of what follows, or hides."""
+    """Return a text with some characters spelled out, such as \\x1b: those with which text moves the cursor, sets
+    titles, answers for whoever types, turns the direction of what follows, or hides."""
     return spelled_out(text, _escaped).replace("\r", "\\r")
 
 
 def one_line(text: str) -> str:
-    """The same, and without ends of lines, so that nobody adds lines to a log."""
+    """Return a text as `printable` does, without ends of lines, so that nobody adds lines to a log."""
     return printable(text).replace("\n", "\\n")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import from_json
 
 from demur.review.erasing import Erasure
@@ -71,13 +71,24 @@ class ReviewWishes(Body):
 
 
 class PredictRequest(Body):
-    """One input for one model."""
+    """One input for one model; or what a model said about one, where its predictions are made elsewhere."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["input"]}, {"required": ["output"]}]})
 
     model: str = Field(description="Name of a model in the configuration.")
     input: Any = Field(
+        default=None,
         description="What the task takes: a string for text; for an image, nested numbers in [0, 1] (rows of pixels, or"
-        " rows of pixels of channels) or a `data:image/png;base64,` URL; `question` and `options` for a choice;"
-        " `messages`, each with a `role` and a `content`, or a string, where a text is to be written."
+        " rows of pixels of channels) or a `data:image/png;base64,` URL; an object or an array of cells for a row of a"
+        " table; `text` and `text_pair` for a pair; `question` and `options` for a choice; `messages`, each with a"
+        " `role` and a `content`, or a string, where a text is to be written. Where the model's predictions are made"
+        " elsewhere, whatever reviewers need; it may be left out.",
+    )
+    output: Any = Field(
+        default=None,
+        description="What the model said, where its predictions are made elsewhere (`host: {kind: given}`): an object"
+        " with what `host.gives` lists, such as `probabilities`, a list in the order of the labels or an object of"
+        " labels and probabilities. For every other model it is left out.",
     )
     group: Word | None = Field(
         default=None, description="Your word for where the input comes from. Audits are broken down by it."
@@ -89,10 +100,18 @@ class PredictRequest(Body):
     )
     review: ReviewWishes | None = None
 
+    @model_validator(mode="after")
+    def has_something(self) -> "PredictRequest":
+        if self.model_fields_set.isdisjoint({"input", "output"}):
+            raise ValueError("input: this key is missing")
+        return self
+
     def as_asked(self) -> dict[str, Any]:
         """What makes two requests the same. What is newer than keys, and left out, leaves no trace: keys of earlier
         times still hold."""
         asked: dict[str, Any] = {"model": self.model, "input": self.input, "group": self.group}
+        if self.output is not None:
+            asked["output"] = self.output
         if self.cluster is not None:
             asked["cluster"] = self.cluster
         if self.review is not None:
@@ -385,8 +404,7 @@ def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
         wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
         raise InvalidRequest(f"label: the {task.kind} task of {model!r} takes {wanted}")
     told = [label] if isinstance(label, str) else label
-    known = set(task.labels)
-    if unknown := [one for one in told if one not in known]:
+    if unknown := [one for one in told if one not in task.table.index]:
         raise InvalidRequest(
             f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r};"
             f" it has: {', '.join(task.labels[:50])}"

@@ -33,23 +33,11 @@ from demur.serve.telemetry.telemetry import Telemetry
 from demur.serve.web.native.admission import Admission
 from demur.traffic.log import draw_key
 
-ALARM_SECONDS = 1.0
-"""How often a gateway looks at what alarms hold."""
-
-COUNT_SECONDS = 1.0
-"""How often a gateway counts the open cases, where their number is limited."""
-
-CONTROL_SECONDS = 1.0
-"""How often a gateway writes, or learns, where the values stand that steer decisions."""
-
 REPLICAS_SECONDS = 2.0
 """How often a gateway looks how many replicas a model has, where that follows the load."""
 
 TELL_SECONDS = 1.0
-"""How often a gateway brings its counts to Ray, and looks whether the database is there."""
-
-TRAFFIC_SECONDS = 60.0
-"""How often a gateway looks at what recent traffic was like."""
+"""How often a gateway brings its counts to Ray."""
 
 
 @ray_serve.ingress()
@@ -81,18 +69,12 @@ class Gateway:
             draw_key=key,
             telemetry=Telemetry(traces_of(config, part="gateway")),
         )
-        self._handler.look_at_alarms()
-        every(ALARM_SECONDS, self._handler.look_at_alarms, name="alarms")
-        self._handler.count_cases()
-        every(COUNT_SECONDS, self._handler.count_cases, name="counting")
-        self._handler.keep_controls()
-        every(CONTROL_SECONDS, self._handler.keep_controls, name="control")
-        self._handler.look_at_traffic()
-        every(TRAFFIC_SECONDS, self._handler.look_at_traffic, name="traffic")
+        for name, poll in self._handler.polls.items():
+            poll.look()
+            every(poll.seconds, poll.look, name=name)
         if any(model.host.autoscaling for model in config.models.values()):
             every(REPLICAS_SECONDS, self._follow_replicas, name="replicas")
         every(TELL_SECONDS, RayMetrics(self._handler.telemetry).flush, name="metrics")
-        every(TELL_SECONDS, self._handler.look_at_database, name="database")
         self._keeper = keeper_of(config, self._database)
         self._room = RequestLimit(most=config.limits.open_requests, share=config.limits.share_per_key)
         self._intake = Intake(config.limits)
@@ -121,12 +103,12 @@ class Gateway:
                 self._handler.follow(name, replicas=states.get(ReplicaState.RUNNING, 0))
 
     async def close_entrance(self, seconds: float) -> int:
-        """As `RequestLimit.close`: before the service stops, as long as hosts are there to end what has begun."""
+        """Close the gateway to new requests, before the service stops, while hosts are there to end what has begun."""
         return await self._room.close(seconds)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        from demur.serve.web.native.app import gateway_app
         from demur.serve.web.native.fast_path import FastPath
-        from demur.serve.web.native.routes import gateway_app
 
         limits = self._config.limits
         needed = None if self._keeper is None else needs.GATEWAY

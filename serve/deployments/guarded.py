@@ -49,7 +49,8 @@ def guarded(
 
 
 def own_hosts(config: Config) -> OwnHosts:
-    """As which hosts the service answers: where callers show who they are and `http.names` says nothing, as any."""
+    """Return the names under which the service answers. Where callers show who they are and `http.names` says nothing,
+    it answers under any name."""
     access, http = config.access, config.http
     asks = access is not None and access.mode == "keys"
     return OwnHosts([http.host, *http.names], url=access.url if access else None, any_name=asks and not http.names)

@@ -71,7 +71,8 @@ class WaitingClient:
         self.left = False
 
     async def receive(self) -> Message:
-        """As ASGI has it. Until all has been sent, whoever reads it sees for themselves that nothing comes any more."""
+        """Receive as ASGI has it. Until all has been sent, whoever reads it sees for themselves that nothing comes any
+        more."""
         message = await self._receive()
         if not message.get("more_body", False):
             self._sent_all = True

@@ -1,1 +1,1 @@
-"""The road of a request, from HTTP to its committed answer."""
+"""The way of a request from its body to its committed answer, in four stages: read, decide, finish, commit."""

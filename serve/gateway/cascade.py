@@ -6,21 +6,21 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from demur.policies.decision import Action
 from demur.serve.contract.hosts import ModelNotReady, Step
 from demur.serve.contract.inputs import InvalidRequest, ModelInput
-from demur.serve.gateway.model_client import ModelClient, ModelRow, PendingInput
+from demur.serve.contract.rows import ModelRow, PendingRow
+from demur.serve.gateway.model_client import ModelClient
 
 logger = logging.getLogger("demur.gateway")
 
-Read = Callable[[PendingInput, ModelClient], Awaitable[ModelInput]]
+Read = Callable[[PendingRow, ModelClient], Awaitable[ModelInput]]
 """Gives an input in the form that another model takes."""
 
 
 async def follow(
     model: str,
-    roads: Mapping[str, ModelClient],
-    asked: Sequence[PendingInput],
+    models: Mapping[str, ModelClient],
+    asked: Sequence[PendingRow],
     rows: Sequence[ModelRow],
     *,
     read: Read,
@@ -33,22 +33,17 @@ async def follow(
     ended = list(rows)
     while onward := _escalated(ended):
         await asyncio.gather(
-            *(_ask(ended, members, roads.get(name), Step(model, artifact), asked, read, name)
+            *(_ask(ended, members, models.get(name), Step(model, artifact), asked, read, name)
               for (name, artifact), members in onward.items())
         )  # fmt: skip
     return ended
-
-
-def asks_on(row: ModelRow) -> bool:
-    """Whether another model is to be asked."""
-    return bool(row.share and not row.why_none and row.share.decided.actions[row.index] == Action.ESCALATE)
 
 
 def _escalated(rows: Sequence[ModelRow]) -> dict[tuple[str, str], list[int]]:
     """Positions of rows for which another model is to be asked, by its name and the artifact that says so."""
     onward: dict[tuple[str, str], list[int]] = {}
     for at, row in enumerate(rows):
-        if asks_on(row) and row.share:
+        if row.escalates and row.share:
             onward.setdefault((row.share.decided.asks_next, row.share.decided.artifact), []).append(at)
     return onward
 
@@ -56,14 +51,14 @@ def _escalated(rows: Sequence[ModelRow]) -> dict[tuple[str, str], list[int]]:
 async def _ask(
     rows: list[ModelRow],
     members: Sequence[int],
-    road: ModelClient | None,
+    client: ModelClient | None,
     step: Step,
-    asked: Sequence[PendingInput],
+    asked: Sequence[PendingRow],
     read: Read,
     name: str,
 ) -> None:
     """Put what the next model says in the place of what the one before said."""
-    if road is None:
+    if client is None:
         logger.error("model %s escalates to %s, which is not served", step.model, name)
         for at in members:
             rows[at] = _held(rows[at], f"model {name} was to be asked and is not served")
@@ -71,14 +66,14 @@ async def _ask(
     ready, onward = [], []
     for at in members:
         try:
-            value = await read(asked[at], road)
+            value = await read(asked[at], client)
             onward.append(replace(asked[at], input=value, at=time.perf_counter(), step=step))
             ready.append(at)
         except (InvalidRequest, ModelNotReady) as error:
             rows[at] = _held(rows[at], f"model {name} was to be asked and could not be: {error}")
     if not ready:
         return
-    answers = await road.later.submit(onward)
+    answers = await client.decide_next(onward)
     for at, answer in zip(ready, answers, strict=True):
         if answer.share is None:
             rows[at] = replace(_held(rows[at], f"model {name} was asked: {answer.why_none}"), outage=answer.outage)

@@ -29,9 +29,9 @@ COUNTED_FOR_HEALTH = 10_000
 class Inquiries:
     """What became of a prediction, what somebody knows about it, what is to be forgotten of it; and how well all is."""
 
-    def __init__(self, config: Config, roads: Mapping[str, ModelClient], database: Database, room: QueueRoom) -> None:
+    def __init__(self, config: Config, models: Mapping[str, ModelClient], database: Database, room: QueueRoom) -> None:
         self._config = config
-        self._roads = roads
+        self._models = models
         self._database = database
         self._room = room
         self._outcomes = OutcomeWriter(config, database)
@@ -115,9 +115,9 @@ class Inquiries:
                 return "unavailable", None
 
         (database, waiting), *states = await asyncio.gather(
-            asyncio.to_thread(ask_database), *(_health_of(road) for road in self._roads.values())
+            asyncio.to_thread(ask_database), *(_health_of(client) for client in self._models.values())
         )
-        models = dict(zip(self._roads, states, strict=True))
+        models = dict(zip(self._models, states, strict=True))
         missing = [name for name, state in models.items() if state["status"] != "ok"]
         serves = database == "ok" and len(missing) < len(models)
         return {
@@ -130,15 +130,15 @@ class Inquiries:
 
     async def model_health(self, model: str) -> dict[str, Any]:
         """How one model is: `ModelHealth`. Raises `UnknownModel`."""
-        if model not in self._roads:
-            raise UnknownModel(f"there is no model {model!r}; there are: {', '.join(self._roads)}")
-        return await _health_of(self._roads[model])
+        if model not in self._models:
+            raise UnknownModel(f"there is no model {model!r}; there are: {', '.join(self._models)}")
+        return await _health_of(self._models[model])
 
 
-async def _health_of(road: ModelClient) -> dict[str, Any]:
+async def _health_of(client: ModelClient) -> dict[str, Any]:
     """`ModelHealth`."""
     try:
-        state = await asyncio.wait_for(road.host.state(), HOST_SECONDS)
+        state = await asyncio.wait_for(client.host.state(), HOST_SECONDS)
     except Exception as error:  # any failure to answer is what we want to know
         return {
             "status": "failed" if isinstance(error, ModelFailed) else "not ready",
@@ -150,7 +150,7 @@ async def _health_of(road: ModelClient) -> dict[str, Any]:
         }
     return {
         # what is only passed through needs none
-        "status": "ok" if state.artifact or road.config.chat.proxy else "no artifact",
+        "status": "ok" if state.artifact or client.config.chat.proxy else "no artifact",
         "artifact": state.artifact,
         "shadow": state.shadow,
         "canary": {"artifact": state.canary, "share": state.share} if state.canary else None,

@@ -188,7 +188,7 @@ class Arrival:
 
 
 def _given_once(body: bytes, receive: Receive) -> Receive:
-    """As ASGI has it: the body, and then whatever comes behind it."""
+    """Return an ASGI `receive` that gives the body, and then whatever comes behind it."""
     told = False
 
     async def receive_again() -> Message:

@@ -1,21 +1,20 @@
-"""The way from the gateway to one model and back: gather, ask, and hold what the model leaves undecided."""
+"""The stage `decide` at one model: gather rows, ask the host, and hold what the model leaves undecided."""
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.decided import ArtifactShare
 from demur.serve.contract.hosts import HostClient, ModelNotReady, Step
-from demur.serve.contract.inputs import InputSpec, ModelInput
+from demur.serve.contract.inputs import InputSpec
+from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.telemetry.logs import about
-from demur.serve.telemetry.request_context import RequestContext
 from demur.serve.telemetry.telemetry import Queue, Telemetry
 from demur.uncertainty.generation import Outage
 
@@ -25,42 +24,13 @@ logger = logging.getLogger("demur.gateway")
 HELD = ", and what is unknown is held"
 
 
-@dataclass(slots=True)
-class PendingInput:
-    """An input on its way to the model, and when it set out."""
-
-    input: ModelInput
-    group: str | None
-    draw: int
-    at: float
-    step: Step | None = None
-    """None where no other model was asked before."""
-
-    visit: RequestContext | None = None
-    """The HTTP request that it belongs to."""
-
-    what: Any = None
-    """What whoever asks needs to know of it again, in `then` and later; a road does not look at it."""
+Then = Callable[[list[PendingRow], list[ModelRow]], Awaitable[Sequence[RowOutcome]]]
+"""What is done with a batch as soon as it is decided, while the next one leaves."""
 
 
-@dataclass(slots=True)
-class ModelRow:
-    """One of the rows that were decided together; none at all if the model failed."""
-
-    share: ArtifactShare | None
-    index: int
-    why_none: str
-    """Why the row is held although nobody decided so; empty where somebody decided."""
-
-    queued_milliseconds: float
-    before: "tuple[ModelRow, ...]" = ()
-    """In a cascade, what the models said that were asked before, in turn."""
-
-    outage: Outage | None = None
-    """Why nobody could be asked, where the caller is to be told so; the row is then no prediction."""
-
-
-OnDecided = Callable[[list[PendingInput], list[ModelRow]], Awaitable[Sequence[Any]]]
+async def wait(_: list[PendingRow], rows: list[ModelRow]) -> list[RowOutcome]:
+    """Do nothing: whoever asked goes on with the rows."""
+    return [RowOutcome(row) for row in rows]
 
 
 class ModelClient:
@@ -73,9 +43,9 @@ class ModelClient:
         host: HostClient,
         telemetry: Telemetry | None = None,
         *,
-        then: OnDecided | None = None,
+        then: Then = wait,
     ) -> None:
-        """`then` says what callers of `batcher` get in the place of rows."""
+        """`then` is done with what comes of `decide`, before its callers go on."""
         self.name = name
         self.config = config
         self.host = host
@@ -84,7 +54,7 @@ class ModelClient:
         batch = config.host.batch
         self._one_at_a_time = not config.host.is_language  # an engine takes in what comes when it comes
 
-        def batcher(then: OnDecided | None) -> GreedyBatcher[PendingInput, Any]:
+        def batcher(then: Then) -> GreedyBatcher[PendingRow, RowOutcome]:
             return GreedyBatcher(
                 self._send_traced if self._telemetry.traces else self._send,
                 then=then,
@@ -95,17 +65,26 @@ class ModelClient:
                 name=f"model {name}",
             )
 
-        self.batcher = batcher(then)
-        self.later: GreedyBatcher[PendingInput, ModelRow] = batcher(None)
+        self._first = batcher(then)
+        self._later = batcher(wait)
         """For what other models escalate: nothing that goes wrong there touches those who ask this one first."""
 
         self._streams: set[asyncio.Task[None]] = set()
 
     def follow(self, replicas: int) -> None:
         """Send as many batches at a time as so many replicas of the host can take. Any thread may say so."""
-        for one in (self.batcher, self.later):
+        for one in (self._first, self._later):
             one.in_flight = self.config.host.batch.in_flight * max(1, replicas)
             one.alone = max(1, replicas) if self._one_at_a_time else one.in_flight
+
+    async def decide(self, rows: Sequence[PendingRow]) -> list[RowOutcome]:
+        """Return what came of each row that asks this model first. Raises `ArtifactNotFound` or `Overloaded`, and what
+        `then` raises; any other failure of the model is a row without a decision."""
+        return await self._first.submit(rows)
+
+    async def decide_next(self, rows: Sequence[PendingRow]) -> list[ModelRow]:
+        """Return what the model says of rows that another one escalated. Raises `Overloaded`."""
+        return [outcome.row for outcome in await self._later.submit(rows)]
 
     async def spec(self) -> InputSpec:
         """What the model takes. Asked of the host once."""
@@ -123,12 +102,12 @@ class ModelClient:
         """What waits for the model now."""
         most = self.config.host.batch.max_queued
         return [
-            ("model", self.name, self.batcher.queued, most),
-            ("later", self.name, self.later.queued, most),
+            ("model", self.name, self._first.queued, most),
+            ("later", self.name, self._later.queued, most),
             ("streams", self.name, len(self._streams), most),
         ]
 
-    async def stream(self, asked: PendingInput) -> AsyncGenerator[str | ModelRow, None]:
+    async def stream(self, asked: PendingRow) -> AsyncGenerator[str | ModelRow, None]:
         """Yield the reply of a language model as it is written, the first piece empty, and last what was decided.
 
         What goes wrong in the model is a row without a decision, as in a batch. Closing the generator stops the model.
@@ -152,14 +131,14 @@ class ModelClient:
             if not isinstance(item, ModelRow):
                 listening.cancel()
 
-    async def _listen(self, asked: PendingInput, said: "asyncio.Queue[str | ModelRow | Exception]") -> None:
+    async def _listen(self, asked: PendingRow, said: "asyncio.Queue[str | ModelRow | Exception]") -> None:
         left = time.perf_counter()
         queued = (left - asked.at) * 1000
         seconds = self.config.host.timeout_seconds
         try:
             async with (
                 asyncio.timeout(seconds),
-                aclosing(self.host.stream(asked.input, asked.group, asked.draw)) as items,
+                aclosing(self.host.stream(asked.input, asked.request.group, asked.draw)) as items,
             ):
                 async for item in items:
                     if isinstance(item, ArtifactShare):
@@ -201,12 +180,12 @@ class ModelClient:
         what = f"gave no reply within {self.config.host.timeout_seconds:g} s"
         return Outage(what=what, why=why, passes=True)
 
-    async def _send_traced(self, asked: list[PendingInput]) -> list[ModelRow]:
+    async def _send_traced(self, asked: list[PendingRow]) -> list[ModelRow]:
         assert self._telemetry.traces
         with self._telemetry.traces.batch(self.name, asked):
             return await self._send(asked)
 
-    async def _send(self, asked: list[PendingInput]) -> list[ModelRow]:
+    async def _send(self, asked: list[PendingRow]) -> list[ModelRow]:
         """Let the host decide. What a failing or slow model leaves undecided comes back as rows without a batch."""
         left = time.perf_counter()
         queued = [(left - item.at) * 1000 for item in asked]
@@ -247,7 +226,7 @@ class ModelClient:
             return [rows[at] for at in range(len(asked))]
         return [ModelRow(None, 0, f"{why}{HELD}", wait, outage=outage) for wait in queued]
 
-    async def _send_apart(self, asked: list[PendingInput]) -> list[ModelRow]:
+    async def _send_apart(self, asked: list[PendingRow]) -> list[ModelRow]:
         """Let the host decide, each step by itself."""
         by_step = _by_step(asked)
         parts = await asyncio.gather(*(self._send([asked[at] for at in members]) for members in by_step.values()))
@@ -258,7 +237,7 @@ class ModelClient:
         }
         return [rows[at] for at in range(len(asked))]
 
-    async def _ask(self, asked: list[PendingInput]) -> list[ArtifactShare]:
+    async def _ask(self, asked: list[PendingRow]) -> list[ArtifactShare]:
         """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
         by_step = _by_step(asked)
         parts = await asyncio.gather(
@@ -270,18 +249,18 @@ class ModelClient:
             for share in shares
         ]
 
-    async def _ask_together(self, step: Step | None, asked: Sequence[PendingInput]) -> list[ArtifactShare]:
-        inputs, groups = [item.input for item in asked], [item.group for item in asked]
+    async def _ask_together(self, step: Step | None, asked: Sequence[PendingRow]) -> list[ArtifactShare]:
+        inputs, groups = [item.input for item in asked], [item.request.group for item in asked]
         if step is None:
             return await self.host.decide(inputs, groups, [item.draw for item in asked])
         return [ArtifactShare(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
 
 
-def _of(asked: Sequence[PendingInput]) -> dict[str, list[str]]:
+def _of(asked: Sequence[PendingRow]) -> dict[str, list[str]]:
     return about(item.visit for item in asked)
 
 
-def _by_step(asked: Sequence[PendingInput]) -> dict[Step | None, list[int]]:
+def _by_step(asked: Sequence[PendingRow]) -> dict[Step | None, list[int]]:
     """Where the rows of each step are."""
     by_step: dict[Step | None, list[int]] = {}
     for at, item in enumerate(asked):

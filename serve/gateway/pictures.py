@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
+from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.batching import Overloaded, Pace
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import decode_all, measure_all, read_inputs
 from demur.serve.contract.reading.pictures import Picture, is_picture
 from demur.serve.telemetry.telemetry import Queue
@@ -110,8 +113,13 @@ class PictureQueue:
 class PictureReader:
     """Reads the inputs of requests, of which only pictures take long. It is used from one event loop."""
 
-    def __init__(self, limits: InputLimits) -> None:
+    def __init__(self, limits: InputLimits, models: Mapping[str, ModelConfig]) -> None:
         self._limits = limits
+        self._given = {
+            name: GivenReader(model.host, model.task, limits)
+            for name, model in models.items()
+            if isinstance(model.host, GivenHost)
+        }
         self._lines: dict[str, PictureQueue] = {}
         self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, "pictures")
@@ -127,6 +135,8 @@ class PictureReader:
     async def _read(
         self, at_its_end: ExitStack, model: str, values: Sequence[Any], spec: InputSpec
     ) -> list[ModelInput | InvalidRequest]:
+        if model in self._given:
+            return list(self._given[model].read_all(values))
         characters = sum(map(len, filter(is_picture, values))) if spec.kind == "image" else 0
         if not characters:
             return read_inputs(values, spec, self._limits)

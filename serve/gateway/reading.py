@@ -9,6 +9,7 @@ from demur.serve.access.caller import Caller
 from demur.serve.contract import wire
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.gateway.idempotency import key_use
+from demur.traffic.dataset import GivenRow
 from demur.traffic.record import KeyUse
 
 B = TypeVar("B", bound=wire.Body)
@@ -55,6 +56,26 @@ def _items_of(items: list[Any], most: int) -> list[Any]:
     if len(items) > most:
         raise TooLarge(f"items: the batch has {len(items):,}; at most {most:,} are taken")
     return items
+
+
+def value_for(request: wire.PredictRequest, *, given: bool) -> Any:
+    """Return what a model reads of a request: the input; or the output that comes with it, where `given` says that the
+    model's predictions are made elsewhere. Raises `InvalidRequest` for a request without it."""
+    if given:
+        return GivenRow(input=request.input, output=request.output)
+    if request.output is not None:
+        raise InvalidRequest("output: this model is asked here; leave `output` out, and send what it takes as `input`")
+    if "input" not in request.model_fields_set:
+        raise InvalidRequest("input: this key is missing")
+    return request.input
+
+
+def value_or_error(request: wire.PredictRequest, *, given: bool) -> Any:
+    """Return what `value_for` returns, or its error."""
+    try:
+        return value_for(request, given=given)
+    except InvalidRequest as error:
+        return error
 
 
 def _item_or_error(item: Any, parse: Callable[[Any], B]) -> B | InvalidRequest:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -151,7 +151,9 @@ class ActiveArtifacts:
                 note=self._note(artifact),
             )
             began = time.perf_counter()
-            shadow = self._in_the_shadow(lineup, part, _of(groups, rows))
+            shadow = self._in_the_shadow(lineup, part, _of(groups, rows)) or self._only_observed(
+                artifact, part, judgement
+            )
             shares.append(
                 ArtifactShare(
                     rows=np.flatnonzero(rows).tolist(),
@@ -163,7 +165,8 @@ class ActiveArtifacts:
         return shares
 
     def shares_together(self, batches: Sequence[JudgingBatch]) -> list[list[ArtifactShare]]:
-        """The same of several batches, for each of them: those that one lineup judges are judged in one go."""
+        """Judge several batches, and return the shares of each. Those that one set of artifacts judges are judged in
+        one go."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, batch in enumerate(batches):
             alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())
@@ -256,6 +259,13 @@ class ActiveArtifacts:
         except Exception as error:
             self.complain(f"the shadow {lineup.shadow.name} failed", error)
             return None
+
+    def _only_observed(self, artifact: Artifact, output: Output, judgement: Judgement) -> ShadowRows | None:
+        """What a policy that only observes would have decided stands where a shadow's decisions stand."""
+        if judgement.would_decide is None:
+            return None
+        would = replace(judgement, decisions=judgement.would_decide)
+        return as_shadow(artifact.name, self._task.labels, output, would, exclusive=self._task.exclusive)
 
 
 NOT_FROM_MODEL = "what only the shadow or the canary needs could not be had from the model"

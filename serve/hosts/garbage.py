@@ -9,7 +9,7 @@ NEW_OBJECTS = 20_000
 
 
 def look_rarely() -> None:
-    """Of a process that serves."""
+    """Let Python's garbage collector look rarely in a process that serves."""
     gc.set_threshold(NEW_OBJECTS, 10, 10)
 
 

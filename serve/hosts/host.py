@@ -127,7 +127,7 @@ class Host:
     async def stream(
         self, value: ModelInput, group: str | None, draw: int
     ) -> AsyncGenerator[str | ArtifactShare, None]:
-        """Of a language model, yield the reply to one input as it is written, and last what was decided about it.
+        """Yield the reply of a language model to one input as it is written, and last what was decided about it.
 
         The first piece is empty: there is an artifact, and the model is being asked. Closing the generator stops the
         model; then nothing is decided.
@@ -146,11 +146,11 @@ class Host:
             deciding.cancel()
 
     async def complete(self, messages: Sequence[Message], asking: Asking) -> list[Generation]:
-        """Of a language model, what its engine says, and nothing of ours: no prompt, no score, no decision."""
+        """Return what the engine of a language model says, and nothing of ours: no prompt, no score, no decision."""
         return await cast(LanguageModel, self.model).engine.generate(messages, asking)
 
     async def pieces(self, messages: Sequence[Message], asking: Asking) -> AsyncGenerator[Piece, None]:
-        """Of a language model, what its engine says, piece by piece as it is written."""
+        """Yield what the engine of a language model says, piece by piece as it is written."""
         async for piece in cast(LanguageModel, self.model).engine.stream(messages, asking):
             yield piece
 

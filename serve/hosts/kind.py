@@ -9,6 +9,15 @@ from demur.serve.contract.model import Model
 from demur.serve.hosts.language.few_shot import Reviewed
 
 
+class BadModel(ValueError):
+    """A model cannot be served as it is configured. The message says what to do, and begins with the key where one is
+    to blame: `host.file: there is no file model.onnx`."""
+
+
+class BadModelOutput(RuntimeError):
+    """A model gave what cannot be read as it should be. The message says what came, and what would be right."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelKind:
     """A kind of model, as one line of the table in `demur.serve.hosts.kinds`."""
@@ -17,8 +26,8 @@ class ModelKind:
     """Load a configured model in the running event loop. `Reviewed` gives reviewers' answers, for few-shot examples."""
 
     check: Callable[[ModelConfig], None]
-    """Raise an error that says what to do, unless the model's files are here and are for the model's task. No weights
-    are loaded."""
+    """Raise an error that says what to do, `BadModel` for most kinds, unless the model's files are here and are for the
+    model's task. No weights are loaded."""
 
     fingerprint: Callable[[ModelConfig], str]
     """Return what changes whenever the model would say something else: artifacts are bound to it."""

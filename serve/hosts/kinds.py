@@ -3,6 +3,7 @@ here."""
 
 from demur.serve.config.file import ModelConfig
 from demur.serve.hosts.classifier.kind import CLASSIFIER
+from demur.serve.hosts.given import GIVEN
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
 from demur.serve.hosts.python_class import PYTHON
@@ -10,6 +11,7 @@ from demur.serve.hosts.python_class import PYTHON
 KINDS: dict[str, ModelKind] = {
     "classifier": CLASSIFIER,
     "python": PYTHON,
+    "given": GIVEN,
     "transformers": LANGUAGE,
     "vllm": LANGUAGE,
     "openai": ENDPOINT,

@@ -12,8 +12,8 @@ behind. However many models escalate to this one, none drives out those of anoth
 
 
 class LaterSteps:
-    """Artifacts of other models that have a step for this one. Whoever escalates names the artifact that did, so the
-    whole road of a row is decided by one, whatever is promoted meanwhile."""
+    """Artifacts of other models that have a step for this one. Whoever escalates names the artifact that did, so one
+    artifact decides about a row at every model of the cascade, whatever is promoted meanwhile."""
 
     def __init__(self, model: str, store: ArtifactStore, identity: ModelIdentity) -> None:
         self._model = model

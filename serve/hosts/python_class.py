@@ -8,33 +8,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
+from pydantic import ValidationError
 
+from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import PythonHost
+from demur.serve.config.input import InputConfig
 from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import InputSpec, ModelInput
+from demur.serve.contract.inputs import (
+    InputSpec,
+    JsonInput,
+    ModelInput,
+    TableRow,
+    TextPair,
+    example_of,
+    spec_of,
+)
 from demur.serve.contract.model import Model
 from demur.serve.contract.user_code import NotFound, load_named
-from demur.serve.hosts.kind import ModelKind
+from demur.serve.hosts.arrays import ArrayReader
+from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
-from demur.uncertainty.checks import Array
 from demur.uncertainty.output import Need, Output
-
-LEAST = 1e-300
-"""Stands for a probability of 0 where its logarithm is wanted."""
 
 GIVES: dict[Need, str] = {"embedding": "embed"}
 """Parts of an output beyond probabilities, and the method of the class that gives each."""
-
-
-class BadModelClass(ValueError):
-    """A class cannot be served as a model. The message says what it lacks."""
-
-
-class BadModelOutput(RuntimeError):
-    """A model gave what cannot be read as it should be. The message says what came, and what would be right."""
 
 
 class PythonModel:
@@ -45,9 +44,10 @@ class PythonModel:
         try:
             self._object = kind(**host.settings)
         except TypeError as error:
-            raise BadModelClass(f"host.settings: {host.class_path} cannot be made with them: {error}") from error
-        self._name, self._task = host.class_path, task
-        self._spec = _spec_of(self._object, self._name)
+            raise BadModel(f"host.settings: {host.class_path} cannot be made with them: {error}") from error
+        self._name = host.class_path
+        self._read = ArrayReader(task, self._name)
+        self._spec = _spec_of(host, self._object)
 
     @property
     def spec(self) -> InputSpec:
@@ -55,15 +55,17 @@ class PythonModel:
 
     def example(self) -> ModelInput:
         """Return the class's own `example`, or an input without meaning."""
-        if (own := getattr(self._object, "example", None)) is not None:
-            return cast(ModelInput, own() if callable(own) else own)
-        if self._spec.kind == "text":
-            return "a text"
-        return np.zeros((self._spec.channels, self._spec.height, self._spec.width), dtype=np.float32)
+        own = getattr(self._object, "example", None)
+        if own is None:
+            return example_of(self._spec)
+        value = own() if callable(own) else own
+        wrap = {"table": lambda cells: TableRow(tuple(cells)), "json": JsonInput}.get(self._spec.kind)
+        if self._spec.kind == "text_pair":
+            return TextPair(text=value[0], text_pair=value[1])
+        return cast(ModelInput, wrap(value) if wrap else value)
 
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked about each input. Raises `BadModelOutput`."""
-        rows, columns = len(inputs), len(self._task.outputs)
         if lacking := sorted(need for need in needs - {"probabilities"} if not self._method(GIVES.get(need, ""))):
             known = [f"a method `{GIVES[need]}`" for need in lacking if need in GIVES]
             way_out = f"give it {' and '.join(known)}, or leave" if known else "leave"
@@ -71,84 +73,70 @@ class PythonModel:
                 f"a score needs the {', '.join(lacking).replace('_', ' ')}, which {self._name} does not give;"
                 f" {way_out} that score out"
             )
+        values = [plain_value(value) for value in inputs]
         embedding = None
         if "embedding" in needs:
-            embedding = self._numbers("embed", inputs)
-            if embedding.ndim != 2 or len(embedding) != rows:
-                raise self._wrong("embed", embedding, f"[{rows}, d], a row for each input")
-        if self._method("predict_logits"):
-            logits = self._numbers("predict_logits", inputs)
-            if logits.shape != (rows, columns):
-                raise self._wrong("predict_logits", logits, f"[{rows}, {columns}], a column for each label")
-            return Output.from_logits(logits, link=self._task.link, embedding=embedding, tree=self._task.tree)
-        probabilities = self._numbers("predict_proba", inputs)
-        if probabilities.shape != (rows, columns):
-            raise self._wrong("predict_proba", probabilities, f"[{rows}, {columns}], a column for each label")
-        self._check_probabilities(probabilities)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            logits = np.log(np.maximum(probabilities, LEAST))
-            if self._task.link == "sigmoid":
-                logits -= np.log(np.maximum(1 - probabilities, LEAST))
-        if self._task.tree is not None:
-            return Output.from_logits(logits, link=self._task.link, embedding=embedding, tree=self._task.tree)
-        return Output(logits=logits, probabilities=probabilities, embedding=embedding)
+            embedding = self._read.embedding(self._called("embed", values), len(values), of="embed")
+        way = "predict_logits" if self._method("predict_logits") else "predict_proba"
+        read = self._read.logits if way == "predict_logits" else self._read.probabilities
+        return read(self._called(way, values), len(values), of=way, embedding=embedding)
 
-    def _check_probabilities(self, probabilities: Array) -> None:
-        """NaN is let through: such a row is held, and its neighbours are not."""
-        if (probabilities < 0).any() or (probabilities > 1 + 1e-6).any():
-            raise BadModelOutput(f"predict_proba of {self._name}: a probability is not between 0 and 1")
-        sums = probabilities.sum(axis=1)
-        if self._task.link == "softmax" and (np.abs(sums[np.isfinite(sums)] - 1) > 1e-3).any():
-            far = sums[np.isfinite(sums)]
-            raise BadModelOutput(
-                f"predict_proba of {self._name}: the probabilities of a row come to"
-                f" {far[np.abs(far - 1).argmax()]:.4g}, and labels that exclude each other come to 1"
-            )
+    def _called(self, method: str, values: list[Any]) -> Any:
+        found = self._method(method)
+        assert found is not None  # asked for above, or when the class was looked at
+        return found(values)
 
-    def _numbers(self, method: str, inputs: Sequence[ModelInput]) -> Array:
-        given = self._method(method)
-        assert given is not None  # asked for above, or when the class was looked at
-        found = given(list(inputs))
-        try:
-            return np.asarray(found, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise BadModelOutput(f"{method} of {self._name} gave no array of numbers: {error}") from None
-
-    def _method(self, name: str) -> Callable[[list[ModelInput]], Any] | None:
+    def _method(self, name: str) -> Callable[[list[Any]], Any] | None:
         found = getattr(self._object, name, None) if name else None
         return found if callable(found) else None
 
-    def _wrong(self, method: str, found: Array, right: str) -> BadModelOutput:
-        return BadModelOutput(f"{method} of {self._name} gave {list(found.shape)}; it should give {right}")
-
 
 def class_of(host: PythonHost) -> type:
-    """Return the class that is configured. Raises `BadModelClass`."""
+    """Return the class that is configured. Raises `BadModel`."""
     try:
         found = load_named(host.class_path)
     except NotFound as error:
-        raise BadModelClass(f"host.class: {error}") from None
+        raise BadModel(f"host.class: {error}") from None
     if not isinstance(found, type):
-        raise BadModelClass(f"host.class: {host.class_path} is not a class")
+        raise BadModel(f"host.class: {host.class_path} is not a class")
     if not (hasattr(found, "predict_proba") or hasattr(found, "predict_logits")):
-        raise BadModelClass(
+        raise BadModel(
             f"host.class: {host.class_path} has no method `predict_proba`, which takes a list of inputs and returns"
             " [n, labels], nor `predict_logits`"
         )
     return found
 
 
-def _spec_of(model: object, name: str) -> InputSpec:
-    """Texts, unless the class says of which shape its images are."""
+def plain_value(value: ModelInput) -> Any:
+    """Return an input as a class of the user's own gets it: a text, bytes, an array, a pair of texts, a tuple of the
+    cells of a row, or any JSON."""
+    if isinstance(value, TableRow):
+        return value.cells
+    if isinstance(value, TextPair):
+        return value.text, value.text_pair
+    return value.value if isinstance(value, JsonInput) else value
+
+
+def _spec_of(host: PythonHost, model: object) -> InputSpec:
+    """Return the input that is configured; else what the class says, which has an `input` like the one in the
+    configuration, or an `image_shape`; else texts."""
+    if host.input is not None:
+        return spec_of(host.input)
+    name = host.class_path
+    if (own := getattr(model, "input", None)) is not None:
+        try:
+            return spec_of(InputConfig.model_validate(own))
+        except ValidationError as error:
+            raise BadModel(f"{name}: its `input` is not one that can be configured: {complaint(error, own)}") from None
     shape = getattr(model, "image_shape", None)
     if shape is None:
         return InputSpec(kind="text")
     try:
         channels, height, width = (int(number) for number in shape)
     except (TypeError, ValueError):
-        raise BadModelClass(f"{name}: image_shape is {shape!r}; it should be (channels, height, width)") from None
+        raise BadModel(f"{name}: image_shape is {shape!r}; it should be (channels, height, width)") from None
     if channels not in (1, 3) or min(height, width) < 1:
-        raise BadModelClass(f"{name}: image_shape is {shape!r}; an image has 1 or 3 channels, and at least one pixel")
+        raise BadModel(f"{name}: image_shape is {shape!r}; an image has 1 or 3 channels, and at least one pixel")
     return InputSpec(kind="image", channels=channels, height=height, width=width)
 
 
@@ -161,11 +149,11 @@ def _check(model: ModelConfig) -> None:
     class_of(host)
     for path in host.files:
         if not path.is_file():
-            raise BadModelClass(f"host.files: there is no file {path}")
+            raise BadModel(f"host.files: there is no file {path}")
 
 
 def _fingerprint(model: ModelConfig) -> str:
-    """Of the class's file, its settings, and the files that belong to the model."""
+    """Hash the class's file, its settings, and the files that belong to the model."""
     host = _host(model)
     kind = class_of(host)
     digest = hashlib.sha256(json.dumps([host.class_path, host.settings], sort_keys=True, default=str).encode())
@@ -179,7 +167,7 @@ def _fingerprint(model: ModelConfig) -> str:
 def _is_here(model: ModelConfig) -> bool:
     try:
         _check(model)
-    except BadModelClass:
+    except BadModel:
         return False
     return True
 

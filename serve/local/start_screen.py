@@ -51,7 +51,7 @@ def example_of(model: ModelConfig) -> Any:
     if data is None or not data.is_file():
         return otherwise
     try:
-        value = read_labelled_file(data, model.calibration.form).inputs[0]
+        value = read_labelled_file(data, model.file_form).inputs[0]
     except (BadDataFile, OSError):  # an artifact may be older than what the file has become
         return otherwise
     value = picture_url(value) or value

@@ -95,8 +95,8 @@ class GrpcCall:
 def call_received(
     telemetry: Telemetry, path: str, metadata: Iterable[tuple[str, str | bytes]], *, access_log: bool
 ) -> Iterator[GrpcCall]:
-    """As long as this is open, a call over gRPC is answered: named, counted, timed and traced, as
-    `RequestMiddleware` does it."""
+    """Answer a call over gRPC as long as this is open: it is named, counted, timed and traced, as `RequestMiddleware`
+    does it."""
     began = time.perf_counter()
     headers = [(name.encode(), value.encode()) for name, value in metadata if isinstance(value, str)]
     told = _header(headers, HEADER)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.artifact import ModelIdentity, pack
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import SplitSets
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.threshold import TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS

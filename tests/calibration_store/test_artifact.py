@@ -8,32 +8,37 @@ from scipy.special import expit, logit
 
 from demur.calibration_store.artifact import ArtifactRefused, pack, unpack
 from demur.calibration_store.parts import PARTS, put_together, take_apart
-from demur.policies.adaptive_sets import AdaptiveSets
 from demur.policies.all_of import AllOf, InDistribution, Parsable, SmallSet
 from demur.policies.cheapest_label import CostLimit, LeastCost
-from demur.policies.class_conditional_sets import ClassConditionalSets
 from demur.policies.closed_labels import ClosedLabelLimits
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import (
+    AdaptiveSets,
+    ClassConditionalSets,
+    GroupConditionalSets,
+    RegularisedSets,
+    SampleFrequencySets,
+    SplitSets,
+)
 from demur.policies.cost import ChowRule
-from demur.policies.group_conditional_sets import GroupConditionalSets
 from demur.policies.label_limits import GivenLabelLimits
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.one_label_limit import OneLabelLimit
 from demur.policies.prediction import MostProbable
-from demur.policies.regularised_sets import RegularisedSets
-from demur.policies.sampled_sets import SampleFrequencySets
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.combination import Combined, Hybrid, Logistic
+from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.histogram_binning import HistogramBinning
 from demur.uncertainty.isotonic import Isotonic
 from demur.uncertainty.label_confidence import TopKIsotonic
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.platt_top_k import TopKPlatt
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
 from demur.uncertainty.score_cascade import Cascade
 from demur.uncertainty.scores import ONLY_FOR, SCORES
@@ -142,11 +147,12 @@ def labelled_rows():
         ),
         truth,
     )
+    given = np.column_stack([logits.max(axis=1), rng.normal(size=n)])
     replies = drawn_replies(rng, logits.argmax(axis=1).tolist(), range(3))
     classes = replace(
         classes,
         groups=np.array(["north", "south", None] * (n // 3), dtype=object),
-        output=replace(classes.output, replies=replies),
+        output=replace(classes.output, replies=replies, given=given),
     )
     probabilities = expit(rng.normal(size=(n, 6)) * 2)
     sets = [tuple(np.flatnonzero(row > 0.5).tolist()) for row in probabilities]
@@ -214,6 +220,13 @@ CASES = {
         ),
         "sets": SplitSets(alpha=0.2),
     },
+    "one limit for the labels of a row": {
+        **SETS,
+        "predictor": OneLabelLimit(limits=GivenLabelLimit(limit=0.5)),
+        "label_calibrator": TopKPlatt(k=3),
+    },
+    "only observed": {"policy": SelectiveRisk(max_risk=0.3), "observes": True},
+    "score of a request": {"score": "entropy", "own_scores": {"vendor": GivenScore(column=0, surer=True)}},
     "policy conformal": {"policy": SetSize(answer_up_to=2, when_full="review"), "sets": SplitSets(alpha=0.1)},
     "sets split": {"sets": SplitSets(alpha=0.1)},
     "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
@@ -250,7 +263,7 @@ def fitted(case):
     names = (score, *settings.pop("also", () if combination is None else ("entropy", "mahalanobis")))
     recipe = SelectorRecipe(
         **{
-            "scores": {name: SCORES[name]() for name in names},
+            "scores": {name: SCORES[name]() for name in names} | settings.pop("own_scores", {}),
             "combinations": {} if combination is None else {"mix": combination},
             "confidence_score": score if combination is None else "mix",
             "calibrator": Isotonic(),
@@ -280,7 +293,7 @@ def test_every_part_decides_after_a_journey_exactly_as_before(case, identity):
 def test_limits_of_before_they_had_promises_are_still_read():
     description, arrays = take_apart(fitted("a limit for each label")[0])
     del description["predictor"]["missed_share"], description["predictor"]["n"]
-    assert put_together(description, arrays).predictor.promised is None
+    assert put_together(description, arrays).predictor.promise is None
 
 
 def test_no_part_is_left_at_home():

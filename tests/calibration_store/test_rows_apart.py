@@ -10,7 +10,7 @@ from scipy.stats import binom
 from demur.audit.held_out import calibration_report, held_out_report, rank_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, rows_apart, thinned
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import SplitSets
 from demur.policies.label_thresholds import GivenLabelLimit
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe

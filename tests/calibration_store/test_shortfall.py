@@ -4,10 +4,8 @@ import pytest
 from demur.calibration_store.rows_apart import rows_apart
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, at_chance, refuse, too_few
 from demur.policies.all_of import AllOf, InDistribution
-from demur.policies.class_conditional_sets import ClassConditionalSets
 from demur.policies.closed_labels import ClosedLabelLimits
-from demur.policies.conformal import SplitSets
-from demur.policies.group_conditional_sets import GroupConditionalSets
+from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets, SplitSets
 from demur.policies.missed_label_sets import MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.selective_risk import SelectiveRisk

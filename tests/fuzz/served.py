@@ -17,8 +17,8 @@ from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.login.browser_guard import BrowserGuard
 from demur.serve.web.native.admission import Admission
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
-from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from demur.traffic.database import Database

@@ -45,7 +45,7 @@ def test_limits_of_their_own_would_break_the_tree():
     fitted = ClosedLabelLimits(limits=MaxF1LabelLimits(), tree=tree).fit(p, [[1, 0]] * 3 + [[0, 0]] * 5 + [[1, 1]])
     assert fitted.limits.of(p[-1:]).tolist() == [[False, True]]
     assert fitted.of(p[-1:]).tolist() == [[True, True]]
-    assert fitted.promised is None
+    assert fitted.promise is None
 
 
 @pytest.mark.slow
@@ -58,8 +58,8 @@ def test_the_promise_of_few_missed_labels_holds_under_a_tree_and_is_not_wasted()
         missed = truth & ~fitted.of(p)
         risks.append((missed.sum(axis=1) / np.maximum(1, truth.sum(axis=1))).mean())
     assert risks[-1] == pytest.approx(shares_missed(p, truth, fitted.limits.limits[:1]).mean())
-    assert fitted.promised == fitted.limits.promised
-    assert fitted.promised.target == 0.1
+    assert fitted.promise == fitted.limits.promise
+    assert fitted.promise.target == 0.1
     assert 0.08 <= np.mean(risks) <= 0.1 + 0.003
 
 

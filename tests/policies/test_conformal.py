@@ -3,14 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.policies.conformal import (
-    LabelSets,
-    SplitSets,
-    conformal_quantile,
-    conformal_sets,
-    labels_needed,
-    order_statistic,
-)
+from demur.policies.conformal import conformal_quantile, conformal_sets, labels_needed, order_statistic
+from demur.policies.conformal_sets import LabelSets, SplitSets
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.floats(0.01, 0.99))
@@ -29,8 +23,8 @@ def test_a_row_that_no_label_fits_has_an_empty_set():
 def test_too_few_rows_give_full_sets_and_how_many_would_do_is_said():
     sets = SplitSets(alpha=0.01).fit(np.array([[0.9, 0.1]] * 5), np.zeros(5, dtype=int))
     assert sets.of(np.array([[0.99, 0.01]])).all()
-    assert sets.promise == "at 1% error (that takes 99 labelled rows)"
-    assert LabelSets(alpha=0.07, qhat=0.5).promise == "at 7% error"
+    assert sets.promise_in_words == "at 1% error (that takes 99 labelled rows)"
+    assert LabelSets(alpha=0.07, qhat=0.5).promise_in_words == "at 7% error"
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.07, 0.1, 0.3, 1 / 3, 0.5, 0.9])

@@ -36,8 +36,8 @@ def test_few_labels_are_missed_on_average_and_the_sets_are_not_larger_than_neede
 def test_too_few_rows_rule_nothing_out_and_promise_nothing():
     sets = MissedLabelSets(alpha=0.01).fit(*draw(np.random.default_rng(0), 50))
     assert sets.of(np.zeros((1, 8))).all()
-    assert not sets.promised.feasible
-    assert MissedLabelSets(alpha=0.1).fit(*draw(np.random.default_rng(0), 50)).promised.feasible
+    assert not sets.promise.feasible
+    assert MissedLabelSets(alpha=0.1).fit(*draw(np.random.default_rng(0), 50)).promise.feasible
 
 
 def test_an_unknown_probability_is_in_no_set():

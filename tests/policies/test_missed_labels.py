@@ -44,11 +44,11 @@ def test_all_labels_share_a_limit_that_is_met():
     assert fitted.limits.shape == (6,)
     assert len(set(fitted.limits)) == 1
     assert (truth & ~fitted.of(p)).sum(axis=1).mean() < 1
-    assert fitted.promised.statement == (
+    assert fitted.promise.statement == (
         "at most 20% of the labels that hold are not predicted, on average, as long as later traffic is drawn like the"
         " calibration data"
     )
-    assert fitted.promised.n == 500
+    assert fitted.promise.n == 500
     assert LIMITS[0] == 1
     assert LIMITS[-1] == 0
 

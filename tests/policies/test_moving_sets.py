@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.policies.adaptive import run_adaptive
-from demur.policies.adaptive_sets import AdaptiveSets
-from demur.policies.conformal import SplitSets, conformal_quantile, quantile_at
+from demur.policies.conformal import conformal_quantile, quantile_at
+from demur.policies.conformal_sets import AdaptiveSets, SplitSets
 from demur.policies.control import AdaptiveLevel, ControlledValue
 from demur.policies.decision import Action
 from demur.policies.moving_sets import FixedSets, at_level

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import SplitSets
 from demur.policies.graded import GradedRows
 from demur.policies.label_sets import SETS
 from demur.policies.mondrian import mondrian_quantiles, mondrian_sets

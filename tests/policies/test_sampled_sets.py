@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from demur.policies.conformal_sets import SampleFrequencySets
 from demur.policies.label_sets import needs_of_sets, seen_by
-from demur.policies.sampled_sets import SampleFrequencySets, sample_conformal
+from demur.policies.sampled_sets import sample_conformal
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.output import Output
 

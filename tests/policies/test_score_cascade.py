@@ -6,8 +6,8 @@ import pytest
 from demur.audit.held_out import calibration_report, held_out_report, rank_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.conformal_sets import SampleFrequencySets
 from demur.policies.decision import Action
-from demur.policies.sampled_sets import SampleFrequencySets
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize

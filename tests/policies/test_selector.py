@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from demur.policies.conformal import SplitSets
+from demur.policies.conformal_sets import SplitSets
 from demur.policies.decision import Action
 from demur.policies.selector import UNUSABLE
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.policies.decision import Action
+from demur.policies.limit import told_apart
 from demur.policies.threshold import (
     GivenLimit,
     RejectionRate,
@@ -11,7 +12,6 @@ from demur.policies.threshold import (
     Threshold,
     threshold_at_rejection_rate,
     threshold_at_target_risk,
-    told_apart,
 )
 from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed, graded

@@ -36,7 +36,7 @@ from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.contract.hosts import HostState
 from demur.serve.gateway.handler import Handler
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import Database
 from tests.conftest import ROOT, digit_rows
 from tests.serve.hosting import RunningHost

@@ -17,7 +17,7 @@ from demur.serve.commands.compare import compare_on_file
 from demur.serve.commands.fit import fit_model
 from demur.serve.commands.labelled_rows import truth_of
 from demur.serve.config.file import Config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.outcomes import LATEST

@@ -21,11 +21,11 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.fit import fit_model
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import Config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.outcomes import LATEST
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES
-from demur.uncertainty.label_confidence import LABEL_CALIBRATORS
+from demur.uncertainty.label_calibrators import LABEL_CALIBRATORS
 from demur.uncertainty.output import LabelledOutput, Output
 from demur.uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 from tests.conftest import digit_rows

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from demur.serve.database.opening import open_database
 from demur.serve.web.audit.app import audits_app
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from tests.serve.conftest import make_handler
 from tests.serve.stored_markup import FIRED, config, evil, places, store

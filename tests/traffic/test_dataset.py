@@ -64,7 +64,7 @@ def test_only_in_files_of_ours_an_apostrophe_stands_before_a_formula(tmp_path):
         ("rows.jsonl", '{"input": 1}', "line 1: there is no 'label'"),
         ("rows.jsonl", "[1, 2]", "line 1: not an object"),
         ("rows.jsonl", "", "there are no rows"),
-        ("rows.csv", "text,label\na,b\n", "there is no 'input'"),
+        ("rows.csv", "text,class\na,b\n", "there is no 'input'"),
         ("rows.parquet", "not parquet", "not a Parquet file"),
     ],
 )

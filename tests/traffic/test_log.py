@@ -119,7 +119,7 @@ def test_what_an_older_version_wrote_a_moment_ago_is_recognised(database):
 
 def test_old_digests_are_keyed_and_still_compared(empty_dsn):
     database = Database(empty_dsn)
-    migrate(database, [step for step in MIGRATIONS if step.room != "traffic" or step.version < 11])
+    migrate(database, [step for step in MIGRATIONS if step.room != "traffic" or step.version != 11])
     kept, gone = entry(), entry()
     with database.transaction() as connection:
         log.append(connection, [kept, gone])

@@ -50,9 +50,19 @@ def predict(
     ],
     url: Url = None,
     key_env: KeyEnv = KEY_ENV,
-    input_column: Annotated[str, typer.Option(help="Column with the inputs.")] = "input",
+    input_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column with the inputs; given several times, these columns together are an object. By default"
+            " `input`, or where there is none all columns but group, cluster and label."
+        ),
+    ] = None,
     output_column: Annotated[
-        str | None, typer.Option(help="Column with what a model elsewhere said, for services that take that.")
+        list[str] | None,
+        typer.Option(
+            help="For models of the kind `given`: column with what the model said, or with a part of it, such as"
+            " `probabilities`; may be given several times."
+        ),
     ] = None,
     group_column: Annotated[str, typer.Option(help="Column with the group, where there is one.")] = "group",
     cluster_column: Annotated[str, typer.Option(help="Column with the cluster, where there is one.")] = "cluster",
@@ -70,12 +80,15 @@ def predict(
     reason, and the error of a row that the service refuses. They are written as they come, to OUT with `.unfinished`
     behind it; OUT is there once every row is done. Whatever stops the command, the same command goes on where it
     stopped, and nothing is predicted twice. Ends with status 1 if a row was refused."""
+    from demur.serve.commands.bulk.columns import Columns
     from demur.serve.commands.bulk.result_log import open_log
-    from demur.serve.commands.bulk.run import PREDICTED, Columns, check_first_row, check_out, finish, key_of
+    from demur.serve.commands.bulk.run import PREDICTED, check_first_row, check_out, finish, first_row, key_of
     from demur.serve.commands.bulk.run import predict_rows as ask
     from demur.traffic.row_file import open_rows
 
-    columns = Columns(input=input_column, output=output_column, group=group_column, cluster=cluster_column)
+    columns = Columns(
+        inputs=tuple(input_column or ()), outputs=tuple(output_column or ()), group=group_column, cluster=cluster_column
+    )
     form = FileForm(encoding=encoding, section=FROM_OPTIONS)
     if ray:
         from demur.serve.commands.bulk.on_ray import PredictionJob
@@ -100,7 +113,11 @@ def predict(
         return
     check_out(Path(out))
     rows = open_rows(Path(file), form)
-    check_first_row(rows, columns.item)
+    first = first_row(rows.rows())
+    columns = columns.of(rows.path, first)
+    if columns.spread and first:
+        terminal.print(f"there is no column 'input'; sent is an object of: {', '.join(columns.spread_over(first))}")
+    check_first_row(rows.rows(), columns.item)
     settings = {"command": "predict", "model": model, "batch_size": batch_size, "columns": columns.named()}
     with ExitStack() as opened:
         client = opened.enter_context(service(url, key_env, concurrency))
@@ -152,7 +169,7 @@ def outcomes(
     if out is not None:
         check_out(out)
     rows = open_rows(file, FileForm(encoding=encoding, section=FROM_OPTIONS))
-    check_first_row(rows, columns.outcome)
+    check_first_row(rows.rows(), columns.outcome)
     settings = {"command": "outcomes", "columns": columns.named()}
     with ExitStack() as opened:
         client = opened.enter_context(service(url, key_env, concurrency))

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,14 +18,16 @@ import pyarrow as pa
 from demur.client.errors import DemurError, InvalidRequest
 from demur.client.items import Item, encoded
 from demur.client.sync_client import Client
+from demur.serve.commands.bulk.columns import Columns
 from demur.serve.commands.bulk.result_file import TYPES, Tally
 from demur.serve.commands.bulk.result_log import ENDING, RunDiffers
 from demur.serve.commands.bulk.run import (
     ABOUT_A_ROW,
     PREDICTED,
-    Columns,
     FileExists,
     RunStopped,
+    check_first_row,
+    first_row,
     predicted,
 )
 from demur.traffic.file_form import FileForm
@@ -61,7 +62,7 @@ class PredictionJob:
         """Return the files that are to be read. Raises `BadDataFile` or `FileExists` where it is clear beforehand that
         nothing comes of it."""
         files = _files(self.source)
-        self._reading.check_first_row(files[0])
+        self._reading.check(files[0])
         system, path = fsspec.url_to_fs(self.out)
         if system.exists(path) and not system.exists(path.rstrip("/") + ENDING):
             raise FileExists(f"{self.out} is there already; name another folder, or remove it")
@@ -118,36 +119,25 @@ class _Reading:
         for path in batch["path"]:
             yield from self._chunks(str(path))
 
-    def check_first_row(self, path: str) -> None:
+    def check(self, path: str) -> None:
         """Raise `BadDataFile` where nothing can be made of the first row of a file."""
-        for where, row in islice(self._rows(path), 1):
-            problem = self._columns.item(where, row)
-            if isinstance(problem, DemurError):
-                raise BadDataFile(problem.told)
+        check_first_row(self._rows(path), self._columns_of(path).item)
 
     def _rows(self, path: str) -> Iterator[tuple[str, Row]]:
         return stream_rows(Path(path), lambda: fsspec.open(path, "rb").open(), self._form)
 
     def _chunks(self, path: str) -> Iterator[dict[str, Any]]:
-        first, chunk = 0, []
+        first, chunk, columns = 0, [], self._columns_of(path)
         for where, row in self._rows(path):
-            chunk.append(self._sent(where, row))
+            chunk.append(_sent(columns, where, row))
             if len(chunk) == self._size:
                 yield {"path": [path], "first": [first], "items": [encoded(chunk)]}
                 first, chunk = first + len(chunk), []
         if chunk:
             yield {"path": [path], "first": [first], "items": [encoded(chunk)]}
 
-    def _sent(self, where: str, row: dict[str, Any]) -> dict[str, Any]:
-        try:
-            made = self._columns.item(where, row)
-            if isinstance(made, DemurError):
-                raise made
-            told = {"input": made.input, "output": made.output, "group": made.group, "cluster": made.cluster}
-            encoded(told)
-        except InvalidRequest as error:
-            return {"refused": error.told}
-        return told
+    def _columns_of(self, path: str) -> Columns:
+        return self._columns.of(Path(path), first_row(self._rows(path)))
 
 
 class _Asking:
@@ -178,6 +168,19 @@ class _Asking:
                     result["prediction"] = json.dumps(result["prediction"], ensure_ascii=False)
                 rows.append(result)
         return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def _sent(columns: Columns, where: str, row: Row) -> dict[str, Any]:
+    """What is sent of a row, or why nothing can be, as JSON has it."""
+    try:
+        made = columns.item(where, row)
+        if isinstance(made, DemurError):
+            raise made
+        told = {"input": made.input, "output": made.output, "group": made.group, "cluster": made.cluster}
+        encoded(told)
+    except InvalidRequest as error:
+        return {"refused": error.told}
+    return told
 
 
 def _files(source: str) -> list[str]:

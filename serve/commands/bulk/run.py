@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from demur.client.errors import DemurError, InvalidRequest, NotAllowed, NotFound, ServiceFailed
-from demur.client.items import Item, NewOutcome
+from demur.client.items import NewOutcome
 from demur.client.results import Outcome, Prediction
 from demur.client.sync_client import Client
+from demur.serve.commands.bulk.columns import Columns, word_of
 from demur.serve.commands.bulk.result_file import Tally, write_results
 from demur.serve.commands.bulk.result_log import ENDING, ResultLog
 from demur.traffic.row_file import RowFile
@@ -45,34 +46,6 @@ class FileExists(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """What the columns of a file of inputs are called."""
-
-    input: str = "input"
-    output: str | None = None
-    """What a model elsewhere said; None where the service's own model is asked."""
-
-    group: str = "group"
-    cluster: str = "cluster"
-
-    def named(self) -> dict[str, str | None]:
-        """All of them, for the settings of a run."""
-        return asdict(self)
-
-    def item(self, where: str, row: Row) -> Item | DemurError:
-        """What is sent of a row, or why nothing can be."""
-        needed = self.output or self.input
-        if needed not in row:
-            return InvalidRequest(f"{where}: {no_column(needed, row, option_of(self, needed))}")
-        return Item(
-            input=row.get(self.input),
-            output=row[self.output] if self.output else None,
-            group=_word(row.get(self.group)),
-            cluster=_word(row.get(self.cluster)),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class OutcomeColumns:
     """What the columns of a file of outcomes are called, and what holds where a row does not say it."""
 
@@ -92,12 +65,8 @@ class OutcomeColumns:
                 return InvalidRequest(f"{where}: {no_column(needed, row, option)}")
         if not isinstance(row[self.label], str | list):
             return InvalidRequest(f"{where}: {self.label!r} is neither a text nor a list of texts")
-        source, author = _word(row.get("source")) or self.source, _word(row.get("author")) or self.author
+        source, author = word_of(row.get("source")) or self.source, word_of(row.get("author")) or self.author
         return NewOutcome(id=str(row[self.id]), label=row[self.label], source=source, author=author)
-
-
-def option_of(columns: Columns, name: str) -> str:
-    return "--output-column" if name == columns.output else "--input-column"
 
 
 def check_out(out: Path) -> None:
@@ -113,12 +82,17 @@ def key_of(run: str, file: RowFile, settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:40]
 
 
-def check_first_row(file: RowFile, made: Callable[[str, Row], Any]) -> None:
+def check_first_row(rows: Iterable[tuple[str, Row]], made: Callable[[str, Row], Any]) -> None:
     """Raise `BadDataFile` where nothing can be made of the first row: a wrong column is wrong in all of them."""
-    for where, row in islice(file.rows(), 1):
+    for where, row in islice(rows, 1):
         problem = made(where, row)
         if isinstance(problem, DemurError):
-            raise BadDataFile(str(problem))
+            raise BadDataFile(problem.told)
+
+
+def first_row(rows: Iterable[tuple[str, Row]]) -> Row:
+    """The first row; an empty one where there is none."""
+    return next((row for _, row in islice(rows, 1)), {})
 
 
 def predict_rows(
@@ -225,7 +199,3 @@ def finish(log: ResultLog, out: Path | None, columns: Sequence[str]) -> Tally:
     log.close()
     log.remove()
     return tally
-
-
-def _word(value: Any) -> str | None:
-    return None if value in (None, "") else str(value)

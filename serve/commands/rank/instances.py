@@ -28,7 +28,7 @@ class Instances:
 
     @property
     def sha256(self) -> str:
-        """Of the inputs alone: labels may come later, and change no comparison."""
+        """A hash of the inputs alone: labels may come later, and change no comparison."""
         return hashlib.sha256(json.dumps(self.distinct).encode()).hexdigest()
 
 

@@ -83,7 +83,7 @@ def rank_file(
 
 def folder_of(config: Config, name: str) -> Path:
     """Where the ratings of a model lie: where it is configured to read them, if that is what we call the file."""
-    rated = config.model(name).host.tournament
+    rated = config.model(name).host.rated_by
     if rated and rated.ratings.name == RATINGS:
         return rated.ratings.parent
     folder, before = config.data / "rank" / name, DATA / "rank" / name

@@ -102,7 +102,7 @@ def _triple(measured: Interval95) -> Triple:
 
 
 def drawn(ratings: Ratings) -> str:
-    """As SVG text: how the ratings of each label lie, and what they stand for."""
+    """Draw as SVG text how the ratings of each label lie, and what they stand for."""
     by_label: dict[str, Array] = {
         label or "no label": np.array([row.rating for row in ratings.rows if row.label == label])
         for label in (*ratings.labels, None)

@@ -1,14 +1,27 @@
 """The inputs of one request, whatever the model takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.reading.any_value import read_any, read_bytes
 from demur.serve.contract.reading.numbers import read_all_numbers, read_numbers
 from demur.serve.contract.reading.pictures import Picture, is_picture, measured
-from demur.serve.contract.reading.texts import read_conversation, read_question, read_text
+from demur.serve.contract.reading.tables import read_row
+from demur.serve.contract.reading.texts import read_conversation, read_question, read_text, read_text_pair
+
+READERS: dict[str, Callable[[Any, InputSpec, InputLimits], ModelInput]] = {
+    "text": lambda value, _, limits: read_text(value, limits),
+    "text_pair": lambda value, _, limits: read_text_pair(value, limits),
+    "choice": read_question,
+    "chat": lambda value, _, limits: read_conversation(value, limits),
+    "table": read_row,
+    "bytes": lambda value, _, __: read_bytes(value),
+    "json": lambda value, _, __: read_any(value),
+}
+"""By the kind of input. Images are read together: see `decode_all`."""
 
 
 def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:
@@ -22,7 +35,7 @@ def read_input(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput:
 def read_inputs(values: Sequence[Any], spec: InputSpec, limits: InputLimits) -> list[ModelInput | InvalidRequest]:
     """Return every checked input in the form that the model takes, or an error in its place."""
     if spec.kind != "image":
-        return [_text_or_error(value, spec, limits) for value in values]
+        return [_read_or_error(value, spec, limits) for value in values]
     if values and (pixels := read_all_numbers(values, spec)) is not None:
         return list(pixels)
     return decode_all(values, measure_all(values, spec, limits), spec)
@@ -57,12 +70,8 @@ def _pixels_or_error(value: Any, spec: InputSpec) -> ModelInput | InvalidRequest
         return error
 
 
-def _text_or_error(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput | InvalidRequest:
+def _read_or_error(value: Any, spec: InputSpec, limits: InputLimits) -> ModelInput | InvalidRequest:
     try:
-        if spec.kind == "text":
-            return read_text(value, limits)
-        if spec.kind == "choice":
-            return read_question(value, spec, limits)
-        return read_conversation(value, limits)
+        return READERS[spec.kind](value, spec, limits)
     except InvalidRequest as error:
         return error

@@ -1,8 +1,16 @@
-"""Texts, questions with options, and conversations."""
+"""Texts, pairs of texts, questions with options, and conversations."""
 
 from typing import Any
 
-from demur.serve.contract.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, Question, TooLarge
+from demur.serve.contract.inputs import (
+    Conversation,
+    InputLimits,
+    InputSpec,
+    InvalidRequest,
+    Question,
+    TextPair,
+    TooLarge,
+)
 
 ROLES = ("system", "user", "assistant")
 
@@ -19,6 +27,16 @@ def read_text(value: Any, limits: InputLimits, *, place: str = "input", what: st
             " (limits.text_characters)"
         )
     return value
+
+
+def read_text_pair(value: Any, limits: InputLimits) -> TextPair:
+    """Return two texts that are judged together."""
+    if isinstance(value, list) and len(value) == 2:
+        value = dict(zip(("text", "text_pair"), value, strict=True))
+    if not isinstance(value, dict) or set(value) != {"text", "text_pair"}:
+        raise InvalidRequest('input: this model takes two texts, {"text": a text, "text_pair": a text}')
+    text, pair = (read_text(value[name], limits, place=f"input.{name}") for name in ("text", "text_pair"))
+    return TextPair(text=text, text_pair=pair)
 
 
 def read_question(value: Any, spec: InputSpec, limits: InputLimits) -> Question:

@@ -68,7 +68,8 @@ class Classifier:
 
     @classmethod
     def of(cls, host: ClassifierHost, task: TaskConfig) -> "Classifier":
-        """As it is configured. Raises `BadCheckpoint` where the labels are not those of the checkpoint."""
+        """Load the model as it is configured. Raises `BadCheckpoint` where the labels are not those of the
+        checkpoint."""
         check_labels(host.checkpoint, task, local_folder(host.checkpoint))
         return cls(host.checkpoint, device=host.device, link=task.link, tree=task.tree, mc_passes=host.mc_passes)
 

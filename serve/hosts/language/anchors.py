@@ -58,7 +58,7 @@ class RatingMap(Section):
 
 
 class Metrics(Section):
-    """Of the labelled rows."""
+    """How well anchors rate the labelled rows."""
 
     n: int
     n_positive: int

@@ -330,7 +330,7 @@ class Decoder:
 
 
 def _first(held: list[DecodingRequest]) -> tuple[list[DecodingRequest], list[DecodingRequest]]:
-    """As many as make a group, and those that wait on."""
+    """Split requests into as many as make a group, and those that wait on."""
     rows, count = 0, 0
     for request in held:
         rows += request.asking.n

@@ -15,6 +15,7 @@ from demur.serve.config.hosts import FewShotConfig
 from demur.serve.config.plain_text import plain
 from demur.serve.contract.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
 from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.reading.spread_rows import gathered
 from demur.serve.hosts.checkpoint import fingerprint, local_folder
 from demur.serve.hosts.language.forms import Example, Form, UnfitExample
 from demur.traffic.dataset import read_labelled_file
@@ -144,7 +145,7 @@ def examples_of(path: Path, form: Form, file_form: FileForm) -> list[Example]:
 
 
 def _fitting(value: Any, label: Answer, form: Form) -> Example:
-    example = read_input(value, form.spec, LIMITS), label
+    example = read_input(gathered(value, form.spec), form.spec, LIMITS), label
     form.asked(form.example, [example])
     return example
 

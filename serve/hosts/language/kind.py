@@ -31,8 +31,8 @@ def weights_fingerprint(model: ModelConfig) -> str:
 
 def check_ratings(model: ModelConfig) -> None:
     """Raise `BadRatings` unless there are anchors, where a model compares its inputs with some."""
-    if model.host.tournament:
-        Anchors.of(model.host.tournament)
+    if model.host.rated_by:
+        Anchors.of(model.host.rated_by)
 
 
 async def _load(model: ModelConfig, reviewed: Reviewed | None) -> Model:
@@ -55,14 +55,14 @@ def _fingerprint(model: ModelConfig) -> str:
     weights = weights_fingerprint(model)
     sampled = model.samples.model_dump(mode="json", include={"max", "temperature", "top_p"})
     asked = [weights, prompt_fingerprint(model), model.host.max_tokens, sampled]
-    if model.host.tournament:
+    if model.host.rated_by:
         judge = judge_fingerprint(model, weights)
-        asked.append(ratings_fingerprint(model.host.tournament, labels=model.task.labels, judge=judge))
+        asked.append(ratings_fingerprint(model.host.rated_by, labels=model.task.labels, judge=judge))
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _has_ratings(model: ModelConfig) -> bool:
-    return model.host.tournament is None or model.host.tournament.ratings.is_file()
+    return model.host.rated_by is None or model.host.rated_by.ratings.is_file()
 
 
 def _is_here(model: ModelConfig) -> bool:

@@ -351,7 +351,7 @@ class LanguageModel:
         return {number: read.said for number, read in zip(numbers, reads, strict=True)}
 
     def _seed(self, value: ModelInput, *more: str | int) -> int:
-        """Of one draw: the same input gets the same samples, whatever it stands beside."""
+        """Return the seed of one draw: an input gets the same samples whatever it stands beside."""
         written = json.dumps([self._drawing.seed, _plain(value), *more], sort_keys=True)
         return int.from_bytes(hashlib.sha256(written.encode()).digest()[:4]) & 0x7FFFFFFF
 

@@ -355,7 +355,7 @@ def _one_of(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def most_bytes(asking: Asking) -> int:
-    """Of a reply, as large as it can be."""
+    """Return the size of the largest reply that can come."""
     each = BYTES_OF_A_TOKEN
     if asking.logprobs:
         each += BYTES_OF_AN_ALTERNATIVE * (1 + asking.top_logprobs)

@@ -72,7 +72,7 @@ class TokenTexts:
         return self._known_first[token]
 
     def decoded(self, ids: Sequence[int]) -> str:
-        """As the tokenizer writes them."""
+        """Return tokens as the tokenizer writes them."""
         if self._inside is not None:
             return str(self._inside.decode(ids, skip_special_tokens=False))
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -54,10 +54,10 @@ class Tournament:
 
     @classmethod
     def of(cls, model: ModelConfig, engine: Engine) -> "Tournament | None":
-        """As it is configured; None where it is not. Raises `BadRatings`."""
-        if model.host.tournament is None:
+        """Return the tournament that is configured; None where none is. Raises `BadRatings`."""
+        if model.host.rated_by is None:
             return None
-        settings = model.host.tournament
+        settings = model.host.rated_by
         return cls(PairJudge(model, engine), Anchors.of(settings), rounds=settings.rounds)
 
     async def rate(self, text: str, *, without: frozenset[str] = frozenset()) -> TournamentRating:

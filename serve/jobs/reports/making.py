@@ -253,7 +253,7 @@ def written(
 
 
 def _manifests(store: ArtifactStore, model: str, artifacts: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Of every artifact that decided any of the records, as far as they are still there."""
+    """Return the manifest of every artifact that decided any of the records, as far as they are still there."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in artifacts:
         with suppress(ArtifactNotFound, ArtifactRefused):  # what it promised is then not known, and the audit says so

@@ -19,13 +19,14 @@ from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.control.gauges import ControlCollector
 from demur.serve.web.audit.control.pages import add_control_routes
 from demur.serve.web.audit.monitors.gauges import MonitorCollector
-from demur.serve.web.audit.monitors.pages import UndoRequest, add_monitor_routes
+from demur.serve.web.audit.monitors.pages import UndoAlarmRequest, add_monitor_routes
+from demur.serve.web.audit.reports import api as report_api
+from demur.serve.web.audit.reports import pages as report_pages
 from demur.serve.web.audit.reports.gauges import AuditCollector
-from demur.serve.web.audit.reports.pages import add_report_api, add_report_pages
 from demur.serve.web.audit.reports.wire import AuditRequest
-from demur.serve.web.audit.site import FILES, Site, site_of
+from demur.serve.web.audit.site import FILES, Site, add_site
 from demur.serve.web.errors import status_of
-from demur.serve.web.native.routes import describe
+from demur.serve.web.shared.bodies import describe
 from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
@@ -51,7 +52,6 @@ COLLECTORS: tuple[Callable[[Config, Database], Collector], ...] = (AuditCollecto
 
 def audits_app(config: Config, database: Database) -> FastAPI:
     """The application as ASGI, under whatever prefix it is mounted."""
-    site = site_of(config, database)
     app = FastAPI(
         title="demur audit",
         description=DESCRIPTION,
@@ -60,6 +60,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(only_storable)],
     )
+    site = add_site(app, config, database)
     add_body_limits(app, config.limits)
     add_browser_headers(app)
     app.add_middleware(PlainCookies)
@@ -69,9 +70,9 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     add_hello(app, pages, site.page, back_to="/")
     _add_trouble(app, site)
 
-    add_report_pages(pages, site)
     app.include_router(pages)
-    add_report_api(app, site)
+    for routes in (report_pages, report_api):
+        app.include_router(routes.router)
     add_control_routes(app, config, database, site.page)
     add_monitor_routes(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])
@@ -95,7 +96,7 @@ def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
-        describe(document["components"]["schemas"], AuditRequest, UndoRequest)
+        describe(document["components"]["schemas"], AuditRequest, UndoAlarmRequest)
         describe_refusals(document)
         if access is not None and access.mode == "keys":
             describe_access(document, AUDIT, cookie=access.cookie)

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from demur.review.queue import NotYours
 from demur.serve.config.file import Config
 from demur.serve.web.audit.alarms import alarms_on
 from demur.serve.web.review.words import FILTERS
+from demur.serve.web.shared.bodies import whole_body
 from demur.serve.web.shared.look import beside, our_files, page_response, root_of, templates_of
 from demur.serve.web.shared.quantities import date, figure_in_words, interval_in_words, number, percent, points
 from demur.serve.web.shared.visitor import NoReviewer, visitor_of
@@ -64,10 +65,26 @@ class Site:
         return name
 
 
-def site_of(config: Config, database: Database) -> Site:
+def add_site(app: FastAPI, config: Config, database: Database) -> Site:
+    """Let the routes of an application find its site."""
     templates = templates_of("demur.serve.web.audit", FILES)
     templates.filters.update({**FILTERS, **WORDS})
-    return Site(config=config, database=database, templates=templates, clock=lambda: datetime.now(UTC))
+    site = Site(config=config, database=database, templates=templates, clock=lambda: datetime.now(UTC))
+    app.state.site = site
+    return site
+
+
+async def site_of(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+async def read_body(request: Request) -> bytes:
+    return await whole_body(request, (await site_of(request)).config.limits.body_bytes)
+
+
+CurrentSite = Annotated[Site, Depends(site_of)]
+Content = Annotated[bytes, Depends(read_body)]
 
 
 def name_of(request: Request) -> str:

@@ -10,6 +10,7 @@ from demur.serve.contract.body import read_apart
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.inference_protocol.body import Scalar
+from demur.serve.web.inference_protocol.given_rows import given_requests
 from demur.serve.web.inference_protocol.outputs import parameters_of, version_of
 from demur.serve.web.inference_protocol.rows import key_use, makes_pictures, requests_of
 from demur.serve.web.inference_protocol.served import ServedModel, ServedModels, check_may_ask
@@ -47,7 +48,11 @@ async def infer(
     for tensor in tensors:
         handler.check_rows(tensor.shape[0])  # before each becomes a request
     size = sum(tensor.size for tensor in tensors)
-    read = partial(requests_of, model.name, tensors, parameters, model.spec)
+    read = (
+        partial(given_requests, model.name, tensors, parameters, model.given)
+        if model.given
+        else partial(requests_of, model.name, tensors, parameters, model.spec)
+    )
     if makes_pictures(tensors):
         requests = await handler.pictures.prepare(model.name, model.spec, read)
     else:

@@ -43,9 +43,9 @@ class OutputTensor:
         return Tensor(self.name, self.datatype, shape, values)
 
 
-def outputs_of(road: Sequence[ModelConfig]) -> dict[str, OutputTensor]:
-    """What can be asked for of a model, by name; `road` is the model and those that are asked after it."""
-    task = road[0].task
+def outputs_of(models: Sequence[ModelConfig]) -> dict[str, OutputTensor]:
+    """What can be asked for of a model, by name; `models` are the model and those that are asked after it."""
+    task = models[0].task
     outputs = [
         OutputTensor(name="prediction", datatype="BYTES", row=lambda _record, told: told["prediction"]),
         OutputTensor(name="confidence", datatype="FP64", row=lambda record, _told: record.confidence),
@@ -68,7 +68,7 @@ def outputs_of(road: Sequence[ModelConfig]) -> dict[str, OutputTensor]:
         outputs.append(
             OutputTensor(name="label_confidence", datatype="BYTES", row=lambda _record, told: told["label_confidence"])
         )
-    scores = dict.fromkeys(name for model in road for name in model.recorded_scores)
+    scores = dict.fromkeys(name for model in models for name in model.recorded_scores)
     outputs += [_score(name) for name in scores]
     return {output.name: output for output in outputs}
 

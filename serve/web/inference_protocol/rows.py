@@ -43,7 +43,7 @@ def requests_of(
         names = ", ".join(repr(tensor.name) for tensor in tensors[:5]) or "nothing"
         raise InvalidRequest(f"inputs: this model takes one tensor, {INPUT!r}, and this is {names}")
     values = _values(tensors[0], spec)
-    first = _first(model, values, parameters)
+    first = first_of(model, values[0], parameters)
     return [first, *(first.model_copy(update={"input": value}) for value in values[1:])]
 
 
@@ -85,13 +85,14 @@ def key_use(
     )
 
 
-def _first(model: str, values: Sequence[Any], parameters: Mapping[str, Scalar]) -> wire.PredictRequest:
+def first_of(model: str, value: Any, parameters: Mapping[str, Scalar]) -> wire.PredictRequest:
+    """Return the request for the first row, with what the parameters say of all of them."""
     if unknown := [name for name in parameters if name not in TAKEN and name not in WITHOUT_EFFECT]:
         raise InvalidRequest(f"parameters.{unknown[0]}: this parameter is not known; there are: {', '.join(TAKEN)}")
     review = {ours: parameters[name] for name, ours in OF_THE_REVIEW.items() if name in parameters}
     told = {name: parameters[name] for name in OF_THE_REQUEST if name in parameters}
     try:
-        return wire.parse_item({"model": model, "input": values[0], **told, **({"review": review} if review else {})})
+        return wire.parse_item({"model": model, "input": value, **told, **({"review": review} if review else {})})
     except InvalidRequest as error:
         raise InvalidRequest(f"parameters.{str(error).replace('review.', 'review_', 1)}") from None
 
@@ -101,7 +102,7 @@ def _values(tensor: Tensor, spec: InputSpec) -> Sequence[Any]:
     if isinstance(tensor.values, list):
         if len(tensor.shape) > 1 and tensor.shape != (tensor.shape[0], 1):
             raise InvalidRequest(f"inputs.0.shape: of BYTES, one element is one row; send {len(tensor.values)} of them")
-        read: Callable[[bytes, str], Any] = {"image": _picture, "text": _text}.get(spec.kind, _json)
+        read: Callable[[bytes, str], Any] = {"image": _picture, "text": text_in}.get(spec.kind, json_in)
         return [read(element, f"inputs.0: row {at}") for at, element in enumerate(tensor.values)]
     if spec.kind != "image" or tensor.datatype not in ("FP32", "FP64", "UINT8"):
         taken = "FP32, FP64, UINT8 or BYTES" if spec.kind == "image" else "BYTES"
@@ -136,17 +137,19 @@ def _url(png: bytes) -> str:
 
 def _picture(element: bytes, place: str) -> str:
     """A PNG, or a URL that holds one."""
-    return _url(element) if element.startswith(PNG_SIGNATURE) else _text(element, place)
+    return _url(element) if element.startswith(PNG_SIGNATURE) else text_in(element, place)
 
 
-def _text(element: bytes, place: str) -> str:
+def text_in(element: bytes, place: str) -> str:
+    """Return an element of BYTES as text."""
     try:
         return element.decode()
     except UnicodeDecodeError:
         raise InvalidRequest(f"{place} is not text in UTF-8") from None
 
 
-def _json(element: bytes, place: str) -> Any:
+def json_in(element: bytes, place: str) -> Any:
+    """Return what an element of BYTES says as JSON."""
     try:
         return from_json(element, allow_inf_nan=False)
     except ValueError as error:

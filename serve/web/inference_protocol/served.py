@@ -8,10 +8,12 @@ from typing import Any
 
 from demur.serve.access.caller import Caller
 from demur.serve.config.file import ModelConfig
+from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.model_client import ModelClient
+from demur.serve.web.inference_protocol.given_rows import given_inputs
 from demur.serve.web.inference_protocol.outputs import OutputTensor, outputs_of
 from demur.serve.web.inference_protocol.rows import INPUT
 from demur.serve.web.inference_protocol.versions import check_version, versions_of
@@ -27,6 +29,8 @@ class ServedModel:
     name: str
     spec: InputSpec
     outputs: dict[str, OutputTensor]
+    given: GivenHost | None = None
+    """What requests bring, where the model's predictions are made elsewhere."""
 
 
 class ServedModels:
@@ -37,22 +41,24 @@ class ServedModels:
         self._outputs: dict[str, dict[str, OutputTensor]] = {}
 
     def names_for(self, caller: Caller | None) -> list[str]:
-        """Of those that a caller may ask; of all, where anybody may ask anything."""
+        """Return the names of the models that a caller may ask; of all, where anybody may ask anything."""
         allowed = None if caller is None else caller.models
-        return [name for name in self._handler.roads if allowed is None or name in allowed]
+        return [name for name in self._handler.models if allowed is None or name in allowed]
 
     async def model(self, name: str) -> ServedModel:
         """Raises `UnknownModel` or `ModelNotReady`."""
-        road = self._road(name)
+        client = self._client(name)
         if name not in self._outputs:
-            self._outputs[name] = outputs_of(self._asked_in_turn(road))
-        return ServedModel(name=name, spec=await road.spec(), outputs=self._outputs[name])
+            self._outputs[name] = outputs_of(self._asked_in_turn(client))
+        host = client.config.host
+        given = host if isinstance(host, GivenHost) else None
+        return ServedModel(name=name, spec=await client.spec(), outputs=self._outputs[name], given=given)
 
     async def state(self, name: str) -> HostState:
         """How the model's host is now. Raises `UnknownModel` or `ModelNotReady`."""
-        road = self._road(name)
+        client = self._client(name)
         try:
-            return await asyncio.wait_for(road.host.state(), road.config.host.timeout_seconds)
+            return await asyncio.wait_for(client.host.state(), client.config.host.timeout_seconds)
         except TimeoutError:
             raise ModelNotReady(f"model {name!r} gives no answer; try again a little later") from None
 
@@ -66,16 +72,16 @@ class ServedModels:
             check_version(name, wanted, state)
         return bool(state.artifact)
 
-    def _road(self, name: str) -> ModelClient:
-        roads = self._handler.roads
-        if name not in roads:
-            raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(roads)}")
-        return roads[name]
+    def _client(self, name: str) -> ModelClient:
+        models = self._handler.models
+        if name not in models:
+            raise UnknownModel(f"model: there is no model {name!r}; there are: {', '.join(models)}")
+        return models[name]
 
-    def _asked_in_turn(self, road: ModelClient) -> Sequence[ModelConfig]:
-        configs = [road.config]
+    def _asked_in_turn(self, client: ModelClient) -> Sequence[ModelConfig]:
+        configs = [client.config]
         while following := configs[-1].escalate_to:
-            configs.append(self._road(following).config)
+            configs.append(self._client(following).config)
         return configs
 
 
@@ -94,7 +100,7 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
         "name": model.name,
         "versions": versions_of(state),
         "platform": PLATFORM,
-        "inputs": [input_json(model.spec)],
+        "inputs": given_inputs(model.given) if model.given else [input_json(model.spec)],
         "outputs": [
             {"name": output.name, "datatype": output.datatype, "shape": output.shape}
             for output in model.outputs.values()
@@ -103,7 +109,7 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
 
 
 def input_json(spec: InputSpec) -> dict[str, Any]:
-    """Of the forms that are taken, the plainest one."""
+    """Describe the plainest of the forms that are taken."""
     if spec.kind != "image":
         return {"name": INPUT, "datatype": "BYTES", "shape": [-1]}
     channels = [] if spec.channels == 1 else [spec.channels]

@@ -21,7 +21,8 @@ def check_version(model: str, wanted: str, state: HostState) -> None:
 
 
 def check_decides_all(model: str, wanted: str, state: HostState) -> None:
-    """The same, and raise `InvalidRequest` where another one may decide about a row by chance."""
+    """Check the version as `check_version` does, and raise `InvalidRequest` where another one may decide about a row by
+    chance."""
     check_version(model, wanted, state)
     if state.canary:
         raise InvalidRequest(

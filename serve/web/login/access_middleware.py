@@ -11,7 +11,8 @@ from demur.serve.access.caller import CALLER, Caller, Via
 from demur.serve.access.needs import OPEN, Doors, Needs
 from demur.serve.access.refusals import FromElsewhere, NotAllowed, NotKnown, TooOften
 from demur.serve.web.login.browser_guard import CHANGES_NOTHING, FOR_MACHINES, FROM_HERE
-from demur.serve.web.login.refused import path_of, send_problem, send_whole
+from demur.serve.web.login.refused import send_problem, send_whole
+from demur.serve.web.problems import path_of
 from demur.serve.web.shared.cookies import cookie
 from demur.traffic.database import DatabaseUnavailable
 

@@ -7,7 +7,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.refusals import FormRefused, FromElsewhere, UnknownHost
-from demur.serve.web.login.refused import path_of, send_problem, send_sentence
+from demur.serve.web.login.refused import send_problem, send_sentence
+from demur.serve.web.problems import path_of
 
 FROM_HERE = "demur.from_here"
 """Where an ASGI scope says whether a page of this service sent what changes something; not there where the request does

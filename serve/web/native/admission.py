@@ -1,19 +1,14 @@
 """The first thing that a request meets at a gateway: whether there is room for it, and its body, which is read here."""
 
-from typing import Any
-
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demur.serve.access.caller import caller_of, owner_of
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.inputs import TooLarge
-from demur.serve.contract.wire import dump
 from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
 from demur.serve.gateway.request_limit import RequestLimit
-from demur.serve.web.errors import problem_json, retry_after, status_of
-from demur.serve.web.inference_protocol.errors import problem_of as problem_of_inference
-from demur.serve.web.openai.errors import problem_of as problem_of_openai
+from demur.serve.web.problems import rendered
 
 ALWAYS_OPEN = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 """Whoever looks after this service must not take a full one for a dead one."""
@@ -67,21 +62,9 @@ def _waits(scope: Scope) -> bool:
 
 
 async def _refuse(path: str, send: Send, error: Exception) -> None:
-    status, content = _told(path, error)
-    body = dump(content)
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if (seconds := retry_after(error)) is not None:
-        headers.append((b"retry-after", str(seconds).encode()))
+    problem = rendered(error, path)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(problem.body)), *problem.headers]
     if isinstance(error, BodyTooSlow):  # nobody waits for the rest of it
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _told(path: str, error: Exception) -> tuple[int, dict[str, Any]]:
-    """The status, and what is wrong in the shape that clients of this address expect."""
-    if path.startswith("/v2"):
-        return problem_of_inference(error)
-    if path.startswith("/v1/chat/"):
-        return problem_of_openai(error)
-    return status_of(error), {"error": problem_json(error)}
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": problem.body})

@@ -14,11 +14,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from demur.serve.access.caller import caller_of
 from demur.serve.contract import wire
 from demur.serve.contract.commit import CommitResult
-from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import CallerLeft
 from demur.serve.web.errors import problem_json, retry_after, status_of
 from demur.serve.web.native.deadline import seconds_of, within
+from demur.serve.web.problems import rendered
+from demur.serve.web.shared.bodies import read_whole
 from demur.serve.web.shared.browser_headers import FOR_MACHINES
 
 logger = logging.getLogger("demur.http")
@@ -70,7 +71,7 @@ class FastPath:
         """POST /v1/predict. Raises nothing but `CallerLeft`."""
 
         async def work() -> FastReply:
-            body = await whole_body(receive, self._max_body_bytes)
+            body = await read_whole(receive, self._max_body_bytes)
             done = await self._handler.predict(body, header(scope, b"idempotency-key"), caller_of(scope))
             return FastReply(wire.dump(wire.prediction_json(done.record)), headers=(REPLAYED,) if done.replayed else ())
 
@@ -80,7 +81,7 @@ class FastPath:
         """POST /v1/predict/batch. Raises nothing but `CallerLeft`."""
 
         async def work() -> FastReply:
-            body = await whole_body(receive, self._max_body_bytes)
+            body = await read_whole(receive, self._max_body_bytes)
             done = await self._handler.predict_batch(body, header(scope, b"idempotency-key"), caller_of(scope))
             return FastReply(wire.dump({"results": [_batch_result(result) for result in done]}))
 
@@ -94,11 +95,10 @@ async def _told(scope: Scope, work: Callable[[], Awaitable[FastReply]]) -> FastR
     except CallerLeft:
         raise
     except Exception as error:
-        if (status := status_of(error)) == 500:
+        if status_of(error) == 500:
             logger.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-        seconds = retry_after(error)
-        wait = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
-        return FastReply(wire.dump({"error": problem_json(error)}), status, wait)
+        problem = rendered(error, scope["path"])
+        return FastReply(problem.body, problem.status, problem.headers)
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -108,23 +108,6 @@ def header(scope: Scope, name: bytes) -> str | None:
             text: str = value.decode("latin-1")
             return text
     return None
-
-
-async def whole_body(receive: Receive, limit: int) -> bytes:
-    """The whole body, read no further than the limit."""
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message: Any = await receive()
-        if message["type"] == "http.disconnect":
-            raise CallerLeft("the caller went away before the body had come")
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise TooLarge(f"the body has more than {limit:,} bytes, which is what is taken (limits.body_bytes)")
-        parts.append(part)
-        more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _batch_result(result: CommitResult | Exception) -> dict[str, Any]:

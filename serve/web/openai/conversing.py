@@ -36,19 +36,19 @@ class Conversing:
         if caller is not None:
             caller.check_model(content["model"])
             caller.take_predictions({content["model"]: 1})
-        road = handler.road(content["model"])
-        config, host = road.config, road.config.host
-        chat.check_writes(road.name, config)
+        client = handler.model(content["model"])
+        config, host = client.config, client.config.host
+        chat.check_writes(client.name, config)
         assert isinstance(host, LanguageHost)  # no other writes
         if config.chat.proxy:
-            return await self._proxy.pass_on(road.name, config, road.host, content)
+            return await self._proxy.pass_on(client.name, config, client.host, content)
         held = HeldWords.of(config)
         asked, request, use = await read_apart(
             len(body), lambda: read_conversation(content, key, caller, most_tokens=host.max_tokens)
         )
         if use and (stored := await handler.replay(use)):
             return FinishedReply(request=asked, held=held, committed=_still_kept(stored))
-        if asked.stream and config.chat.stream == "tentative" and handler.may_stream(road.name):
+        if asked.stream and config.chat.stream == "tentative" and handler.may_stream(client.name):
             record_id, at, pieces = await handler.stream(request, use)
             return StreamedReply(request=asked, held=held, id=record_id, at=at, pieces=pieces)
         committed = await handler.predict_one(request, use, caller)
@@ -56,7 +56,7 @@ class Conversing:
 
     def talking_models(self, caller: Caller | None = None) -> list[str]:
         """Return the names of the models that can be talked to, of those that the caller may ask."""
-        talking = [name for name, road in self._handler.roads.items() if road.config.task.writes]
+        talking = [name for name, client in self._handler.models.items() if client.config.task.writes]
         if caller is None or caller.models is None:
             return talking
         return [name for name in talking if name in caller.models]

@@ -151,7 +151,8 @@ def decision_json(record: Record) -> dict[str, Any]:
 
 
 def decision_headers(record: Record) -> dict[str, str]:
-    """The same for whoever does not read bodies. Without a confidence there is no header for it."""
+    """Return the decision as headers, for whoever does not read bodies. Without a confidence there is no header for
+    it."""
     headers = {"X-Demur-Action": record.action, "X-Demur-Id": str(record.id)}
     return headers if record.confidence is None else {**headers, "X-Demur-Confidence": f"{record.confidence:.6g}"}
 

@@ -118,7 +118,7 @@ class ChatRequest(wire.Body):
 
     @property
     def input(self) -> dict[str, Any]:
-        """As /v1/predict takes it, and as it is kept."""
+        """The messages as /v1/predict takes them, and as they are kept."""
         return {
             "messages": [
                 {"role": "system" if message.role == "developer" else message.role, "content": message.content}
@@ -132,7 +132,7 @@ class ChatRequest(wire.Body):
 
 
 class PlainRequest(ChatRequest):
-    """The same where nothing is decided: settings count."""
+    """A chat completion where nothing is decided: settings count."""
 
     n: int | None = Field(default=None, ge=1, le=128)
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -159,7 +159,7 @@ def read_request(content: Mapping[str, Any]) -> ChatRequest:
 
 
 def read_plain_request(content: Mapping[str, Any]) -> PlainRequest:
-    """The same where nothing is decided."""
+    """Return what a body asks of a model about which nothing is decided."""
     return _read(PlainRequest, content, "the model behind it is asked for plain texts alone")
 
 

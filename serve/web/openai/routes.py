@@ -2,25 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from demur.serve.access.caller import caller_of
 from demur.serve.contract import wire
 from demur.serve.contract.hosts import UnknownModel
-from demur.serve.gateway.handler import Handler
-from demur.serve.web.errors import retry_after, status_of
 from demur.serve.web.native.deadline import seconds_of, within
+from demur.serve.web.native.headers import IdempotencyKey, RequestTimeout
+from demur.serve.web.native.parts import body_of, parts_of
 from demur.serve.web.openai import reply as chat_reply
 from demur.serve.web.openai.conversation import FinishedReply, PassedThrough, StreamedReply
-from demur.serve.web.openai.conversing import Conversing
-from demur.serve.web.openai.errors import problem_of
 from demur.serve.web.openai.events import decided_events, tentative_events
+from demur.serve.web.problems import logged_problem
 
 logger = logging.getLogger("demur.http")
 
@@ -51,67 +50,54 @@ DECISION_HEADERS: dict[str, Any] = {
 }
 
 
-def add_chat_routes(
-    app: FastAPI,
-    handler: Handler,
-    read_body: Callable[[Request], Awaitable[bytes]],
-    idempotency_key: Any,
-    request_timeout: Any,
-) -> None:
-    """`read_body` returns the whole body, read no further than what is taken."""
-    problems: dict[int | str, dict[str, Any]] = {
-        status: {"model": chat_reply.ChatProblemResponse, "description": meaning}
-        for status, meaning in MEANINGS.items()
-    }
-    conversing = Conversing(handler)
-    reference = {"$ref": "#/components/schemas/ChatRequest"}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": chat_reply.ChatProblemResponse, "description": meaning} for status, meaning in MEANINGS.items()
+}
 
-    @app.post(
-        "/v1/chat/completions",
-        response_model=chat_reply.ChatCompletion,
-        responses={
-            200: {
-                "headers": DECISION_HEADERS,
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-                "description": "The reply, or the configured words in its place. With `stream`, as events.",
-            },
-            **problems,
+REFERENCE = {"$ref": "#/components/schemas/ChatRequest"}
+
+router = APIRouter()
+
+
+@router.post(
+    "/v1/chat/completions",
+    response_model=chat_reply.ChatCompletion,
+    responses={
+        200: {
+            "headers": DECISION_HEADERS,
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "description": "The reply, or the configured words in its place. With `stream`, as events.",
         },
-        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}},
-        summary="Chat as with OpenAI; the decision rides along",
-    )
-    async def converse(request: Request, key: idempotency_key = None, timeout: request_timeout = None) -> Response:
-        async def work() -> FinishedReply | StreamedReply | PassedThrough:
-            return await conversing.converse(await read_body(request), key, caller_of(request.scope))
+        **PROBLEMS,
+    },
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": REFERENCE}}}},
+    summary="Chat as with OpenAI; the decision rides along",
+)
+async def converse(request: Request, key: IdempotencyKey = None, timeout: RequestTimeout = None) -> Response:
+    async def work() -> FinishedReply | StreamedReply | PassedThrough:
+        return await parts_of(request).conversing.converse(await body_of(request), key, caller_of(request.scope))
 
-        try:
-            return _response(await within(seconds_of(timeout), work()))
-        except Exception as error:
-            return chat_problem_response(request, error)
-
-    @app.get("/v1/models", response_model=chat_reply.ModelList, summary="Models that can be talked to")
-    async def models(request: Request) -> Response:
-        return _json(chat_reply.models_json(conversing.talking_models(caller_of(request.scope))))
-
-    @app.get(
-        "/v1/models/{model}",
-        response_model=chat_reply.ListedModel,
-        responses={404: problems[404]},
-        summary="Whether a model can be talked to",
-    )
-    async def model(request: Request, model: str) -> Response:
-        if model not in conversing.talking_models(caller_of(request.scope)):
-            return chat_problem_response(request, UnknownModel(f"model: there is no model {model!r} to talk to"))
-        return _json(chat_reply.model_json(model))
+    try:
+        return _response(await within(seconds_of(timeout), work()))
+    except Exception as error:
+        return logged_problem(request, error)
 
 
-def chat_problem_response(request: Request, error: Exception) -> Response:
-    if status_of(error) == 500:
-        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    status, problem = problem_of(error)
-    seconds = retry_after(error)
-    headers = None if seconds is None else {"Retry-After": str(seconds)}
-    return Response(wire.dump(problem), status, headers, "application/json")
+@router.get("/v1/models", response_model=chat_reply.ModelList, summary="Models that can be talked to")
+async def models(request: Request) -> Response:
+    return _json(chat_reply.models_json(parts_of(request).conversing.talking_models(caller_of(request.scope))))
+
+
+@router.get(
+    "/v1/models/{model}",
+    response_model=chat_reply.ListedModel,
+    responses={404: PROBLEMS[404]},
+    summary="Whether a model can be talked to",
+)
+async def model(request: Request, model: str) -> Response:
+    if model not in parts_of(request).conversing.talking_models(caller_of(request.scope)):
+        return logged_problem(request, UnknownModel(f"model: there is no model {model!r} to talk to"))
+    return _json(chat_reply.model_json(model))
 
 
 def _response(result: FinishedReply | StreamedReply | PassedThrough) -> Response:
@@ -165,7 +151,7 @@ class EventStream(StreamingResponse):
             try:
                 first = await anext(parts, b"")
             except Exception as error:
-                await chat_problem_response(Request(scope), error)(scope, receive, send)
+                await logged_problem(Request(scope), error)(scope, receive, send)
                 return
             self.body_iterator = _after(first, parts)
             await self.stream_response(send)

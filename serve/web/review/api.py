@@ -7,16 +7,16 @@ from math import ceil
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
 from demur.review.cases import Filter
 from demur.review.item import Case, Status
-from demur.serve.contract.wire import ProblemResponse, dump, parse
-from demur.serve.web.native.routes import takes, whole_body
+from demur.serve.contract.wire import parse
 from demur.serve.web.review import review_wire as wire
-from demur.serve.web.review.service import ReviewService
-from demur.serve.web.shared.visitor import COOKIE, HEADER, visitor_of
+from demur.serve.web.review.site import Content, Name, Reviews, Site, Word, problems, reply
+from demur.serve.web.shared.bodies import takes
+from demur.serve.web.shared.visitor import COOKIE, HEADER
 
 DESCRIPTION = f"""
 Cases on their way to people: what waits, who holds what, what was said.
@@ -39,226 +39,204 @@ TAKEN = (
 )
 """Bodies, which are parsed by hand."""
 
-MEANINGS = {
-    400: "The body is not JSON",
-    401: "Nobody knows who you are; the message says how to tell",
-    403: "You may not see this case, or may not do this with it",
-    404: "There is no such case",
-    408: "The body did not come in time (`limits` in the configuration)",
-    409: "The claim does not hold, or no longer; what was typed is kept",
-    413: "More than `limits` in the configuration allows",
-    422: "Something in the request does not fit; the message says what",
-    503: "Not possible right now, and nothing was changed; try again after `Retry-After` seconds",
-}
-
-Name = Annotated[str, Depends(visitor_of)]
-Word = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+router = APIRouter()
 
 
-def add_api(app: FastAPI, desk: ReviewService) -> None:
-    """Add every route under /v1/ by which cases are worked."""
-    tasks = {name: wire.task_json(model.task) for name, model in desk.config.models.items()}
-
-    async def read_body(request: Request) -> bytes:
-        return await whole_body(request, desk.config.limits.body_bytes)
-
-    Content = Annotated[bytes, Depends(read_body)]
-
-    def line(case: Case) -> dict[str, Any]:
-        return wire.case_line_json(case, datetime.now(UTC))
-
-    @app.get("/v1/me", response_model=wire.MeView, responses=problems(401, 403), summary="What you may see and do")
-    def me(name: Name) -> Response:
-        scope, leads = desk.rights(name)
-        return reply(
-            {
-                "name": name,
-                "models": scope.models,
-                "groups": scope.groups,
-                "adjudicates": scope.adjudicates,
-                "leads": leads,
-            }
-        )
-
-    @app.get(
-        "/v1/backlog",
-        response_model=wire.BacklogView,
-        responses=problems(401, 403, 503),
-        summary="How many cases are open",
-    )
-    def backlog(name: Name) -> Response:
-        return reply(wire.backlog_json(desk.backlog(name)))
-
-    @app.get(
-        "/v1/progress",
-        response_model=wire.ProgressView,
-        responses=problems(401, 403, 422, 503),
-        summary="How far you and the others have come",
-    )
-    def progress(
-        name: Name,
-        since: Annotated[AwareDatetime | None, Query(description="By default the last midnight, in UTC.")] = None,
-    ) -> Response:
-        start = since or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        return reply({"since": start, **asdict(desk.progress(name, start))})
-
-    @app.get(
-        "/v1/shelves",
-        response_model=wire.ShelfList,
-        responses=problems(401, 403, 503),
-        summary="Where the open cases are: how many of each model and group",
-    )
-    def shelves(name: Name) -> Response:
-        return reply({"shelves": [asdict(shelf) for shelf in desk.shelves(name)]})
-
-    @app.get(
-        "/v1/cases",
-        response_model=wire.CaseList,
-        responses=problems(401, 403, 422, 503),
-        summary="Cases in the order in which they are worked, then those that have ended, newest first",
-    )
-    def listed(
-        name: Name,
-        status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
-        model: Word | None = None,
-        group: Word | None = None,
-        overdue: Annotated[bool, Query(description="Only open ones whose due time has passed.")] = False,
-        mine: Annotated[bool, Query(description="Only those that you hold, or spoke about last.")] = False,
-        limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
-        offset: Annotated[int, Query(ge=0, le=FARTHEST)] = 0,
-        glance: Annotated[bool, Query(description="With the beginning of each input.")] = False,
-    ) -> Response:
-        which = Filter(
-            statuses=tuple(status) if status else None,
-            model=model,
-            group=group,
-            overdue=overdue,
-            claimed_by=name if mine else None,
-        )
-        found = desk.listed(name, which, limit=limit + 1, offset=offset)
-        inputs = desk.glances(name, found[:limit]) if glance else {}
-        lines = [{**line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
-        return reply({"cases": lines, "more": len(found) > limit})
-
-    @app.get(
-        "/v1/cases/{id}",
-        response_model=wire.CaseView,
-        responses=problems(401, 403, 404, 422, 503),
-        summary="A case, as far as you may see it",
-    )
-    def see(name: Name, id: UUID) -> Response:
-        sight = desk.see(name, id, through="api")
-        return reply(wire.case_json(sight, name, tasks.get(sight.case.model), datetime.now(UTC)))
-
-    @app.get(
-        "/v1/cases/{id}/events",
-        response_model=wire.EventList,
-        responses=problems(401, 403, 404, 422, 503),
-        summary="Every move of a case, for those who lead",
-    )
-    def events(name: Name, id: UUID) -> Response:
-        desk.check_leads(name)
-        return reply({"events": wire.events_json(desk.see(name, id).events)})
-
-    @app.post(
-        "/v1/cases/next",
-        response_model=wire.ClaimView,
-        responses={
-            204: {
-                "description": "Nothing is free that you may answer. `Retry-After`: there are cases that you gave back,"
-                " and the first of them comes to you again after so many seconds (`again` takes it now)"
-            },
-            **problems(400, 401, 403, 408, 413, 422, 503),
-        },
-        openapi_extra=takes(wire.NextRequest, required=False),
-        summary="Take the case that comes first",
-    )
-    def take_next(name: Name, content: Content) -> Response:
-        asked = parse(wire.NextRequest, content or b"{}")
-        claim = desk.claim_next(name, model=asked.model, again=asked.again)
-        if claim is not None:
-            return reply(wire.claim_json(claim))
-        left = desk.given_back(name, model=asked.model)
-        return Response(status_code=204, headers={"Retry-After": str(ceil(left.seconds))} if left else {})
-
-    @app.post(
-        "/v1/cases/{id}/claim",
-        response_model=wire.ClaimView,
-        responses=problems(401, 403, 404, 409, 422, 503),
-        summary="Take this case",
-    )
-    def claim(name: Name, id: UUID) -> Response:
-        return reply(wire.claim_json(desk.claim(name, id)))
-
-    @app.post(
-        "/v1/cases/{id}/heartbeat",
-        response_model=wire.ClaimView,
-        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.HeartbeatRequest),
-        summary="Keep a claim, and what you have typed so far",
-    )
-    def heartbeat(name: Name, id: UUID, content: Content) -> Response:
-        told = parse(wire.HeartbeatRequest, content)
-        draft = told.draft.model_dump() if told.draft else None
-        return reply(wire.claim_json(desk.heartbeat(name, id, told.token, draft)))
-
-    @app.post(
-        "/v1/cases/{id}/answer",
-        response_model=wire.AnswerView,
-        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.AnswerRequest),
-        summary="Say what a case is, or why that cannot be told; the same answer twice is one",
-    )
-    def answer(name: Name, id: UUID, content: Content) -> Response:
-        told = parse(wire.AnswerRequest, content)
-        case = desk.answer(name, id, told.token, label=told.label, reason=told.reason, comment=told.comment)
-        shown = wire.prediction_json(desk.record(case), ended=case.ended_at is not None)
-        return reply({"case": line(case), "undo_until": case.settles_at, "prediction": shown})
-
-    @app.post(
-        "/v1/cases/{id}/undo",
-        response_model=wire.ClaimView,
-        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.UndoRequest),
-        summary="Take your answer back, and hold the case again under a new token",
-    )
-    def undo(name: Name, id: UUID, content: Content) -> Response:
-        asked = parse(wire.UndoRequest, content)
-        return reply(wire.claim_json(desk.undo(name, id, asked.token, instead_of=asked.instead_of)))
-
-    @app.post(
-        "/v1/cases/{id}/release",
-        status_code=204,
-        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.TokenRequest),
-        summary="Give a case back unanswered: others get it at once, you only after a while, or if you claim it",
-    )
-    def release(name: Name, id: UUID, content: Content) -> Response:
-        desk.release(name, id, parse(wire.TokenRequest, content).token)
-        return Response(status_code=204)
-
-    @app.post(
-        "/v1/cases/{id}/withdraw",
-        response_model=wire.CaseLine,
-        responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
-        openapi_extra=takes(wire.WithdrawRequest),
-        summary="End a case that nobody need look at any more, for those who lead",
-    )
-    def withdraw(name: Name, id: UUID, content: Content) -> Response:
-        return reply(line(desk.withdraw(name, id, parse(wire.WithdrawRequest, content).why)))
-
-
-def reply(value: Any, status: int = 200) -> Response:
-    """JSON that nobody keeps: a case looks different a second later."""
-    return Response(dump(value), status, {"Cache-Control": "no-store"}, "application/json")
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the document says about these statuses."""
-    return {
-        status: {
-            "model": wire.LostClaimResponse if status == 409 else ProblemResponse,
-            "description": MEANINGS[status],
+@router.get("/v1/me", response_model=wire.MeView, responses=problems(401, 403), summary="What you may see and do")
+def me(name: Name, reviews: Reviews) -> Response:
+    scope, leads = reviews.rights(name)
+    return reply(
+        {
+            "name": name,
+            "models": scope.models,
+            "groups": scope.groups,
+            "adjudicates": scope.adjudicates,
+            "leads": leads,
         }
-        for status in statuses
-    }
+    )
+
+
+@router.get(
+    "/v1/backlog",
+    response_model=wire.BacklogView,
+    responses=problems(401, 403, 503),
+    summary="How many cases are open",
+)
+def backlog(name: Name, reviews: Reviews) -> Response:
+    return reply(wire.backlog_json(reviews.backlog(name)))
+
+
+@router.get(
+    "/v1/progress",
+    response_model=wire.ProgressView,
+    responses=problems(401, 403, 422, 503),
+    summary="How far you and the others have come",
+)
+def progress(
+    name: Name,
+    reviews: Reviews,
+    since: Annotated[AwareDatetime | None, Query(description="By default the last midnight, in UTC.")] = None,
+) -> Response:
+    start = since or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return reply({"since": start, **asdict(reviews.progress(name, start))})
+
+
+@router.get(
+    "/v1/shelves",
+    response_model=wire.ShelfList,
+    responses=problems(401, 403, 503),
+    summary="Where the open cases are: how many of each model and group",
+)
+def shelves(name: Name, reviews: Reviews) -> Response:
+    return reply({"shelves": [asdict(shelf) for shelf in reviews.shelves(name)]})
+
+
+@router.get(
+    "/v1/cases",
+    response_model=wire.CaseList,
+    responses=problems(401, 403, 422, 503),
+    summary="Cases in the order in which they are worked, then those that have ended, newest first",
+)
+def listed(
+    name: Name,
+    reviews: Reviews,
+    status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
+    model: Word | None = None,
+    group: Word | None = None,
+    overdue: Annotated[bool, Query(description="Only open ones whose due time has passed.")] = False,
+    mine: Annotated[bool, Query(description="Only those that you hold, or spoke about last.")] = False,
+    limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
+    offset: Annotated[int, Query(ge=0, le=FARTHEST)] = 0,
+    glance: Annotated[bool, Query(description="With the beginning of each input.")] = False,
+) -> Response:
+    which = Filter(
+        statuses=tuple(status) if status else None,
+        model=model,
+        group=group,
+        overdue=overdue,
+        claimed_by=name if mine else None,
+    )
+    found = reviews.listed(name, which, limit=limit + 1, offset=offset)
+    inputs = reviews.glances(name, found[:limit]) if glance else {}
+    lines = [{**_line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
+    return reply({"cases": lines, "more": len(found) > limit})
+
+
+@router.get(
+    "/v1/cases/{id}",
+    response_model=wire.CaseView,
+    responses=problems(401, 403, 404, 422, 503),
+    summary="A case, as far as you may see it",
+)
+def see(name: Name, site: Site, id: UUID) -> Response:
+    sight = site.reviews.see(name, id, through="api")
+    return reply(wire.case_json(sight, name, site.tasks.get(sight.case.model), datetime.now(UTC)))
+
+
+@router.get(
+    "/v1/cases/{id}/events",
+    response_model=wire.EventList,
+    responses=problems(401, 403, 404, 422, 503),
+    summary="Every move of a case, for those who lead",
+)
+def events(name: Name, reviews: Reviews, id: UUID) -> Response:
+    reviews.check_leads(name)
+    return reply({"events": wire.events_json(reviews.see(name, id).events)})
+
+
+@router.post(
+    "/v1/cases/next",
+    response_model=wire.ClaimView,
+    responses={
+        204: {
+            "description": "Nothing is free that you may answer. `Retry-After`: there are cases that you gave back,"
+            " and the first of them comes to you again after so many seconds (`again` takes it now)"
+        },
+        **problems(400, 401, 403, 408, 413, 422, 503),
+    },
+    openapi_extra=takes(wire.NextRequest, required=False),
+    summary="Take the case that comes first",
+)
+def take_next(name: Name, reviews: Reviews, content: Content) -> Response:
+    asked = parse(wire.NextRequest, content or b"{}")
+    claim = reviews.claim_next(name, model=asked.model, again=asked.again)
+    if claim is not None:
+        return reply(wire.claim_json(claim))
+    left = reviews.given_back(name, model=asked.model)
+    return Response(status_code=204, headers={"Retry-After": str(ceil(left.seconds))} if left else {})
+
+
+@router.post(
+    "/v1/cases/{id}/claim",
+    response_model=wire.ClaimView,
+    responses=problems(401, 403, 404, 409, 422, 503),
+    summary="Take this case",
+)
+def claim(name: Name, reviews: Reviews, id: UUID) -> Response:
+    return reply(wire.claim_json(reviews.claim(name, id)))
+
+
+@router.post(
+    "/v1/cases/{id}/heartbeat",
+    response_model=wire.ClaimView,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.HeartbeatRequest),
+    summary="Keep a claim, and what you have typed so far",
+)
+def heartbeat(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    told = parse(wire.HeartbeatRequest, content)
+    draft = told.draft.model_dump() if told.draft else None
+    return reply(wire.claim_json(reviews.heartbeat(name, id, told.token, draft)))
+
+
+@router.post(
+    "/v1/cases/{id}/answer",
+    response_model=wire.AnswerView,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.AnswerRequest),
+    summary="Say what a case is, or why that cannot be told; the same answer twice is one",
+)
+def answer(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    told = parse(wire.AnswerRequest, content)
+    case = reviews.answer(name, id, told.token, label=told.label, reason=told.reason, comment=told.comment)
+    shown = wire.prediction_json(reviews.record(case), ended=case.ended_at is not None)
+    return reply({"case": _line(case), "undo_until": case.settles_at, "prediction": shown})
+
+
+@router.post(
+    "/v1/cases/{id}/undo",
+    response_model=wire.ClaimView,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.UndoRequest),
+    summary="Take your answer back, and hold the case again under a new token",
+)
+def undo(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    asked = parse(wire.UndoRequest, content)
+    return reply(wire.claim_json(reviews.undo(name, id, asked.token, instead_of=asked.instead_of)))
+
+
+@router.post(
+    "/v1/cases/{id}/release",
+    status_code=204,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.TokenRequest),
+    summary="Give a case back unanswered: others get it at once, you only after a while, or if you claim it",
+)
+def release(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    reviews.release(name, id, parse(wire.TokenRequest, content).token)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/v1/cases/{id}/withdraw",
+    response_model=wire.CaseLine,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.WithdrawRequest),
+    summary="End a case that nobody need look at any more, for those who lead",
+)
+def withdraw(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    return reply(_line(reviews.withdraw(name, id, parse(wire.WithdrawRequest, content).why)))
+
+
+def _line(case: Case) -> dict[str, Any]:
+    return wire.case_line_json(case, datetime.now(UTC))

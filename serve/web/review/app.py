@@ -14,12 +14,12 @@ from demur.serve.config.access import AccessConfig
 from demur.serve.config.file import Config
 from demur.serve.contract.wire import dump
 from demur.serve.web.errors import problem_json, status_of
-from demur.serve.web.native.routes import describe
-from demur.serve.web.review import api, overview
-from demur.serve.web.review.exchange_routes import add_exchange_routes
+from demur.serve.web.review import api, exchange_routes, overview
 from demur.serve.web.review.pages import add_pages
 from demur.serve.web.review.review_wire import draft_json
 from demur.serve.web.review.service import ReviewService
+from demur.serve.web.review.site import add_site
+from demur.serve.web.shared.bodies import describe
 from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
@@ -34,7 +34,6 @@ log = logging.getLogger("demur.console")
 
 def console_app(config: Config, database: Database) -> FastAPI:
     """The console as an ASGI application, under whatever prefix it is mounted."""
-    desk = ReviewService(config, database)
     app = FastAPI(
         title="demur review",
         description=api.DESCRIPTION,
@@ -47,19 +46,21 @@ def console_app(config: Config, database: Database) -> FastAPI:
     add_browser_headers(app)
     app.add_middleware(PlainCookies)
     add_docs(app)
-    api.add_api(app, desk)
-    add_exchange_routes(app, desk)
-    add_pages(app, desk, database)
-    add_problems(app, log, lambda request, error: _problem(request, error, desk))
+    site = add_site(app, ReviewService(config, database), database)
+    for routes in (api, exchange_routes):
+        app.include_router(routes.router)
+    add_pages(app, site)
+    add_problems(app, log, _problem)
     app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]
     return app
 
 
-def _problem(request: Request, error: Exception, desk: ReviewService) -> Response:
+def _problem(request: Request, error: Exception) -> Response:
     """What went wrong, as JSON: of a lost claim also what was typed."""
     if not isinstance(error, ClaimLost):
         return problem(request, error)
-    draft = desk.draft(visitor_of(request), UUID(request.path_params["id"]))
+    reviews: ReviewService = request.app.state.site.reviews
+    draft = reviews.draft(visitor_of(request), UUID(request.path_params["id"]))
     told = {**problem_json(error), "kept": draft is not None, "draft": draft_json(draft)}
     return Response(dump({"error": told}), status_of(error), media_type="application/json")
 

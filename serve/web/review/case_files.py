@@ -53,12 +53,12 @@ def write_cases(
     return CaseFile(cases=n, left_out=0)
 
 
-def config_for(desk: ReviewService, model: str, task: TaskConfig, kind: InputKind | None) -> str:
+def config_for(reviews: ReviewService, model: str, task: TaskConfig, kind: InputKind | None) -> str:
     """The labelling configuration, for inputs like those that the cases of the model have."""
     if kind is None and task.kind in ("choice", "generate"):
         kind = input_kind(None, task)
     if kind is None:
-        value = desk.some_input(model)
+        value = reviews.some_input(model)
         if value is None:
             raise InvalidRequest(f"input: there is no case of {model!r} to tell from; say text or image")
         kind = input_kind(value, task)

@@ -37,7 +37,7 @@ class ImportedAnnotation:
 
 
 def import_verdicts(
-    desk: ReviewService,
+    reviews: ReviewService,
     tasks: Sequence[Mapping[str, Any]],
     *,
     people: Mapping[str, str],
@@ -49,14 +49,14 @@ def import_verdicts(
     counting is kept as that person's draft.
     """
     known = [case_id for task in tasks if (case_id := case_of(task))]
-    served = desk.config.models
+    served = reviews.config.models
     exclusive = {
-        case_id: served[model].task.exclusive for case_id, model in desk.models_of(known).items() if model in served
+        case_id: served[model].task.exclusive for case_id, model in reviews.models_of(known).items() if model in served
     }
     rows = list(annotations_of(tasks, exclusive, people))
     done = []
     for row in rows:
-        done.append(_take_in(desk, row))
+        done.append(_take_in(reviews, row))
         progress(len(done), len(rows))
     return done
 
@@ -77,7 +77,7 @@ def counted(rows: Sequence[ImportedAnnotation]) -> dict[str, int]:
     return {became: sum(row.became == became for row in rows) for became in ("taken", "known", "refused")}
 
 
-def _take_in(desk: ReviewService, row: AnnotationRow) -> ImportedAnnotation:
+def _take_in(reviews: ReviewService, row: AnnotationRow) -> ImportedAnnotation:
     told = row.found
     if not isinstance(told, Annotation):
         return ImportedAnnotation(
@@ -95,7 +95,7 @@ def _take_in(desk: ReviewService, row: AnnotationRow) -> ImportedAnnotation:
     why = None
     became: Literal["taken", "known", "refused"] = "refused"
     try:
-        became = desk.take_in(told.person, told.case_id, verdict, seconds=told.seconds).value
+        became = reviews.take_in(told.person, told.case_id, verdict, seconds=told.seconds).value
     except (CaseNotFound, ClaimLost, InvalidRequest, NotYours, SaidOtherwise) as error:
         why = str(error)
     return ImportedAnnotation(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, BinaryIO, Literal
 from uuid import UUID
 
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -13,13 +13,12 @@ from demur.review.cases import Filter
 from demur.review.item import Status
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.hosts import UnknownModel
-from demur.serve.web.native.routes import whole_body
-from demur.serve.web.review.api import Name, Word, problems, reply
 from demur.serve.web.review.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
 from demur.serve.web.review.case_import import ImportedAnnotation, counted, import_verdicts, people_of
 from demur.serve.web.review.label_studio import InputKind, rows_of_export
 from demur.serve.web.review.review_wire import Label
 from demur.serve.web.review.service import ReviewService
+from demur.serve.web.review.site import Content, Name, Reviews, Word, problems, reply
 
 CHUNK = 1 << 16
 
@@ -45,92 +44,96 @@ class ImportView(BaseModel):
     rows: list[ImportRow]
 
 
-def add_exchange_routes(app: FastAPI, desk: ReviewService) -> None:
-    """Add `/v1/export`, `/v1/import` and `/v1/label-config`."""
+router = APIRouter()
 
-    async def read_body(request: Request) -> bytes:
-        return await whole_body(request, desk.config.limits.body_bytes)
 
-    def task_of(model: str) -> TaskConfig:
-        if model not in desk.config.models:
-            raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(desk.config.models)}")
-        return desk.config.models[model].task
-
-    @app.get(
-        "/v1/export",
-        response_class=Response,
-        responses={
-            200: {
-                "description": "The file. `X-Demur-Left-Out` counts the cases whose input is no longer kept, which"
-                " nobody could look at elsewhere.",
-                "content": {kind: {} for kind in MEDIA_TYPES.values()},
-            },
-            **problems(401, 403, 404, 422, 503),
+@router.get(
+    "/v1/export",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file. `X-Demur-Left-Out` counts the cases whose input is no longer kept, which"
+            " nobody could look at elsewhere.",
+            "content": {kind: {} for kind in MEDIA_TYPES.values()},
         },
-        summary="Cases of one model as a file",
-    )
-    def export(
-        name: Name,
-        model: Word,
-        format: Annotated[CaseFormat, Query()] = "label-studio",
-        status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
-        with_predictions: Annotated[
-            bool, Query(description="Label Studio: also what the model said, except of blind cases.")
-        ] = False,
-    ) -> Response:
-        task = task_of(model)
-        ids = desk.ids(name, Filter(statuses=tuple(status) if status else None, model=model))
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has been sent
-        written = write_cases(desk.dossiers(name, ids), file, format, task, with_predictions=with_predictions)
-        file.seek(0)
-        headers = {
-            "Cache-Control": "no-store",
-            "Content-Disposition": f'attachment; filename="{model}.{ENDINGS[format]}"',
-            "X-Demur-Left-Out": str(written.left_out),
+        **problems(401, 403, 404, 422, 503),
+    },
+    summary="Cases of one model as a file",
+)
+def export(
+    name: Name,
+    reviews: Reviews,
+    model: Word,
+    format: Annotated[CaseFormat, Query()] = "label-studio",
+    status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
+    with_predictions: Annotated[
+        bool, Query(description="Label Studio: also what the model said, except of blind cases.")
+    ] = False,
+) -> Response:
+    task = _task_of(reviews, model)
+    ids = reviews.ids(name, Filter(statuses=tuple(status) if status else None, model=model))
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has been sent
+    written = write_cases(reviews.dossiers(name, ids), file, format, task, with_predictions=with_predictions)
+    file.seek(0)
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="{model}.{ENDINGS[format]}"',
+        "X-Demur-Left-Out": str(written.left_out),
+    }
+    return StreamingResponse(_chunks(file), media_type=MEDIA_TYPES[format], headers=headers)
+
+
+@router.get(
+    "/v1/label-config",
+    response_class=Response,
+    responses={
+        200: {"description": "XML for the project's labeling interface.", "content": {"application/xml": {}}},
+        **problems(401, 403, 404, 422, 503),
+    },
+    summary="Label Studio's configuration for the cases of one model",
+)
+def labels(
+    name: Name,
+    reviews: Reviews,
+    model: Word,
+    input: Annotated[InputKind | None, Query(description="Needed as long as there is no case.")] = None,
+) -> Response:
+    reviews.check_leads(name)
+    xml = config_for(reviews, model, _task_of(reviews, model), input)
+    return Response(xml, headers={"Cache-Control": "no-store"}, media_type="application/xml")
+
+
+@router.post(
+    "/v1/import",
+    response_model=ImportView,
+    responses=problems(400, 401, 403, 408, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
         }
-        return StreamingResponse(_chunks(file), media_type=MEDIA_TYPES[format], headers=headers)
+    },
+    summary="Take in the verdicts of a JSON export of Label Studio; the same file twice is one",
+)
+def take_in(
+    name: Name,
+    reviews: Reviews,
+    content: Content,
+    person: Annotated[
+        Sequence[str] | None,
+        Query(description="Who is who, such as `7=ada`: a number or address there, a name here."),
+    ] = None,
+) -> Response:
+    reviews.check_leads(name)
+    rows = import_verdicts(reviews, rows_of_export(content), people=people_of(person or []))
+    return reply({**counted(rows), "rows": [_row(row) for row in rows]})
 
-    @app.get(
-        "/v1/label-config",
-        response_class=Response,
-        responses={
-            200: {"description": "XML for the project's labeling interface.", "content": {"application/xml": {}}},
-            **problems(401, 403, 404, 422, 503),
-        },
-        summary="Label Studio's configuration for the cases of one model",
-    )
-    def labels(
-        name: Name,
-        model: Word,
-        input: Annotated[InputKind | None, Query(description="Needed as long as there is no case.")] = None,
-    ) -> Response:
-        desk.check_leads(name)
-        xml = config_for(desk, model, task_of(model), input)
-        return Response(xml, headers={"Cache-Control": "no-store"}, media_type="application/xml")
 
-    @app.post(
-        "/v1/import",
-        response_model=ImportView,
-        responses=problems(400, 401, 403, 408, 413, 422, 503),
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
-            }
-        },
-        summary="Take in the verdicts of a JSON export of Label Studio; the same file twice is one",
-    )
-    def take_in(
-        name: Name,
-        content: Annotated[bytes, Depends(read_body)],
-        person: Annotated[
-            Sequence[str] | None,
-            Query(description="Who is who, such as `7=ada`: a number or address there, a name here."),
-        ] = None,
-    ) -> Response:
-        desk.check_leads(name)
-        rows = import_verdicts(desk, rows_of_export(content), people=people_of(person or []))
-        return reply({**counted(rows), "rows": [_row(row) for row in rows]})
+def _task_of(reviews: ReviewService, model: str) -> TaskConfig:
+    models = reviews.config.models
+    if model not in models:
+        raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(models)}")
+    return models[model].task
 
 
 def _row(row: ImportedAnnotation) -> dict[str, Any]:

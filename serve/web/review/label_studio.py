@@ -244,7 +244,7 @@ def _read(
 
 
 def _labels_in(value: Mapping[str, Any]) -> list[str]:
-    """Of a choice its labels, of a taxonomy every step of its paths."""
+    """Return the labels of a choice, or every step of the paths of a taxonomy."""
     paths = value.get("taxonomy", value.get("choices"))
     if not isinstance(paths, list):
         raise Unreadable("its choice is no list of labels")

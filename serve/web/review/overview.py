@@ -37,7 +37,7 @@ SPANS: dict[Span, timedelta] = {"24h": timedelta(hours=24), "7d": timedelta(days
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sights:
-    """The same of cases where all had seen the prediction, where nobody had, and altogether."""
+    """Agreement on cases where all had seen the prediction, where nobody had, and altogether."""
 
     blind: AgreementRate
     seen: AgreementRate

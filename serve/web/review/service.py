@@ -267,7 +267,7 @@ class ReviewService:
             return exchange.some_input(connection, model)
 
     def models_of(self, case_ids: Sequence[UUID]) -> dict[UUID, str]:
-        """Of the cases that exist."""
+        """Return the models of the cases that exist, by case."""
         with self._database.transaction() as connection:
             return {case_id: case.model for case_id, case in cases.some(connection, case_ids).items()}
 

@@ -38,7 +38,7 @@ class ShownInput:
 
     @property
     def size(self) -> Literal["short", "middle", "long"]:
-        """Of the text, all of it."""
+        """How long the whole text is."""
         n = self.characters
         return "short" if n <= SHORT else "middle" if n < LONG else "long"
 
@@ -76,7 +76,7 @@ def showing(value: Any) -> ShownInput:
 
 
 def glance(value: Any) -> ShownInput:
-    """The same for a line of the queue: a small picture, or the beginning of a text."""
+    """Return an input as a line of the queue shows it: a small picture, or the beginning of a text."""
     if value == "data:image":
         return ShownInput(kind="text", text="a picture")
     shown = showing(value)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from demur.review import outbox
 from demur.review.outbox import Delivery, WebhookEvent
-from demur.serve.web.review.api import problems
+from demur.serve.web.review.site import problems
 from demur.traffic.database import Database
 
 MOST_SHOWN = 200

@@ -1,6 +1,6 @@
 """Bodies of the pages and their APIs: read as at a gateway, and of forms far less."""
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demur.serve.access.caller import caller_of, owner_of
@@ -8,7 +8,7 @@ from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.intake import Arrival, BodyTooSlow, CallerLeft, Intake
-from demur.serve.web.native.routes import problem_response
+from demur.serve.web.problems import problem_response
 
 FORM_BYTES = 256 * 1024
 """Of what people type."""
@@ -31,7 +31,7 @@ class BodyLimits:
             except CallerLeft:
                 return
             except (TooLarge, BodyTooSlow, Overloaded) as error:
-                response = problem_response(error)
+                response = problem_response(Request(scope), error)
                 if isinstance(error, BodyTooSlow):
                     response.headers["connection"] = "close"  # nobody waits for the rest of it
                 await response(scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.errors import STATUS, problem_json, status_of
-from demur.serve.web.native.routes import in_words, plain_problem, problem_response
+from demur.serve.web.problems import in_words, path_of, plain_problem, problem_response
 from demur.traffic.log import RecordNotFound
 
 OF_FASTAPI = (RequestValidationError, WebSocketRequestValidationError, HTTPException)
@@ -22,7 +22,7 @@ Tell = Callable[[Request, Exception], Any]
 
 def problem(request: Request, error: Exception) -> Response:
     """What went wrong, as JSON."""
-    return plain_problem(request, error) if isinstance(error, HTTPException) else problem_response(error)
+    return plain_problem(request, error) if isinstance(error, HTTPException) else problem_response(request, error)
 
 
 def add_problems(
@@ -52,8 +52,7 @@ def add_problems(
 
 
 def _for_machines(request: Request) -> bool:
-    path: str = request.scope["path"]
-    return path.removeprefix(request.scope.get("root_path", "")).startswith("/v1/")
+    return path_of(request.scope).startswith("/v1/")
 
 
 def _for_people(request: Request, error: Exception) -> Exception:

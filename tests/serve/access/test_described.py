@@ -8,7 +8,7 @@ from demur.serve.access.needs import AUDIT, GATEWAY, REVIEW
 from demur.serve.config.access import AccessConfig
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.login.access_middleware import AccessMiddleware
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import keeper_of
 from tests.serve.conftest import make_handler

@@ -351,7 +351,7 @@ def test_a_key_beside_a_session_counts_alone(pages, database):
 def test_a_session_opens_no_door_of_machines(pages, database, handler, quickstart):
     from demur.serve.access.needs import GATEWAY
     from demur.serve.web.login.access_middleware import AccessMiddleware
-    from demur.serve.web.native.routes import gateway_app
+    from demur.serve.web.native.app import gateway_app
 
     browser = pages()
     browser.log_in(code_for(database, Scope.ADMIN))

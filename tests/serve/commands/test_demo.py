@@ -7,7 +7,7 @@ import pytest
 from demur.client.errors import InvalidRequest, Unreachable
 from demur.serve.commands.demo import CORRUPTIONS, DemoSample, replay, samples, table
 from demur.serve.config.task import TaskConfig
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.table_file import BadDataFile
 from tests.conftest import digit_rows
 from tests.serve.listening import listening

@@ -1,5 +1,7 @@
 """Mistakes of a hurried user, each made in one otherwise sound file, and what is said of it."""
 
+from demur.serve.hosts.kinds import KINDS
+
 SOUND = """\
 models:
   tickets:
@@ -99,7 +101,7 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "kind: confomal",
         (
             "line 9, column 20: models.tickets.policy.kind: 'confomal' is not one of: threshold, target_risk,"
-            " rejection_rate, selective_risk, conformal, risk_control, cost, all_of; did you mean `conformal`?"
+            " rejection_rate, selective_risk, conformal, risk_control, cost, all_of, observe; did you mean `conformal`?"
         ),
     ),
     (
@@ -186,21 +188,21 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "type: classifier,",
         (
             "line 6, column 5: models.tickets.host.kind: this key is missing; it says which kind is meant:"
-            " classifier, python, transformers, vllm, openai"
+            f" {', '.join(KINDS)}"
         ),
     ),
     (
         "kind: classifier,",
         "kind: clasifier,",
         (
-            "line 6, column 18: models.tickets.host.kind: 'clasifier' is not one of: classifier, python,"
-            " transformers, vllm, openai; did you mean `classifier`?"
+            f"line 6, column 18: models.tickets.host.kind: 'clasifier' is not one of: {', '.join(KINDS)}; did you mean"
+            " `classifier`?"
         ),
     ),
     (
         "kind: classifier,",
         "kind: [classifier],",
-        "line 6, column 18: models.tickets.host.kind: write one of: classifier, python, transformers, vllm, openai",
+        f"line 6, column 18: models.tickets.host.kind: write one of: {', '.join(KINDS)}",
     ),
     (
         "{kind: classifier, checkpoint: model}",
@@ -309,7 +311,7 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "max_risk: 0.05",
         (
             "line 9, column 5: models.tickets.policy.kind: this key is missing; write one of: threshold,"
-            " target_risk, rejection_rate, selective_risk, conformal, risk_control, cost, all_of"
+            " target_risk, rejection_rate, selective_risk, conformal, risk_control, cost, all_of, observe"
         ),
     ),
     (

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import yaml
 
-from demur.policies.adaptive_sets import AdaptiveSets
-from demur.policies.class_conditional_sets import ClassConditionalSets
-from demur.policies.conformal import SplitSets
-from demur.policies.regularised_sets import RegularisedSets
+from demur.policies.conformal_sets import AdaptiveSets, ClassConditionalSets, RegularisedSets, SplitSets
 from demur.serve.config.file import BadConfig
 from demur.serve.configuration import load_config
 from tests.conftest import ROOT

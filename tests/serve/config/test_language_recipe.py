@@ -4,8 +4,7 @@ import yaml
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from demur.policies.conformal import SplitSets
-from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.conformal_sets import SampleFrequencySets, SplitSets
 from demur.policies.selector_recipe import FitSplit
 from demur.serve.cli import app
 from demur.serve.commands.score_cost import costs

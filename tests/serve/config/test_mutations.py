@@ -156,6 +156,7 @@ def test_a_key_that_nobody_knows_never_passes(folder, place, key, value):
 @given(st.sampled_from(PLACES), st.integers(0, 20), ODD, st.sampled_from(["replace", "remove", "repeat", "rename"]))
 @example(("models", "tickets", "task"), 0, "generate", "replace")
 @example(("models", "chat", "task"), 0, [1], "replace")
+@example((), 0, "\n\n  ", "rename")
 def test_a_value_that_is_another_is_refused_in_words_or_taken(folder, place, which, value, how):
     content = copy.deepcopy(CONTENT)
     inside = at(content, place)

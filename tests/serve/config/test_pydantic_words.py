@@ -17,17 +17,26 @@ from demur.serve.config.pydantic_words import FORMS, OURS, SENTENCES, WANTED, se
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import BatchRequest, OutcomeRequest, PredictRequest, parse, parse_item
 from demur.serve.hosts.language.anchors import Ratings
-from demur.serve.web.audit.monitors.pages import UndoRequest
+from demur.serve.web.audit.monitors.pages import UndoAlarmRequest
 from demur.serve.web.audit.reports.wire import AuditRequest
 from demur.serve.web.inference_protocol.body import InferRequest
-from demur.serve.web.native.routes import in_words
 from demur.serve.web.openai.request import ChatRequest, PlainRequest, read_request
+from demur.serve.web.problems import in_words
 from demur.serve.web.review import review_wire
 from demur.serve.web.review.review_wire import AnswerRequest
 from tests.serve.config.test_broken_files import LIBRARY_WORDS
 
 CALLERS = (
-    *(PredictRequest, BatchRequest, OutcomeRequest, ChatRequest, PlainRequest, InferRequest, AuditRequest, UndoRequest),
+    *(
+        PredictRequest,
+        BatchRequest,
+        OutcomeRequest,
+        ChatRequest,
+        PlainRequest,
+        InferRequest,
+        AuditRequest,
+        UndoAlarmRequest,
+    ),
     *(review_wire.NextRequest, review_wire.HeartbeatRequest, AnswerRequest, review_wire.TokenRequest),
     review_wire.WithdrawRequest,
 )
@@ -122,7 +131,8 @@ def test_whatever_is_sent_is_refused_in_words(model):
             b'{"token": 1, "label": "a", "coment": "x"}',
             "coment: this key is not known; did you mean `comment`?",
         ),
-        (PredictRequest, b'{"model": 5}', "model: a text is wanted here; input: this key is missing"),
+        (PredictRequest, b'{"model": 5}', "model: a text is wanted here"),
+        (PredictRequest, b'{"model": "m"}', "input: this key is missing"),
         (PredictRequest, b"[1]", "an object of keys and values is wanted here"),
         (
             PredictRequest,
@@ -132,7 +142,7 @@ def test_whatever_is_sent_is_refused_in_words(model):
         (
             PredictRequest,
             b'{"model": "m", "input": 1, "colour": 1}',
-            "colour: this key is not known; known here are: model, input, group, cluster, review",
+            "colour: this key is not known; known here are: model, input, output, group, cluster, review",
         ),
         (OutcomeRequest, b'{"label": {}}', "label: a text or a list is wanted here"),
         (
@@ -155,7 +165,7 @@ def test_bodies(kind, body, said):
 
 
 def test_an_item_of_a_batch_and_a_chat():
-    with pytest.raises(InvalidRequest, match=r"^model: this key is missing; input: this key is missing$"):
+    with pytest.raises(InvalidRequest, match=r"^model: this key is missing$"):
         parse_item({})
     with pytest.raises(InvalidRequest, match=r"^messages\.0\.role: write one of: system, developer, user, assistant$"):
         read_request({"model": "m", "messages": [{"role": "tool", "content": "x"}]})

@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from demur.serve.config.file import BadConfig, Config
 from demur.serve.configuration import load_config
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import BadAddress, Database, DatabaseUnavailable
 from tests.serve.conftest import make_handler
 from tests.serve.web.audit.traffic import CLASSIFIER

@@ -10,8 +10,8 @@ from uuid_utils.compat import uuid7
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.task import TaskConfig
 from demur.serve.gateway.left_out import LeftOut
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
-from demur.serve.web.native.routes import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler

@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -22,10 +23,12 @@ from demur.serve.commands.fit import fit_model
 from demur.serve.commands.replay import replay_traffic
 from demur.serve.config.file import Config
 from demur.serve.contract.hosts import Step
+from demur.serve.contract.rows import PendingRow
+from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.gateway.model_client import ModelClient, PendingInput
+from demur.serve.gateway.model_client import ModelClient
 from demur.serve.hosts.classifier.model import Classifier
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 from tests.serve.hosting import RunningHost
 
@@ -195,11 +198,13 @@ class Particular:
 
 def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
     async def together():
-        road = ModelClient("large", config.models["large"], Particular())
+        client = ModelClient("large", config.models["large"], Particular())
+        request = PredictRequest(model="small", input="text")
         asked = [
-            PendingInput("text", None, 0, 0.0, Step("small", name)) for name in ("good", "another", "good", "better")
+            PendingRow(uuid4(), request, "text", 0, 0.0, step=Step("small", name))
+            for name in ("good", "another", "good", "better")
         ]
-        return [row for (row,) in await asyncio.gather(*(road.later.submit([one]) for one in asked))]
+        return [row for (row,) in await asyncio.gather(*(client.decide_next([one]) for one in asked))]
 
     rows = asyncio.run(together())
     assert [row.share and row.share.decided.artifact for row in rows] == ["good", None, "good", "better"]
@@ -352,7 +357,7 @@ def test_an_alarm_holds_the_answers_of_every_model_of_the_cascade(config, hosts,
                 evidence={},
                 action=OnAlarm.HOLD_ALL,
             )
-        handler.look_at_alarms()
+        handler.polls["alarms"].look()
         after = [ask(http, text) for text in texts(60)]
     assert {(len(one["steps"]), one["action"]) for one in before} >= {(1, "answer"), (2, "answer")}
     assert {one["action"] for one in after} == {"review"}

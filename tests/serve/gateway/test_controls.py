@@ -98,7 +98,7 @@ def test_what_is_written_is_what_the_pure_function_says_also_over_a_restart(
     config, steered = controlled(quickstart, control, spot_check=0.02), []
     for part in (inputs[:120], inputs[120:]):
         handler = make_handler(config, {"digits": local_host}, database)
-        handler.keep_controls()
+        handler.polls["control"].look()
         steered += serve(handler, part)
         asyncio.run(handler.close())
     assert [record.action for record in steered] == expected.actions
@@ -123,7 +123,7 @@ def test_a_limit_that_labels_have_moved_holds_what_lies_below_it(quickstart, loc
             now=START,
         )
     handler = make_handler(config, {"digits": local_host}, database)
-    handler.keep_controls()
+    handler.polls["control"].look()
     for before, after in zip(decided, serve(handler, inputs), strict=True):
         answered = before.action == "answer" and 1 - before.confidence <= 1 - limit
         assert after.action == ("answer" if answered else "review")

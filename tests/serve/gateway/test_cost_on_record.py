@@ -19,7 +19,7 @@ from demur.serve.contract.engine import Asking, EngineFailed, Piece
 from demur.serve.hosts.host import Host
 from demur.serve.hosts.language import kind as language_kind
 from demur.serve.hosts.language.overheard import OverheardEngine, listening
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic import log
 from demur.traffic.outcomes import LATEST
 from tests.serve.conftest import make_handler

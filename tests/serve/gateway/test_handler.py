@@ -15,10 +15,10 @@ from demur.review import cases
 from demur.serve.config.file import OutcomesConfig
 from demur.serve.contract import wire
 from demur.serve.contract.commit import Writing
-from demur.serve.contract.hosts import ModelNotReady
+from demur.serve.contract.hosts import ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway import journal
-from demur.serve.gateway.handler import UnknownModel
+from demur.serve.gateway.pipeline import RequestGroup
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit
@@ -411,7 +411,7 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
     async def main():
         requests = [wire.PredictRequest(**bad), wire.PredictRequest(**bad)]
         object.__setattr__(requests[1], "group", "a\0b")
-        return await handler._serve(requests, [None, None], None)
+        return await handler.pipeline.run(RequestGroup(requests=requests, uses=[None, None]))
 
     good, refused = asyncio.run(main())
     assert good.record.action == "answer"
@@ -427,14 +427,15 @@ def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
 
 
 def test_a_failure_over_one_prediction_takes_no_neighbour_with_it(handler, database, clear_digit, monkeypatch):
-    of = handler._new_cases.of
+    new_cases = handler._finisher.new_cases
+    of = new_cases.of
 
     def fails_for_one(record, model, wishes):
         if record.group == "odd":
             raise ZeroDivisionError
         return of(record, model, wishes)
 
-    monkeypatch.setattr(handler._new_cases, "of", fails_for_one)
+    monkeypatch.setattr(new_cases, "of", fails_for_one)
 
     async def main():
         bodies = [body(clear_digit, group=group) for group in ("a", "odd", "b")]

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.gateway.left_out import LeftOut
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import DatabaseUnavailable
 from tests.serve.conftest import LocalHost, make_handler
 from tests.serve.hosting import RunningHost

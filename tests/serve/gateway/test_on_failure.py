@@ -27,7 +27,7 @@ from demur.serve.hosts.host import Host
 from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.web.inference_protocol.grpc_server import listening
 from demur.serve.web.inference_protocol.messages import SERVICE
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic import failed_requests, log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.outcomes import LATEST

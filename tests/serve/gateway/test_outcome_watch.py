@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from demur.review import queue, settling
 from demur.serve.contract.batching import Overloaded
 from demur.serve.gateway.outcome_watch import MOST_WAITING, OutcomeWatch
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic import log
 from demur.traffic.log import RecordNotFound
 from tests.conftest import entry, new_case, resolve

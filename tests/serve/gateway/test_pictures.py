@@ -62,7 +62,7 @@ def decoding(monkeypatch):
 
 @pytest.fixture
 def reader():
-    made = PictureReader(LIMITS)
+    made = PictureReader(LIMITS, {})
     yield made
     made.close()
 

@@ -13,7 +13,7 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig
 from demur.serve.contract import wire
 from demur.serve.gateway.queue_room import QueueRoom
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.draw import Draws, limit
@@ -109,7 +109,7 @@ def test_a_retry_gets_what_was_said_first(limited, database, doubtful_digit):
     (first,) = predict(handler, doubtful_digit, key="k")
     with database.transaction() as connection:
         queue.withdraw(connection, connection.execute("select id from review_items").fetchone()[0], "ada", why="done")
-    handler.count_cases()
+    handler.polls["counting"].look()
     (again,) = predict(handler, doubtful_digit, key="k")
     assert again.id == first.id
     assert actions([first, again]) == ["abstain"] * 2
@@ -119,12 +119,12 @@ def test_a_retry_gets_what_was_said_first(limited, database, doubtful_digit):
 @pytest.mark.parametrize("most", [1, 7, 40])
 def test_one_gateway_alone_never_goes_beyond_it(limited, database, doubtful_digit, most):
     handler = limited(most)
-    handler.count_cases()
+    handler.polls["counting"].look()
     stop = threading.Event()
 
     def count():  # at any moment of a write, far more often than once a second
         while not stop.is_set():
-            handler.count_cases()
+            handler.polls["counting"].look()
 
     counting = threading.Thread(target=count)
     counting.start()
@@ -135,7 +135,7 @@ def test_one_gateway_alone_never_goes_beyond_it(limited, database, doubtful_digi
     finally:
         stop.set()
         counting.join()
-    handler.count_cases()
+    handler.polls["counting"].look()
     predict(handler, doubtful_digit, 50)
     assert open_now(database) == most  # and leaves no room unused
 
@@ -145,7 +145,7 @@ def test_several_gateways_go_beyond_it_by_what_the_others_hold_between_two_count
     handlers = [limited(most) for _ in range(gateways)]
     for turn in range(6):
         for handler in handlers:
-            handler.count_cases()
+            handler.polls["counting"].look()
         for handler in handlers:
             predict(handler, doubtful_digit, a_round)
         assert open_now(database) <= most + (gateways - 1) * a_round
@@ -156,7 +156,7 @@ def test_several_gateways_go_beyond_it_by_what_the_others_hold_between_two_count
                     queue.withdraw(connection, case_id, "ada", why="room is needed")
     assert open_now(database) >= most
     for handler in handlers:
-        handler.count_cases()
+        handler.polls["counting"].look()
         assert actions(predict(handler, doubtful_digit)) == ["abstain"]
 
 
@@ -168,7 +168,7 @@ def test_every_case_that_has_not_ended_counts(limited, database, doubtful_digit)
         assert open_cases(connection, at_most=10) == 3
         assert open_cases(connection, at_most=2) == 2
     handler = limited(4)
-    handler.count_cases()
+    handler.polls["counting"].look()
     assert actions(predict(handler, doubtful_digit, 2)) == ["review", "abstain"]
 
 
@@ -181,7 +181,7 @@ def test_what_is_not_written_takes_no_place(limited, database, doubtful_digit):
 
     done = asyncio.run(many())
     assert sum(one.replayed for one in done) == 1
-    assert handler._room.open == 1
+    assert handler._finisher.room.open == 1
     assert actions(predict(handler, doubtful_digit, 2)) == ["review", "abstain"]
 
 

@@ -8,7 +8,7 @@ from demur.serve.config.file import Config
 from demur.serve.config.redact import PatternConfig, RedactConfig
 from demur.serve.contract.inputs import PNG_PREFIX
 from demur.serve.gateway.redaction import BadRedaction, Redaction, RedactionFailed
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.fuzz.served import ReadyHost, config
 from tests.serve.conftest import make_handler
 

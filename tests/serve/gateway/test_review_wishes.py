@@ -9,7 +9,7 @@ import pytest
 from demur.review import cases
 from demur.serve.config.review import ReviewConfig
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.log import KeyReused
 from tests.serve.conftest import make_handler
 from tests.serve.web.openai.test_chat import MODEL, ScriptedHost, ask, configured, listening, openai

@@ -176,7 +176,7 @@ def test_the_record_says_with_which_probability_it_was_drawn(quickstart, local_h
     )
     body = json.dumps({"items": [{"model": "digits", "input": clear_digit}] * 120}).encode()
     for _ in range(2):
-        handler.look_at_traffic()
+        handler.polls["traffic"].look()
         done = [one.record for one in asyncio.run(handler.predict_batch(body, None))]
         draws = Draws(DRAW_KEY, "spot-check")
         drawn = {one.id for one in done if draws.of(str(one.id)) < limit(one.label_probability)}

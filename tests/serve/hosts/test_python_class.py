@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from demur.serve.config.file import Config
+from demur.serve.contract.inputs import JsonInput, TableRow, TextPair, example_of
 from demur.serve.contract.model import ModelRequest
 from demur.serve.hosts.identity import identity_if_here, identity_of
+from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.kinds import check_model, kind_of
-from demur.serve.hosts.python_class import BadModelClass, BadModelOutput
 
 TEXTS = '''
 import numpy as np
@@ -47,6 +48,29 @@ class Answers:
 
 class Fails:
     def predict_proba(self, texts): raise RuntimeError("boom")
+
+class OfRows:
+    input = {"kind": "table", "columns": {"age": "number", "job": ["clerk", "nurse"]}}
+
+    def predict_proba(self, rows):
+        old = np.array([age > 60 for age, _ in rows], dtype=float)
+        return np.stack([1 - old, old], axis=1)
+
+class OfAnything:
+    def predict_proba(self, values):
+        return [[1.0, 0.0] if value.get("fine") else [0.0, 1.0] for value in values]
+
+class OfPairs:
+    def predict_proba(self, pairs):
+        return [[1.0, 0.0] if text == pair else [0.0, 1.0] for text, pair in pairs]
+
+class OfBytes:
+    def predict_proba(self, values):
+        return [[1.0, 0.0] if type(value) is bytes else [0.0, 1.0] for value in values]
+
+class NoInput:
+    input = {"kind": "tabel"}
+    def predict_proba(self, values): return None
 
 class NoModel: pass
 not_a_class = 1
@@ -116,6 +140,26 @@ def test_images_come_in_the_shape_that_the_class_names(project):
     assert output.usable().all()  # a probability of 0 is a number like any other
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "value", "right"),
+    [
+        ("OfRows", {}, TableRow((70.0, "nurse")), [0.0, 1.0]),
+        ("OfAnything", {"input": "json"}, JsonInput({"fine": True}), [1.0, 0.0]),
+        ("OfPairs", {"input": "text_pair"}, TextPair(text="a", text_pair="a"), [1.0, 0.0]),
+        ("OfBytes", {"input": "bytes"}, b"\0\1", [1.0, 0.0]),
+    ],
+)
+def test_every_kind_of_input_reaches_the_class_as_plain_values(project, name, settings, value, right):
+    spec, output = run(configured(name, **settings), [value])
+    assert output.probabilities.tolist() == [right]
+    assert run(configured(name, **settings), [example_of(spec)])[1].probabilities.shape == (1, 2)
+
+
+def test_a_class_with_an_input_that_there_is_not_is_refused(project):
+    with pytest.raises(BadModel, match="own_models:NoInput: its `input` is not one that can be configured: kind: "):
+        run(configured("NoInput"), ["a"])
+
+
 def test_a_row_that_is_not_a_number_spoils_no_other(project):
     model = configured("Answers", settings={"answer": [[0.2, 0.8], [float("nan"), 0.5]]})
     assert run(model, ["a", "b"])[1].usable().tolist() == [True, False]
@@ -124,7 +168,7 @@ def test_a_row_that_is_not_a_number_spoils_no_other(project):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ([0.2, 0.8], r"gave \[2\]; it should give \[2, 2\], a column for each label"),
+        ([0.2, 0.8, 0.1], r"gave \[3\]; it should give \[2, 2\], a column for each label"),
         ([[0.2, 0.8]], r"gave \[1, 2\]; it should give \[2, 2\]"),
         ([[0.2, 0.3, 0.5]] * 2, r"gave \[2, 3\]; it should give \[2, 2\]"),
         ([[0.2, 0.3]] * 2, r"come to 0\.5, and labels that exclude each other come to 1"),
@@ -167,18 +211,18 @@ def test_an_error_of_the_class_reaches_whoever_asked(project):
     ],
 )
 def test_what_is_no_model_is_refused(project, name, why):
-    with pytest.raises(BadModelClass, match=why):
+    with pytest.raises(BadModel, match=why):
         check_model(configured(name))
     assert identity_if_here(configured(name)) is None
 
 
 def test_settings_that_the_class_does_not_take(project):
-    with pytest.raises(BadModelClass, match=r"host\.settings: own_models:ByLength cannot be made with them"):
+    with pytest.raises(BadModel, match=r"host\.settings: own_models:ByLength cannot be made with them"):
         run(configured(settings={"unknown": 1}), ["a"])
 
 
 def test_a_file_that_is_missing(project):
-    with pytest.raises(BadModelClass, match=r"host\.files: there is no file .*weights\.bin"):
+    with pytest.raises(BadModel, match=r"host\.files: there is no file .*weights\.bin"):
         check_model(configured(files=["weights.bin"]))
 
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.telemetry import Histogram, Telemetry
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import Database
 from tests.serve.conftest import make_handler
 
@@ -103,7 +103,7 @@ def test_a_model_that_fails(quickstart, local_host, database, clear_digit, error
 
 def test_a_database_that_is_away(quickstart, local_host, clear_digit):
     handler = make_handler(quickstart, {"digits": local_host}, Database("postgresql://127.0.0.1:1/none"))
-    handler.look_at_database()
+    handler.polls["database"].look()
     with TestClient(gateway_app(handler, max_body_bytes=10_000)) as client:
         assert client.post("/v1/predict", json={"model": "digits", "input": clear_digit}).status_code == 503
     assert handler.telemetry.gauges()[metrics.DATABASE_UP] == {(): 0.0}

@@ -20,7 +20,7 @@ from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.serve.telemetry.telemetry import Telemetry
 from demur.serve.telemetry.traces import Traces
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.conftest import ROOT
 from tests.serve.conftest import DRAW_KEY, LocalHost
 from tests.serve.telemetry.collector import Collector

@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request, Response
 
 from demur.serve.config.file import Config
 from demur.serve.web.audit.control.view import ControlsView, controls_of, shown, view_of
-from demur.serve.web.review.api import problems
+from demur.serve.web.review.site import problems
 from demur.traffic.database import Database
 
 

@@ -15,7 +15,7 @@ WIDTH = 5.2
 
 
 def control_plot(name: str, shown: ControlPanel) -> str | None:
-    """As SVG; None where there is nothing to draw. `name` is unique on its page."""
+    """Draw a control as SVG; None where there is nothing to draw. `name` is unique on its page."""
     histories = [points for points in shown.histories if len(points) > 1]
     if not histories:
         return None

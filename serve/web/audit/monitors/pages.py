@@ -17,7 +17,7 @@ from demur.serve.contract.wire import Body, Word, parse
 from demur.serve.web.audit.monitors.plots import change_picture, interval_picture, wealth_picture
 from demur.serve.web.audit.monitors.view import MonitorsPage, MonitorsView, monitors_json, sight
 from demur.serve.web.audit.site import Site, name_of
-from demur.serve.web.native.routes import takes, whole_body
+from demur.serve.web.shared.bodies import takes, whole_body
 from demur.serve.web.shared.look import root_of
 from demur.serve.web.shared.storable import FormText
 from demur.serve.web.shared.visitor import visitor_of
@@ -32,7 +32,7 @@ KINDS = {
 }
 
 
-class UndoRequest(Body):
+class UndoAlarmRequest(Body):
     why: Word = Field(description="Why it is safe to go on as before; kept in the history.")
 
 
@@ -67,11 +67,11 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
     @app.post(
         "/v1/alarms/{id}/undo",
         response_model=AlarmView,
-        openapi_extra=takes(UndoRequest),
+        openapi_extra=takes(UndoAlarmRequest),
         summary="Undo an alarm: what it does ends",
     )
     def undo_as_told(request: Request, id: int, content: Annotated[bytes, Depends(read_body)]) -> Response:
-        return JSONResponse(alarm_json(undo(id, visitor_of(request), parse(UndoRequest, content).why)))
+        return JSONResponse(alarm_json(undo(id, visitor_of(request), parse(UndoAlarmRequest, content).why)))
 
     @app.get("/monitors", include_in_schema=False)
     def show(request: Request) -> Response:

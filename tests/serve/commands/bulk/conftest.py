@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from demur.serve.cli import main
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
-from demur.serve.web.native.routes import gateway_app
 from tests.conftest import digit_rows
 from tests.serve.listening import listening
 

@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_in_a_sentence(url, tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"text": "x"}\n')
     for words, wanted in (
         (["none.csv", "--out", "out"], "none.csv: there is no such file, and no folder with files that end in"),
-        (["rows.jsonl", "--out", "out"], "there is no 'input'; there are: 'text'"),
+        (["rows.jsonl", "--out", "out", "--input-column", "input"], "there is no 'input'; there are: 'text'"),
     ):
         status, said = demur(tmp_path, url, *words)
         assert (status, wanted in said, "Traceback" in said) == (1, True, False), said

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.policies.all_of import AllOf, InDistribution, SmallSet
-from demur.policies.sampled_sets import SampleFrequencySets
+from demur.policies.conformal_sets import SampleFrequencySets
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk

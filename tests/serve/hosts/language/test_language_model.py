@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from demur.policies.conformal_sets import FrequencySets
 from demur.policies.label_sets import seen_by
-from demur.policies.sampled_sets import FrequencySets
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
 from demur.serve.contract.inputs import Conversation, Question
 from demur.serve.contract.model import ModelRequest

@@ -13,7 +13,7 @@ from demur.review import queue
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig
 from demur.serve.gateway.safeguards import Safeguards
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.arrivals import arrived
 from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.record import HELD_BY_ALARM
@@ -73,7 +73,7 @@ def test_hold_all_holds_every_answer_until_a_person_undoes_it(checked, database,
     (before,) = predict(handler, clear_digit, key="first")
     one = alarm(database)
     assert predict(handler, clear_digit)[0].action == "answer"  # it has not looked yet
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     held, doubtful = predict(handler, clear_digit, doubtful_digit)
     assert (held.action, held.label_probability) == ("review", 1.0)
     assert held.reason == (
@@ -85,28 +85,28 @@ def test_hold_all_holds_every_answer_until_a_person_undoes_it(checked, database,
     assert not doubtful.reason.startswith(HELD_BY_ALARM)
     assert predict(handler, clear_digit, key="first")[0].id == before.id  # what was said was said
     undo(database, one)
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     assert predict(handler, clear_digit)[0].action == "answer"
 
 
 def test_an_alarm_that_only_tells_holds_nothing(checked, database, clear_digit):
     alarm(database, OnAlarm.NOTIFY)
     handler = checked()
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     assert predict(handler, clear_digit)[0].action == "answer"
 
 
 def test_it_survives_a_restart_and_holds_the_next_artifact_too(checked, database, clear_digit):
     alarm(database)  # about an artifact that is not the one in force
     handler = checked()
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     assert predict(handler, clear_digit)[0].action == "review"
 
 
 def test_other_models_go_on(checked, database, clear_digit):
     alarm(database, model="another")
     handler = checked()
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     assert predict(handler, clear_digit)[0].action == "answer"
 
 
@@ -117,7 +117,7 @@ def test_tighten_holds_what_is_less_sure_and_loosens_nothing(checked, database, 
     floor = floor_for([one.confidence for one in before if one.action == "answer"], 0.5)
     alarm(database, OnAlarm.TIGHTEN, floor=floor)
     alarm(database, OnAlarm.TIGHTEN, floor=floor / 2, round=2)  # the strictest counts
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     after = predict(handler, *rows)
     for old, new in zip(before, after, strict=True):
         assert new.confidence == old.confidence
@@ -138,8 +138,8 @@ def test_an_unknown_confidence_is_below_every_floor():
 def test_with_a_full_queue_it_abstains(checked, database, clear_digit):
     alarm(database)
     handler = checked(most_waiting=2)
-    handler.count_cases()
-    handler.look_at_alarms()
+    handler.polls["counting"].look()
+    handler.polls["alarms"].look()
     done = predict(handler, *[clear_digit] * 60)
     assert [one.action for one in done] == ["review"] * 2 + ["abstain"] * 58
     assert done[2].reason.startswith(HELD_BY_ALARM)  # so that monitors know whose doing it is
@@ -174,7 +174,7 @@ def test_a_chat_is_held_and_nothing_of_it_is_streamed(database, stream):
     config = configured(talker={"chat": {**MODEL["chat"], "stream": stream}})
     handler = make_handler(config, {"talker": ScriptedHost()}, database)
     alarm(database, model="talker")
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     with (
         listening(gateway_app(handler, max_body_bytes=100_000)) as url,
         openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
@@ -190,7 +190,7 @@ def test_a_tentative_stream_below_the_floor_is_taken_back(database):
     config = configured(talker={"chat": {**MODEL["chat"], "stream": "tentative"}})
     handler = make_handler(config, {"talker": ScriptedHost()}, database)
     alarm(database, OnAlarm.TIGHTEN, floor=0.95, model="talker")
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     with (
         listening(gateway_app(handler, max_body_bytes=100_000)) as url,
         openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
@@ -220,7 +220,7 @@ def test_the_watch_of_a_canary_is_not_disturbed(checked, database, clear_digit):
     """What an alarm holds counts there as the artifact decided it, or every canary would end with the alarm."""
     alarm(database)
     handler = checked()
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     (held,) = predict(handler, clear_digit)
     soon = held.created_at + timedelta(seconds=1)
     with database.transaction() as connection:
@@ -231,7 +231,7 @@ def test_the_watch_of_a_canary_is_not_disturbed(checked, database, clear_digit):
 def test_cases_held_by_an_alarm_are_worked_like_any_other(checked, database, clear_digit):
     alarm(database)
     handler = checked()
-    handler.look_at_alarms()
+    handler.polls["alarms"].look()
     (held,) = predict(handler, clear_digit)
     with database.transaction() as connection:
         assert queue.claim_next(connection, "ada", lease_seconds=60).case_id == held.id

@@ -10,7 +10,7 @@ from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import make_handler
 from tests.serve.scripted import settings as written
 

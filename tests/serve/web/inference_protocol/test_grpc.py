@@ -187,7 +187,7 @@ def test_what_is_late_is_not_begun(client, hosts, text_handler):
         return await decide(*asked)
 
     hosts["colours"].decide = slowly
-    for _ in range(text_handler.roads["colours"].config.host.batch.in_flight):
+    for _ in range(text_handler.models["colours"].config.host.batch.in_flight):
         client.async_infer("colours", texts_of("first"), callback=lambda **_: None)
         assert begun.acquire(timeout=20)
     with pytest.raises(InferenceServerException) as raised:

@@ -13,8 +13,8 @@ from demur.serve.access.rates import Rate
 from demur.serve.config.access import AccessConfig, Scope
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.login.access_middleware import AccessMiddleware, path_of
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
-from demur.serve.web.native.routes import gateway_app
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
 

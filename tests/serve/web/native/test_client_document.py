@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.conftest import ROOT
 from tests.serve.listening import listening
 

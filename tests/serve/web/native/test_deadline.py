@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.deadline import PATTERN, DeadlinePassed, seconds_of, within
-from demur.serve.web.native.routes import gateway_app
 from tests.serve.conftest import make_handler
 
 

@@ -7,8 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.serve.contract.inputs import TooLarge
-from demur.serve.web.native.fast_path import CallerLeft, FastPath, whole_body
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.gateway.intake import CallerLeft
+from demur.serve.web.native.app import gateway_app
+from demur.serve.web.native.fast_path import FastPath
+from demur.serve.web.shared.bodies import read_whole
 
 SAME = ("content-type", "retry-after", "idempotent-replay")
 
@@ -52,11 +54,11 @@ def receiving(*messages):
 
 def test_a_body_comes_in_parts():
     parts = {"body": b"ab", "more_body": True}, {"body": b"", "more_body": True}, {"body": b"c"}
-    assert asyncio.run(whole_body(receiving(*parts), 3)) == b"abc"
+    assert asyncio.run(read_whole(receiving(*parts), 3)) == b"abc"
     with pytest.raises(TooLarge):
-        asyncio.run(whole_body(receiving(*parts), 2))
+        asyncio.run(read_whole(receiving(*parts), 2))
     with pytest.raises(CallerLeft):
-        asyncio.run(whole_body(receiving(parts[0]), 3))
+        asyncio.run(read_whole(receiving(parts[0]), 3))
 
 
 def test_who_leaves_is_sent_nothing(handler):

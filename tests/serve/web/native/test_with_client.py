@@ -14,8 +14,8 @@ from demur.serve.access.needs import GATEWAY
 from demur.serve.access.rates import Rate
 from demur.serve.config.access import Scope
 from demur.serve.web.login.access_middleware import AccessMiddleware
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
-from demur.serve.web.native.routes import gateway_app
 from tests.conftest import digit_rows, resolve
 from tests.serve.access.doors import keeper_of, make
 from tests.serve.listening import listening

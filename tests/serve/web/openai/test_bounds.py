@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import ValidationError
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from tests.serve.conftest import make_handler
 from tests.serve.endpoint import delta, reply, running
 from tests.serve.listening import listening

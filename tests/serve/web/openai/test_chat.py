@@ -20,7 +20,7 @@ from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import EngineFailed, Piece
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.openai import request as chat
 from demur.serve.web.openai.errors import problem_of
 from demur.traffic import log

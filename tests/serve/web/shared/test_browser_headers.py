@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from demur.serve.web.audit.app import audits_app
-from demur.serve.web.native.routes import gateway_app
+from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.serve.web.shared.browser_headers import ALWAYS, NOTHING_AT_ALL, BrowserHeaders
 from tests.serve.conftest import make_handler
