@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from math import isnan, nan
 
-from demur.audit.reports import Figure, LabelCount, Report, ReportExtent
+from demur.audit.state.reports import Figure, LabelCount, Report, ReportExtent
 
 
 class Apart(StrEnum):

@@ -192,7 +192,7 @@ def on_procrastinate(dsn: str, people: int, n: int) -> float | None:
     async def contest(address: str) -> float:
         app = App(connector=PsycopgConnector(conninfo=address, min_size=1, max_size=CONNECTIONS, timeout=60))
 
-        @app.task(name="case")
+        @app.task(name="case")  # type: ignore[untyped-decorator]
         async def case(id: int) -> None:
             pass
 

@@ -8,6 +8,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -66,13 +67,13 @@ def score_jobs(labels: int, rng: np.random.Generator) -> dict[str, Callable[[], 
         link = links[ONLY_FOR.get(name, "softmax")]
         fitted: Score = make(**SETTINGS.get(name, {})).fit(output(FITTED, 10, link, rng), np.ones(FITTED))
         batch = output(ROWS, labels, link, rng).output
-        jobs[name] = lambda fitted=fitted, batch=batch: fitted.of(batch)
+        jobs[name] = partial(fitted.of, batch)
     reference = {"mahalanobis": rng.random(FITTED), "softmax_response": rng.random(FITTED)}
     mixed = {name: values[:ROWS] for name, values in reference.items()}
     right = (rng.random(FITTED) < 0.8).astype(float)
     for name, settings in {"hybrid": {}, "logistic": {"of": ("mahalanobis", "softmax_response")}}.items():
         combination = COMBINATIONS[name](**settings).fit(reference, right)
-        jobs[name] = lambda combination=combination: combination.of(mixed)
+        jobs[name] = partial(combination.of, mixed)
     return jobs
 
 

@@ -52,7 +52,7 @@ def refuse(shortfalls: Sequence[Shortfall]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighed:
+class ShortfallWeight:
     """What rows cannot carry, in two parts."""
 
     against: Sequence[Shortfall]
@@ -62,17 +62,17 @@ class Weighed:
     """Worth saying."""
 
 
-def weighed(shortfalls: Sequence[Shortfall], recipe: SelectorRecipe, *, sets_wanted: bool) -> Weighed:
+def weighed(shortfalls: Sequence[Shortfall], recipe: SelectorRecipe, *, sets_wanted: bool) -> ShortfallWeight:
     """Tell what speaks against an artifact from what is only worth saying.
 
     Sets are shown with every answer. Nobody asked for their promise who neither configured them, `sets_wanted`, nor
     decides by them. A policy that only observes promises nothing.
     """
     if recipe.observes:
-        return Weighed(against=[], beside=list(shortfalls))
+        return ShortfallWeight(against=[], beside=list(shortfalls))
     wanted = sets_wanted or recipe.policy.acts_on_sets
     against = [one for one in shortfalls if one.of != "sets" or wanted]
-    return Weighed(against=against, beside=[one for one in shortfalls if one not in against])
+    return ShortfallWeight(against=against, beside=[one for one in shortfalls if one not in against])
 
 
 def known_before(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from demur.audit.visible import visible
-from demur.library.picture import Picture
+from demur.library.picture import PlotFigure
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -20,7 +20,7 @@ def paragraphs(sentences: Iterable[str]) -> str:
     return "".join(f"<p>{_text(sentence)}</p>" for sentence in sentences)
 
 
-def image(picture: Picture, words: str) -> str:
+def image(picture: PlotFigure, words: str) -> str:
     """A picture, with words for whoever cannot see it."""
     data = b64encode(picture.png()).decode()
     return f'<img alt="{_text(words)}" src="data:image/png;base64,{data}">'

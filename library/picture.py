@@ -17,7 +17,7 @@ LOOKS = {**STYLE, "legend.frameon": False, "text.parse_math": False}
 """Names of classes and scores are shown as they are written, also with dollar signs in them."""
 
 
-class Picture(Figure):
+class PlotFigure(Figure):
     """A figure that was never shown. The last line of a notebook cell shows it; `savefig` stores it."""
 
     def png(self) -> bytes:
@@ -38,10 +38,10 @@ def on_axes(draw: Callable[[Axes], None], ax: Axes | None, *, size: tuple[float,
     return new_picture(lambda figure: draw(figure.subplots()), size=size)
 
 
-def new_picture(draw: Callable[[Figure], None], *, size: tuple[float, float] = SIZE) -> Picture:
+def new_picture(draw: Callable[[Figure], None], *, size: tuple[float, float] = SIZE) -> PlotFigure:
     """Return a new figure, drawn on."""
     with DRAWING, mpl.rc_context(LOOKS):
-        picture = Picture(figsize=size, layout="constrained")
+        picture = PlotFigure(figsize=size, layout="constrained")
         draw(picture)
     return picture
 

@@ -63,7 +63,7 @@ class Task(Protocol):
         ...
 
 
-class ModelKind(Protocol):
+class ModelAbilities(Protocol):
     """What a kind of model can give to a selector."""
 
     @property
@@ -98,7 +98,7 @@ class SelectorSettings:
     """Everything that a selector is made of, in plain values."""
 
     task: Task
-    model: ModelKind
+    model: ModelAbilities
     scores: Sequence[Named]
     confidence_score: str
     """The name of one of the scores."""

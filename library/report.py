@@ -17,7 +17,7 @@ from demur.library import html, plots
 from demur.library.class_labels import ClassLabels
 from demur.library.fit_report import sentences, tables
 from demur.library.fitted_selector import FittedSelector
-from demur.library.picture import Picture, legend, new_picture
+from demur.library.picture import PlotFigure, legend, new_picture
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 
@@ -29,7 +29,7 @@ OF_ANSWERS = "of the answers are wrong"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Report:
+class FitReport:
     """The numbers of a fit, each with a 95% interval where there are errors enough for one.
 
     `report["prr.confidence"]` is a number with its ends: PRR, ECE, risk, coverage and whatever else `names` lists.
@@ -82,7 +82,9 @@ class Report:
         return console.file.getvalue().rstrip()
 
     def __repr__(self) -> str:
-        return f"<Report of {self.name}: {self.fit.n_reported} rows that the fit of {self.fit.n_fitted} has not seen>"
+        return (
+            f"<FitReport of {self.name}: {self.fit.n_reported} rows that the fit of {self.fit.n_fitted} has not seen>"
+        )
 
     def to_pandas(self) -> Any:
         """Return a DataFrame, a row for each number. It needs pandas."""
@@ -106,7 +108,7 @@ class Report:
             + (html.image(self.plot(), "Risk against coverage, reliability and confidence") if self._drawable else "")
         )
 
-    def plot(self) -> Picture:
+    def plot(self) -> PlotFigure:
         """Draw risk against coverage, reliability, the confidences and, where there are any, the sizes of sets."""
         known = np.isfinite(self.fitted.held_out.judgement.confidence)
         if not self._drawable:

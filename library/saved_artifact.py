@@ -11,7 +11,7 @@ from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.store import ArtifactStore
 from demur.library import html
 from demur.library.facts import facts_of, versions
-from demur.library.report import Report
+from demur.library.report import FitReport
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -47,7 +47,7 @@ class SavedArtifact:
 
 
 def save_artifact(
-    report: Report,
+    report: FitReport,
     store: str | Path | ArtifactStore,
     *,
     model: str,

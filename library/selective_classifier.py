@@ -20,7 +20,7 @@ from demur.library.fitted_selector import check_enough, fit_selector
 from demur.library.given_rows import group_names, trained_and_calibrated, weights_of
 from demur.library.model_identity import identity_of
 from demur.library.recipe import SelectorSettings, selector_recipe
-from demur.library.report import Report
+from demur.library.report import FitReport
 from demur.library.saved_artifact import SavedArtifact, save_artifact
 from demur.library.wrapped_estimator import WrappedEstimator
 from demur.policies.selector_recipe import SelectorRecipe
@@ -207,7 +207,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.calibration_rows_ = rows
         self.report_rows_ = rows[fitted.held_out.positions]
         self._configured = plan.configured
-        self._report = Report(name=model.name, fitted=fitted, labels=labels)
+        self._report = FitReport(name=model.name, fitted=fitted, labels=labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -307,7 +307,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         right = table.answered & (table.judgement.predicted == truth).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def report(self) -> Report:
+    def report(self) -> FitReport:
         """Return what the fit is worth, measured on rows that nothing was fitted on: the report of `demur fit`.
 
         The rows were kept apart before anything was fitted, but whoever chooses settings by this report has fitted

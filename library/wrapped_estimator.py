@@ -19,7 +19,7 @@ NO_PROBABILITIES = "has neither predict_proba nor decision_function, and cannot 
 @dataclass(frozen=True)
 class WrappedEstimator:
     """A fitted estimator with `predict_proba` or `decision_function`; a function from rows to probabilities; or None,
-    where the rows are probabilities already. It is the `ModelKind` of a selector's settings."""
+    where the rows are probabilities already. It is the `ModelAbilities` of a selector's settings."""
 
     estimator: Any
 

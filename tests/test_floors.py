@@ -93,11 +93,23 @@ FLOORS = (
 )
 """The rooms of `serve`, from the top down. A room imports from the floors below its own, and from itself."""
 
-FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+FLOORS_OF_AUDIT = (
+    {"report", "held_out", "changes", "monitors", "opinions", "rating_plot", "replay", "shadowing"},
+    {"findings", "ledger", "drawing"},
+    {"metrics", "state", "periods", "visible"},
+)
+"""The rooms of `audit`. `state` is what a running service reads and writes; everything else reads what was logged."""
+
+FLOOR = {
+    (house, room): floor
+    for house, floors in (("serve", FLOORS), ("audit", FLOORS_OF_AUDIT))
+    for floor, rooms in enumerate(floors)
+    for room in rooms
+}
 
 
-def rooms_of_serve_in(path: Path) -> set[str]:
-    """The rooms of `serve` that a file imports from, also where it does so in a function or for types alone."""
+def rooms_in(house: str, path: Path) -> set[str]:
+    """The rooms of a house that a file imports from, also where it does so in a function or for types alone."""
     rooms = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -106,27 +118,36 @@ def rooms_of_serve_in(path: Path) -> set[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        rooms |= {name.split(".")[2] for name in names if name.startswith("demur.serve.")}
+        rooms |= {name.split(".")[2] for name in names if name.startswith(f"demur.{house}.")}
     return rooms
 
 
 def room_of(path: Path) -> str:
-    return path.relative_to(ROOT / "serve").parts[0].removesuffix(".py")
+    return path.relative_to(ROOT).parts[1].removesuffix(".py")
 
 
-@pytest.mark.parametrize("room", sorted(FLOOR))
-def test_no_import_in_serve_runs_up_or_sideways(room: str) -> None:
-    files = [path for path in (ROOT / "serve").rglob("*.py") if room_of(path) == room]
-    assert files, f"there is no room serve/{room}"
+@pytest.mark.parametrize(("house", "room"), sorted(FLOOR))
+def test_no_import_runs_up_or_sideways(house: str, room: str) -> None:
+    files = [path for path in (ROOT / house).rglob("*.py") if room_of(path) == room]
+    assert files, f"there is no room {house}/{room}"
     for path in files:
-        for other in rooms_of_serve_in(path) - {room}:
-            assert FLOOR[other] > FLOOR[room], f"{path.relative_to(ROOT)} reaches up or sideways to serve/{other}"
+        for other in rooms_in(house, path) - {room}:
+            assert FLOOR[house, other] > FLOOR[house, room], (
+                f"{path.relative_to(ROOT)} reaches up or sideways to {house}/{other}"
+            )
 
 
-def test_every_room_of_serve_has_a_floor() -> None:
-    rooms = {room_of(path) for path in (ROOT / "serve").rglob("*.py")} - {"__init__"}
-    assert rooms == set(FLOOR)
-    assert sum(map(len, FLOORS)) == len(FLOOR)
+@pytest.mark.parametrize(("house", "floors"), [("serve", FLOORS), ("audit", FLOORS_OF_AUDIT)])
+def test_every_room_has_one_floor(house: str, floors: tuple[set[str], ...]) -> None:
+    rooms = {room_of(path) for path in (ROOT / house).rglob("*.py")} - {"__init__"}
+    assert rooms == set().union(*floors)
+    assert sum(map(len, floors)) == len(rooms)
+
+
+@pytest.mark.parametrize("room", ["gateway", "hosts"])
+def test_the_request_path_reads_the_state_of_audits_and_makes_none(room: str) -> None:
+    reached = set().union(*(rooms_in("audit", path) for path in (ROOT / "serve" / room).rglob("*.py")))
+    assert reached <= {"state", "metrics"}
 
 
 def test_only_deployments_and_what_starts_them_know_ray() -> None:

@@ -9,8 +9,6 @@ from datetime import datetime
 from math import ldexp
 from typing import Any
 
-from demur.audit.monitors import alarms, standing
-from demur.audit.monitors.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
 from demur.audit.monitors.arrivals import (
     MonitorLabel,
     MonitorRecord,
@@ -24,9 +22,11 @@ from demur.audit.monitors.arrivals import (
 )
 from demur.audit.monitors.reference import ReferenceSample, compared, sample_from_json
 from demur.audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
-from demur.audit.monitors.standing import KNOWN_AFTER_SECONDS, MonitorState, Role
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import confidence_words, held_words, risk_words
+from demur.audit.state import alarms, standing
+from demur.audit.state.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
+from demur.audit.state.standing import KNOWN_AFTER_SECONDS, MonitorState, Role
 from demur.traffic.database import Connection
 from demur.traffic.draw import BITS, Draws
 from demur.traffic.outcomes import Precedence

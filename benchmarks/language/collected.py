@@ -173,7 +173,7 @@ def _run(task: Task, exercises: Sequence[Exercise], advance: Advance) -> dict[st
         try:
             output, found["seconds"][name] = in_chunks(model, inputs_of(about, model), needs, advance)
         finally:
-            model.wait(model.engine.close())
+            model.close()
         return output
 
     for name, needs in (("first", FIRST), ("samples", frozenset[Need]({"samples"}))):

@@ -89,7 +89,7 @@ def _by(about: Collected, by: str, todo: Sequence[Exercise], advance: Advance) -
         stop, stop_seconds = in_chunks(model, inputs, NEEDS, advance, more=more([selector], config.samples))
         full, full_seconds = in_chunks(model, inputs, NEEDS, advance)
     finally:
-        model.wait(model.engine.close())
+        model.close()
     assert stop.replies is not None
     assert full.replies is not None
     early, late = selector.decide(stop.only(selector.needs)), selector.decide(full.only(selector.needs))

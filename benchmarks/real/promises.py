@@ -127,7 +127,8 @@ def _chest_xrays(data: Path, times: int) -> list[Outcome]:
     """MAPIE refuses rows without a label; so the rows with one are looked at by themselves."""
     (read,) = chest_xrays.SOURCE.read(data / chest_xrays.SOURCE.folder)
     found: list[Outcome] = []
-    for name, rows in {"X-rays": read, "X-rays with a finding": read.only(read.rows.truth.any(axis=1))}.items():
+    with_finding = np.asarray(read.rows.truth.any(axis=1))
+    for name, rows in {"X-rays": read, "X-rays with a finding": read.only(with_finding)}.items():
         probabilities, truth = rows.rows.output.probabilities, rows.rows.truth
         case = MissedCase(data=name, probabilities=probabilities, truth=truth, together=rows.groups)
         others = {}

@@ -164,4 +164,4 @@ def _outcome(case: SetCase, kind: str, who: str, alpha: float, tally: Sequence[_
 def _means(values: Mask, strata: Index, count: int) -> Array:
     rows = np.bincount(strata, minlength=count)
     caught = np.bincount(strata, weights=values, minlength=count)
-    return np.divide(caught, rows, out=np.full(count, np.nan), where=rows > 0)
+    return np.asarray(np.divide(caught, rows, out=np.full(count, np.nan), where=rows > 0))

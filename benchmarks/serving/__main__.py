@@ -102,7 +102,7 @@ def _ratio(runs: dict[tuple[Line, str], list[Run]], line: Line, way: str, other:
 
 
 def median(values: Any) -> float:
-    return statistics.median(list(values))
+    return float(statistics.median(list(values)))
 
 
 def as_json(runs: dict[tuple[Line, str], list[Run]]) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--default", action="store_true", help="leave `limits.image_pixels` at its default")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     with served(default=options.default) as (service, digit), ProcessPoolExecutor(2, get_context("spawn")) as pool:
         url = f"{service.url}/v1/predict"
 

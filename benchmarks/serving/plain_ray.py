@@ -32,10 +32,10 @@ def main(config_file: Path, port: int, models: list[str]) -> None:
         address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
         _temp_dir=os.path.join(tempfile.gettempdir(), "demur-bench"), logging_level="warning",
     )  # fmt: skip
-    ray_serve.start(http_options={"host": "127.0.0.1", "port": port}, logging_config=QUIET)  # type: ignore[arg-type]
+    ray_serve.start(http_options={"host": "127.0.0.1", "port": port}, logging_config=QUIET)
     ray_serve.run_many(
         [
-            RunTarget(usual(config.models[name]), name=name, route_prefix=f"/usual-{name}", logging_config=QUIET)  # type: ignore[arg-type]
+            RunTarget(usual(config.models[name]), name=name, route_prefix=f"/usual-{name}", logging_config=QUIET)
             for name in models
         ]
     )

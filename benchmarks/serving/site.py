@@ -130,7 +130,7 @@ class Site:
 
     def _start_usual(self) -> None:
         self._usual_port = _free_port()
-        command = [sys.executable, "-m", "benchmarks.serving.plain_ray", self.config_file, str(self._usual_port)]
+        command = [sys.executable, "-m", "benchmarks.serving.plain_ray", str(self.config_file), str(self._usual_port)]
         child = subprocess.Popen(
             [*command, *self._models], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -154,14 +154,14 @@ class Site:
             address="local", include_dashboard=False, num_cpus=16, object_store_memory=200 * 2**20,
             _temp_dir=str(self._folder_of_ray), logging_level="warning",
         )  # fmt: skip
-        ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=QUIET)  # type: ignore[arg-type]
+        ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=QUIET)
         makers: dict[str, Callable[[Any], Any]] = {"tuned": usual, "bare": bare}
         targets = [
             RunTarget(
                 makers[way](config.models[name]),
                 name=f"{way}-{name}",
                 route_prefix=f"/{way}-{name}",
-                logging_config=QUIET,  # type: ignore[arg-type]
+                logging_config=QUIET,
             )
             for name in self._models
             for way in ways
@@ -173,7 +173,7 @@ class Site:
                     build_gateway(AppArgs.model_validate(config.model_dump())),
                     name="demur",
                     route_prefix="/",
-                    logging_config=QUIET,  # type: ignore[arg-type]
+                    logging_config=QUIET,
                 )
             )
         ray_serve.run_many(targets)

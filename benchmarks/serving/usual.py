@@ -33,7 +33,7 @@ class UsualModel:
         self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
         self._labels = model.task.labels
 
-    @ray_serve.batch(max_batch_size=64)  # and Serve's own waiting time, 10 ms
+    @ray_serve.batch(max_batch_size=64)  # type: ignore[untyped-decorator]  # and Serve's own waiting time, 10 ms
     async def predict(self, inputs: list[Any]) -> list[tuple[str, float]]:
         taken = [value if isinstance(value, str) else np.asarray([value], dtype=np.float32) for value in inputs]
         probabilities = self._classifier.run(taken, frozenset()).probabilities

@@ -23,7 +23,7 @@ def list_alarms(
     config: ConfigOption = None,
 ) -> None:
     """Show the alarms that are in force, the latest first."""
-    from demur.audit.monitors import alarms as kept
+    from demur.audit.state import alarms as kept
 
     settings = load_config(config_path(config))
     with ExitStack() as opened:

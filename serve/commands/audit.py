@@ -173,8 +173,8 @@ def _once(
     say: Console,
 ) -> int:
     """Make one audit, and return the exit status."""
-    from demur.audit import reports
     from demur.audit.report.audit import NothingToAudit
+    from demur.audit.state import reports
     from demur.serve.deployments.audit_on_ray import RayCluster
     from demur.serve.jobs.reports.making import keep_rows, make, make_from_export, settled
 

@@ -140,7 +140,7 @@ class ReplayResult:
         return QUALITIES[self.right](self.judgement.predicted, truth)
 
     def quality_by_name(self, labels: Sequence[Answer], task: TaskConfig) -> Array:
-        """The same of a sparse task, by the labels that hold for each row."""
+        """How right each prediction of a sparse task was [n], 0 to 1, by the labels that hold for each row."""
         output, truth = about_candidates(self.output, labels, task)
         more = output.probabilities.shape[1] - self.judgement.predicted.shape[1]
         predicted = np.pad(self.judgement.predicted, ((0, 0), (0, more)))

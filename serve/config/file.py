@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.state.alarms import OnAlarm
 from demur.library.nearest import did_you_mean
 from demur.library.settings import GatheredMistakes, settings_of
 from demur.policies.label_sets import MULTILABEL_SETS, SETS

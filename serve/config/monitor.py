@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.state.alarms import OnAlarm
 from demur.serve.config.settings import Section
 
 LEAST_RISK = 1e-6

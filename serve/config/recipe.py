@@ -32,7 +32,7 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     recipe = selector_recipe(
         SelectorSettings(
             task=model.task,
-            model=_Hosted(model),
+            model=_HostedModel(model),
             scores=model.scores,
             confidence_score=model.confidence.score,
             calibrator=model.confidence.calibrator,
@@ -60,7 +60,7 @@ def _check_label_calibrator(model: "ModelConfig", recipe: SelectorRecipe) -> Non
 
 
 @dataclass(frozen=True)
-class _Hosted:
+class _HostedModel:
     """What a configured model can give to a selector."""
 
     model: "ModelConfig"

@@ -11,7 +11,8 @@ from demur.library.settings import check_numbers
 class Section(BaseModel):
     """A part of the configuration: frozen, and without keys that are not known."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What is written can be read again: replicas are told the configuration as it is dumped here.
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
     @model_validator(mode="before")
     @classmethod

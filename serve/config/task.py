@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from demur.library.recipe import label_limits
 from demur.library.settings import Mistakes
@@ -30,8 +30,6 @@ ONLY_LANGUAGE = frozenset(OWN_LABELS)
 
 class TaskConfig(Section):
     """What the model decides between."""
-
-    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
 
     kind: Literal["binary", "multiclass", "multilabel", "choice", "generate"]
     """One of two labels; one of several; each label by itself; and, for language models alone, one of the options that

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from demur.audit.monitors.alarms import Alarm
+from demur.audit.state.alarms import Alarm
 
 
 class AlarmView(BaseModel):

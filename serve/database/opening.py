@@ -1,6 +1,6 @@
 """Open demur's database, with the schema of all parts."""
 
-from demur.audit.schema import AUDIT_MIGRATIONS
+from demur.audit.state.schema import AUDIT_MIGRATIONS
 from demur.review import queue
 from demur.serve.access.schema import ACCESS_MIGRATIONS
 from demur.traffic.database import TRAFFIC_MIGRATIONS, Database, migrate

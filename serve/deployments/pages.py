@@ -8,7 +8,7 @@ import numpy as np
 from ray import serve as ray_serve
 from starlette.types import ASGIApp
 
-from demur.audit.retention import forget_records
+from demur.audit.state.retention import forget_records
 from demur.calibration_store.store import ArtifactStore
 from demur.review import outbox, queue
 from demur.serve.access import needs

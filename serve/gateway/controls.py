@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from threading import Lock
 from uuid import UUID
 
-from demur.audit import control_states
-from demur.audit.control_states import ControlState
+from demur.audit.state import control_states
+from demur.audit.state.control_states import ControlState
 from demur.policies.control import (
     AdaptiveLevel,
     ByDecisions,

@@ -4,8 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from demur.audit.monitors import alarms
-from demur.audit.monitors.alarms import Safeguard
+from demur.audit.state import alarms
+from demur.audit.state.alarms import Safeguard
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.record import HELD_BY_ALARM
 

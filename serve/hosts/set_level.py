@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from demur.audit import control_states
+from demur.audit.state import control_states
 from demur.calibration_store.artifact import Artifact
 from demur.policies.control import ControlledValue
 from demur.policies.judgement import Judgement

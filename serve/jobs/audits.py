@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import fsspec
 from uuid_utils.compat import uuid7
 
-from demur.audit import reports, runs
+from demur.audit.state import reports, runs
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.jobs.label_controls import LabelControls

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from demur.audit import control_states
-from demur.audit.control_events import ControlLabel, CountedDecision, ReadUntil, portion
 from demur.audit.metrics.likeness import likeness
+from demur.audit.state import control_states
+from demur.audit.state.control_events import ControlLabel, CountedDecision, ReadUntil, portion
 from demur.policies.control import AdaptiveLevel, ControlledValue, TrackedRisk
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import Config, ModelConfig

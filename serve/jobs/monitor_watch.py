@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from demur.audit.metrics.likeness import likeness
-from demur.audit.monitors import feeding, standing
-from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.monitors import feeding
 from demur.audit.monitors.arrivals import MonitorLabel
 from demur.audit.monitors.feeding import FeedResult, WatchedArtifact
 from demur.audit.monitors.risk import RiskSettings
-from demur.audit.monitors.standing import Role
 from demur.audit.monitors.traffic import TrafficSettings
+from demur.audit.state import standing
+from demur.audit.state.alarms import OnAlarm
+from demur.audit.state.standing import Role
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore

@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 from standardwebhooks.webhooks import Webhook
 
-from demur.audit.monitors import alarms
+from demur.audit.state import alarms
 from demur.review import cases, outbox
 from demur.review.outbox import Delivery
 from demur.serve.config.file import Config

@@ -3,8 +3,8 @@
 import math
 import random
 
-from demur.audit.monitors.alarms import AlarmNotFound
-from demur.audit.reports import ReportNotFound
+from demur.audit.state.alarms import AlarmNotFound
+from demur.audit.state.reports import ReportNotFound
 from demur.calibration_store.store import ArtifactNotFound
 from demur.review.cases import CaseNotFound
 from demur.review.outbox import DeliveryNotFound

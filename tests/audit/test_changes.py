@@ -7,7 +7,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from demur.audit.changes import Apart, compared
-from demur.audit.reports import Figure, LabelCount, Report, ReportExtent, Summary
+from demur.audit.state.reports import Figure, LabelCount, Report, ReportExtent, Summary
 
 DAY = timedelta(days=1)
 START = datetime(2026, 11, 16, tzinfo=UTC)

@@ -5,6 +5,7 @@ from itertools import cycle
 from uuid import UUID
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from demur.review import queue
 from demur.serve.access.own_hosts import OwnHosts
@@ -110,7 +111,7 @@ def config() -> Config:
     )
 
 
-def served(database: Database) -> tuple[dict[str, object], Known]:
+def served(database: Database) -> tuple[dict[str, ASGIApp], Known]:
     """The applications by where they are mounted, and what they know."""
     told = config()
     entries = [
@@ -125,7 +126,7 @@ def served(database: Database) -> tuple[dict[str, object], Known]:
     handler = make_handler(told, {name: ReadyHost(name) for name in MODELS}, database)
     gateway = gateway_app(handler, max_body_bytes=MOST_BYTES)
     gateway.state.handler = handler
-    apps = {
+    apps: dict[str, ASGIApp] = {
         "/review": console_app(told, database),
         "/audit": audits_app(told, database),
         "": gateway,
@@ -133,7 +134,7 @@ def served(database: Database) -> tuple[dict[str, object], Known]:
     return apps, Known(records=[one.record.id for one in entries], reports=reports)
 
 
-def mounted(apps: dict[str, object]) -> Starlette:
+def mounted(apps: dict[str, ASGIApp]) -> Starlette:
     """The applications in one, each behind what stands before it in a service."""
     whole = Starlette()
     for root, app in apps.items():

@@ -6,7 +6,7 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 
 from demur.library import plots
-from demur.library.picture import Picture
+from demur.library.picture import PlotFigure
 
 RNG = np.random.default_rng(0)
 CONFIDENCE = RNG.random(300)
@@ -29,7 +29,7 @@ DRAWN = {
 def test_a_picture_is_returned_and_nothing_is_shown_or_left_changed(name):
     before = dict(rcParams)
     picture = DRAWN[name]()
-    assert isinstance(picture, Picture)
+    assert isinstance(picture, PlotFigure)
     assert picture._repr_png_().startswith(b"\x89PNG")
     assert dict(rcParams) == before
 

@@ -46,7 +46,7 @@ def test_it_is_read_as_text_as_a_frame_and_in_a_notebook(fitted):
     assert "on 360 rows that the fit of 540 has not seen" in text
     assert "Promise: at most 20% of the answers are wrong, except with probability 5%" in text
     assert max(map(len, text.splitlines())) <= 110
-    assert repr(report) == "<Report of the array: 360 rows that the fit of 540 has not seen>"
+    assert repr(report) == "<FitReport of the array: 360 rows that the fit of 540 has not seen>"
     page = report._repr_html_()
     assert "<td>selective_risk</td>" in page
     assert "data:image/png;base64," in page

@@ -146,7 +146,7 @@ def quickstart(digits: Path, tmp_path_factory) -> Config:
 
 
 @pytest.fixture
-def two(quickstart: Config, rival: ArtifactFiles, tmp_path: Path) -> tuple[Config, ArtifactStore, str, str]:
+def two(quickstart: Config, rival: ArtifactFiles, tmp_path: Path) -> tuple[Config, ArtifactStore, str | None, str]:
     """A store of one's own with two artifacts, the first of them in force."""
     shutil.copytree(f"{quickstart.artifacts}/digits", tmp_path / "artifacts/digits")
     store = ArtifactStore(str(tmp_path / "artifacts"))

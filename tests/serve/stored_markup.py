@@ -7,11 +7,10 @@ from uuid import UUID
 import numpy as np
 from uuid_utils.compat import uuid7
 
-from demur.audit import control_states, runs
-from demur.audit.monitors import alarms, standing
-from demur.audit.monitors.alarms import AlarmKind
 from demur.audit.monitors.reference import Drift, DriftComparison, LabelShare
-from demur.audit.reports import Figure, LabelCount
+from demur.audit.state import alarms, control_states, runs, standing
+from demur.audit.state.alarms import AlarmKind
+from demur.audit.state.reports import Figure, LabelCount
 from demur.policies.control import ControlledValue
 from demur.review import access, outbox, queue, settling
 from demur.review.item import ReviewVerdict

@@ -8,7 +8,7 @@ import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 
-from demur.audit import runs
+from demur.audit.state import runs
 from demur.serve.database.opening import open_database
 from demur.serve.web.audit import alarms
 from demur.serve.web.audit.alarms import PageAlarm

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import orjson
 
-from demur.audit import reports
-from demur.audit.monitors.alarms import Alarm, AlarmKind, in_force, raise_alarm
 from demur.audit.report.verdict import PromiseVerdict
+from demur.audit.state import reports
+from demur.audit.state.alarms import Alarm, AlarmKind, in_force, raise_alarm
 from demur.traffic.database import Connection
 
 

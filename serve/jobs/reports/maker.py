@@ -8,8 +8,8 @@ import sys
 import tempfile
 from contextlib import suppress
 
-from demur.audit import runs
-from demur.audit.runs import AuditRun, RunLost
+from demur.audit.state import runs
+from demur.audit.state.runs import AuditRun, RunLost
 from demur.serve.config.file import Config
 from demur.traffic.database import Database
 

@@ -22,8 +22,8 @@ from demur.audit.report.in_parts import Everywhere, TrafficSummary, audit_in_par
 from demur.audit.report.plan import Settings
 from demur.audit.report.resamples import Progress as Measured
 from demur.audit.report.verdict import ANSWERS_WRONG
-from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
-from demur.audit.retention import forgotten_before
+from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
+from demur.audit.state.retention import forgotten_before
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import Folder
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore

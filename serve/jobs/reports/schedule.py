@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from demur.audit import runs
 from demur.audit.periods import last_boundary
-from demur.audit.runs import AuditRun
+from demur.audit.state import runs
+from demur.audit.state.runs import AuditRun
 from demur.serve.config.file import Config
 from demur.traffic.database import Connection
 

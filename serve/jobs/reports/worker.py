@@ -14,9 +14,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from demur.audit import reports, runs
 from demur.audit.report.audit import NothingToAudit
-from demur.audit.runs import AuditRun, RunLost
+from demur.audit.state import reports, runs
+from demur.audit.state.runs import AuditRun, RunLost
 from demur.serve.config.file import Config
 from demur.serve.jobs.reports.found_broken import tell_if_broken
 from demur.serve.jobs.reports.maker import LEASE_SECONDS, LOST

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from demur.audit.monitors.alarms import in_force
+from demur.audit.state.alarms import in_force
 from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 

@@ -1,9 +1,8 @@
-"""The page at /docs: Swagger UI from a package, with a script of our own, so that nothing is loaded from elsewhere and
-no script stands in the page."""
+"""The page at /docs: Swagger UI, with a script of our own. Nothing is loaded from elsewhere, and no script is in the
+page."""
 
 from pathlib import Path
 
-import fastapi_offline
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -11,14 +10,14 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from demur.audit.visible import visible
 from demur.serve.web.shared.look import ONLY_OURS, root_of
 
-PACKAGE = Path(fastapi_offline.__file__).parent / "static"
+SWAGGER_UI = Path(__file__).parent / "swagger_ui"
 
 FILES = {
-    "swagger-ui-bundle.js": PACKAGE / "swagger-ui-bundle.js",
-    "swagger-ui.css": PACKAGE / "swagger-ui.css",
+    "swagger-ui-bundle.js": SWAGGER_UI / "swagger-ui-bundle.js",
+    "swagger-ui.css": SWAGGER_UI / "swagger-ui.css",
     "docs.js": Path(__file__).parent / "templates/docs.js",
 }
-"""All that is served; nothing else of the package is."""
+"""All that is served."""
 
 PAGES = Environment(loader=PackageLoader("demur.serve.web.shared"), autoescape=select_autoescape(), finalize=visible)
 

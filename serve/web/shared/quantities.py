@@ -3,7 +3,7 @@
 from datetime import datetime
 from math import isinf, isnan
 
-from demur.audit.reports import Figure
+from demur.audit.state.reports import Figure
 
 UNKNOWN = "–"
 

@@ -7,11 +7,12 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from demur.audit.monitors import alarms, feeding, standing
-from demur.audit.monitors.alarms import AlarmNotFound, OnAlarm
+from demur.audit.monitors import feeding
 from demur.audit.monitors.arrivals import confused
 from demur.audit.monitors.risk import RiskSettings, new_risk_state, risk_state_from_json
 from demur.audit.monitors.traffic import traffic_state_from_json
+from demur.audit.state import alarms, standing
+from demur.audit.state.alarms import AlarmNotFound, OnAlarm
 from demur.review import queue
 from demur.traffic import log
 from demur.traffic.draw import Draws

@@ -6,10 +6,10 @@ from uuid import UUID
 import numpy as np
 from uuid_utils.compat import uuid7
 
-from demur.audit.monitors.alarms import OnAlarm
 from demur.audit.monitors.feeding import WatchedArtifact
 from demur.audit.monitors.risk import RiskSettings
 from demur.audit.monitors.traffic import TrafficSettings
+from demur.audit.state.alarms import OnAlarm
 from demur.traffic import log
 from tests.conftest import entry
 

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from demur.audit.monitors import alarms
-from demur.audit.monitors.alarms import AlarmKind, AlarmNotFound, OnAlarm
+from demur.audit.state import alarms
+from demur.audit.state.alarms import AlarmKind, AlarmNotFound, OnAlarm
 from demur.serve.cli import app
 from demur.serve.commands.terminal import out
 from tests.conftest import ROOT

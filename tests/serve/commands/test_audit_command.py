@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from demur.audit import reports
 from demur.audit.report.audit import Audit
 from demur.audit.report.plan import Settings
+from demur.audit.state import reports
 from demur.serve.cli import main
 from demur.serve.commands.terminal import out
 from demur.serve.jobs.reports import making

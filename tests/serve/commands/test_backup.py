@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from demur.audit import reports
 from demur.audit.report.audit import Audit
 from demur.audit.report.plan import Settings
+from demur.audit.state import reports
 from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.selector import Selector

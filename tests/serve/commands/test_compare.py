@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.artifact import ArtifactRefused
-from demur.serve.commands.compare import MOST_FLIPS, NothingToCompare, compare_on_file, compare_on_traffic
+from demur.serve.commands.compare import NothingToCompare, compare_on_file, compare_on_traffic
 from demur.serve.commands.compare_tables import remarks, tables
 from demur.serve.commands.fit import fit_model
+from demur.serve.commands.flip import MOST_FLIPS
 from demur.serve.commands.replay import left_out, replay_traffic
 from demur.serve.config.file import Config
 from demur.traffic import log

@@ -12,8 +12,8 @@ import torch
 from starlette.testclient import TestClient
 from transformers import BertConfig, BertForSequenceClassification
 
-from demur.audit.monitors import alarms
-from demur.audit.monitors.alarms import AlarmKind, OnAlarm
+from demur.audit.state import alarms
+from demur.audit.state.alarms import AlarmKind, OnAlarm
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit import control_states
+from demur.audit.state import control_states
 from demur.policies.control import ControlledValue
 from demur.policies.decision import Action
 from demur.policies.review_price import price_run

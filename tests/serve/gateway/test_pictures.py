@@ -9,6 +9,7 @@ import pytest
 
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.inputs import InputLimits, InputSpec, TooLarge
+from demur.serve.contract.reading.inputs import decode_all
 from demur.serve.gateway import pictures
 from demur.serve.gateway.pictures import MOST_KEPT, MOST_WAITING, PictureReader
 from tests.serve.contract.reading.png_files import png, url
@@ -30,7 +31,7 @@ class Decoding:
         self.begun: list[int] = []
         self.now, self.most = 0, 0
         self._lock = threading.Lock()
-        self._real = pictures.decode_all
+        self._real = decode_all
         monkeypatch.setattr(pictures, "decode_all", self._decode)
 
     def _decode(self, values, opened, spec):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit import control_states
+from demur.audit.state import control_states
 from demur.calibration_store.artifact import pack
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.control import ControlledValue

@@ -7,8 +7,8 @@ import matplotlib as mpl
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
-from demur.audit.control_states import Point
 from demur.audit.drawing import BLUE, GREEN, GREY, inline_svg
+from demur.audit.state.control_states import Point
 from demur.serve.web.audit.control.view import ControlPanel
 
 WIDTH = 5.2

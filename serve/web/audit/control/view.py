@@ -7,8 +7,8 @@ from math import inf, nan
 
 from pydantic import BaseModel, Field
 
-from demur.audit import control_states
-from demur.audit.control_states import ControlState, Point
+from demur.audit.state import control_states
+from demur.audit.state.control_states import ControlState, Point
 from demur.policies.control import AdaptiveLevel, Control, ControlledValue, PricedReviews, TrackedRate, TrackedRisk
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import Config, ModelConfig

@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from demur.audit.monitors.alarms import AlarmKind
+from demur.audit.state.alarms import AlarmKind
 from demur.serve.config.file import Config
 from demur.serve.web.audit.monitors.view import MonitorsPage, monitor_json, sight
 from demur.traffic.database import Database

@@ -7,8 +7,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import Field
 
 from demur.audit.monitors import feeding
-from demur.audit.monitors.alarms import Alarm, OnAlarm
 from demur.audit.monitors.wording import percent, risk_sentence, traffic_sentence
+from demur.audit.state.alarms import Alarm, OnAlarm
 from demur.review.queue import NotYours
 from demur.serve.access.names import as_name
 from demur.serve.contract.alarm_wire import AlarmView, alarm_json

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from demur.audit.monitors import alarms, standing
-from demur.audit.monitors.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
 from demur.audit.monitors.reference import DriftComparison, comparison_from_json
 from demur.audit.monitors.risk import RiskState, risk_state_from_json
-from demur.audit.monitors.standing import Look, MonitorState
 from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import risk_sentence, traffic_sentence
+from demur.audit.state import alarms, standing
+from demur.audit.state.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
+from demur.audit.state.standing import Look, MonitorState
 from demur.serve.contract.alarm_wire import AlarmView, alarm_json
 from demur.traffic.database import Connection
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 
-from demur.audit import reports, runs
-from demur.audit.reports import ReportNotFound
+from demur.audit.state import reports, runs
+from demur.audit.state.reports import ReportNotFound
 from demur.serve.contract.wire import ProblemResponse, dump, parse
 from demur.serve.web.audit.reports import wire
 from demur.serve.web.audit.reports.asking import FARTHEST, MOST_RUNS, asked, compared

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from demur.audit import changes, reports, runs
+from demur.audit import changes
 from demur.audit.changes import ReportComparison
-from demur.audit.runs import AuditRun
+from demur.audit.state import reports, runs
+from demur.audit.state.runs import AuditRun
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.site import Site
 from demur.traffic.database import Connection

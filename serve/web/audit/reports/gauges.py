@@ -7,7 +7,7 @@ from math import nan
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from demur.audit import reports, runs
+from demur.audit.state import reports, runs
 from demur.serve.config.file import Config
 from demur.traffic.database import Database
 

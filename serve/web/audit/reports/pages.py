@@ -13,10 +13,10 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from markupsafe import Markup
 
-from demur.audit import reports, runs
 from demur.audit.periods import next_boundary
-from demur.audit.reports import Report, ReportNotFound
-from demur.audit.runs import RunStatus
+from demur.audit.state import reports, runs
+from demur.audit.state.reports import Report, ReportNotFound
+from demur.audit.state.runs import RunStatus
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.reports.asking import FARTHEST, MOST_RUNS, asked, compared
 from demur.serve.web.audit.reports.timeline import SHOWN, timeline

@@ -9,7 +9,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure as Canvas
 
 from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
-from demur.audit.reports import Figure, Report
+from demur.audit.state.reports import Figure, Report
 from demur.serve.web.shared.quantities import figure_in_words, percent
 
 SHOWN = 60

@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, Field
 
 from demur.audit.changes import ReportComparison
-from demur.audit.reports import Report
-from demur.audit.runs import AuditRun, RunStatus
+from demur.audit.state.reports import Report
+from demur.audit.state.runs import AuditRun, RunStatus
 from demur.serve.contract.wire import Body, Word
 
 

@@ -4,7 +4,7 @@ import re
 
 from jinja2 import Environment
 
-from demur.audit.reports import Report
+from demur.audit.state.reports import Report
 from demur.audit.visible import visible
 
 STYLE = """<style>

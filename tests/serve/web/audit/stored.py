@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from math import nan
 
-from demur.audit import reports
-from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
+from demur.audit.state import reports
+from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)

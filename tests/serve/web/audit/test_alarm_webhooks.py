@@ -8,8 +8,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 from starlette.testclient import TestClient
 
-from demur.audit.monitors import alarms
-from demur.audit.monitors.alarms import AlarmKind, OnAlarm
+from demur.audit.state import alarms
+from demur.audit.state.alarms import AlarmKind, OnAlarm
 from demur.serve.config.webhooks import WebhookConfig
 from demur.serve.jobs.webhooks import webhook_senders
 from demur.serve.web.review.app import console_app

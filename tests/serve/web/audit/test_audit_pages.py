@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from demur.audit import reports, runs
-from demur.audit.reports import LabelCount
-from demur.audit.runs import MOST_ATTEMPTS
+from demur.audit.state import reports, runs
+from demur.audit.state.reports import LabelCount
+from demur.audit.state.runs import MOST_ATTEMPTS
 from demur.serve.web.audit import alarms
 from demur.serve.web.audit.alarms import PageAlarm
 from demur.serve.web.audit.app import audits_app

@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 from uuid_utils.compat import uuid7
 
-from demur.audit import control_states
-from demur.audit.control_states import Point
+from demur.audit.state import control_states
+from demur.audit.state.control_states import Point
 from demur.policies.control import ControlledValue
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import Config

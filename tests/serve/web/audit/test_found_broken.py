@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from demur.audit.monitors.alarms import AlarmKind, AlarmNotFound, in_force
 from demur.audit.monitors.feeding import undo
+from demur.audit.state.alarms import AlarmKind, AlarmNotFound, in_force
 from demur.serve.jobs.reports.found_broken import tell_if_broken
 from tests.serve.web.audit.stored import DAY, MONDAY, keep, new_report, summary
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit import control_events, control_states
+from demur.audit.state import control_events, control_states
 from demur.policies.adaptive import ipw_adaptive_alphas
 from demur.policies.control import ControlledValue
 from demur.policies.tracked_limit import TrackedLimit

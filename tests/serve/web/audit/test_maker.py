@@ -11,9 +11,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from demur.audit import reports, runs
-from demur.audit.monitors.alarms import in_force
-from demur.audit.runs import RunStatus
+from demur.audit.state import reports, runs
+from demur.audit.state.alarms import in_force
+from demur.audit.state.runs import RunStatus
 from demur.serve.config.monitor import MonitorConfig
 from demur.serve.jobs.audits import jobs
 from demur.serve.jobs.reports.maker import AuditMaker

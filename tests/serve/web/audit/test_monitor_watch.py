@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from demur.audit.monitors import alarms, standing
-from demur.audit.monitors.alarms import OnAlarm
+from demur.audit.state import alarms, standing
+from demur.audit.state.alarms import OnAlarm
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.monitor import MonitorConfig
 from demur.serve.config.review import Person

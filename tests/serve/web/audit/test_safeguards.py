@@ -7,8 +7,8 @@ from datetime import timedelta
 import openai
 import pytest
 
-from demur.audit.monitors import alarms
-from demur.audit.monitors.alarms import AlarmKind, OnAlarm, floor_for
+from demur.audit.state import alarms
+from demur.audit.state.alarms import AlarmKind, OnAlarm, floor_for
 from demur.review import queue
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.review import ReviewConfig

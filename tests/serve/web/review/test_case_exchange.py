@@ -24,7 +24,8 @@ from demur.serve.web.review.case_import import import_verdicts
 from demur.serve.web.review.label_studio import BadExport, label_config, rows_of_export
 from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
-from demur.traffic.dataset import read_labelled_file, rows_of
+from demur.traffic.dataset import read_labelled_file
+from demur.traffic.table_file import rows_of
 from tests.conftest import entry, new_case, resolve
 
 TREE = {"A01": [], "A0101": ["A01"], "A010101": ["A0101"], "B02": []}

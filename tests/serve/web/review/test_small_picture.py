@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from demur.serve.contract.inputs import PNG_PREFIX
-from demur.serve.web.review.showing import picture_url
+from demur.serve.contract.reading.picture_url import picture_url
 from demur.serve.web.review.small_picture import LARGE_SIDE, SMALL, THUMBNAIL_SIDE, small_picture
 
 

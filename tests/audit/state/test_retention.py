@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit import retention, runs
-from demur.audit.retention import forget_records, forgotten_before
+from demur.audit.state import retention, runs
+from demur.audit.state.retention import forget_records, forgotten_before
 from demur.review import queue
 from demur.review.item import Kind
 from demur.serve.contract.commit import CommitResult, Writing

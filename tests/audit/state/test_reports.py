@@ -9,10 +9,10 @@ from math import isnan, nan
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit import reports, runs
 from demur.audit.report.verdict import PromiseVerdict
-from demur.audit.reports import Figure, LabelCount, NewReport, ReportExtent, ReportNotFound, Summary
-from demur.audit.runs import MOST_ATTEMPTS, RunLost, RunStatus
+from demur.audit.state import reports, runs
+from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, ReportNotFound, Summary
+from demur.audit.state.runs import MOST_ATTEMPTS, RunLost, RunStatus
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)

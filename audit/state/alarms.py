@@ -173,7 +173,7 @@ def safeguards(connection: Connection) -> list[Safeguard]:
 
 
 def mark_undone(connection: Connection, alarm_id: int, *, by: str, why: str) -> Alarm:
-    """Write down that a person undoes the alarm; `demur.audit.monitors.restarts.undo` restarts its monitor as well."""
+    """Write down that a person undoes the alarm; `demur.audit.monitors.feeding.undo` restarts its monitor as well."""
     changed = connection.execute(
         "update alarms set undone_at = clock_timestamp(), undone_by = %s, undo_why = %s"
         " where id = %s and undone_at is null",

@@ -1,0 +1,1 @@
+"""What monitors, controls and audits have come to, in the database: read and written while the service runs."""
