@@ -7,10 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from demur.client.async_client import AsyncClient
+    from demur.client.errors import DemurError
+    from demur.client.items import Item
+    from demur.client.sync_client import Client
     from demur.library import calibrators, metrics, plots, scores
     from demur.library.selective_classifier import SelectiveClassifier
 
 HOMES = {
+    "AsyncClient": "demur.client.async_client",
+    "Client": "demur.client.sync_client",
+    "DemurError": "demur.client.errors",
+    "Item": "demur.client.items",
     "SelectiveClassifier": "demur.library.selective_classifier",
     "calibrators": "demur.library.calibrators",
     "metrics": "demur.library.metrics",
@@ -19,7 +27,17 @@ HOMES = {
 }
 """The module in which each public name lives; or which it is, where it is called so."""
 
-__all__ = ["SelectiveClassifier", "calibrators", "metrics", "plots", "scores"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "DemurError",
+    "Item",
+    "SelectiveClassifier",
+    "calibrators",
+    "metrics",
+    "plots",
+    "scores",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,5 @@
 """The command line."""
 
-import asyncio
 import logging
 import os
 import sys
@@ -16,6 +15,7 @@ from demur.serve.commands.alarm_commands import alarms
 from demur.serve.commands.artifact_commands import artifacts
 from demur.serve.commands.audit import audit
 from demur.serve.commands.backup import backup, restore
+from demur.serve.commands.bulk.commands import outcomes, predict
 from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
 from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
@@ -53,6 +53,8 @@ app.command()(audit)
 app.add_typer(alarms, name="alarms")
 app.add_typer(keys, name="keys")
 app.command()(rank)
+app.command()(predict)
+app.command()(outcomes)
 app.command()(export)
 app.command()(failures)
 app.command()(backup)
@@ -273,16 +275,14 @@ def demo(
     todo = samples(path, seed, form)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
-        predictions = asyncio.run(
-            replay(
-                address,
-                name,
-                todo,
-                task=settings.model(name).task,
-                outcomes=outcomes,
-                advance=lambda: bar.advance(task),
-                key=key,
-            )
+        predictions = replay(
+            address,
+            name,
+            todo,
+            task=settings.model(name).task,
+            outcomes=outcomes,
+            advance=lambda more: bar.advance(task, more),
+            key=key,
         )
     shown = Table()
     for column in (

@@ -14,6 +14,7 @@ FOLDERS = (
     "traffic",
     "review",
     "audit",
+    "client",
     "library",
     "serve",
     "deploy",

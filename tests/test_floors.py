@@ -1,6 +1,8 @@
 """The house as it is drawn: imports point down, never up, never sideways between the wings."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,13 @@ ROOT = Path(__file__).parent.parent
 BELOW = {
     "uncertainty": set(),
     "traffic": set(),
+    "client": set(),
     "policies": {"uncertainty"},
     "review": {"traffic"},
     "calibration_store": {"policies", "uncertainty", "traffic"},
     "audit": {"calibration_store", "policies", "uncertainty", "review", "traffic"},
     "library": {"audit", "calibration_store", "policies", "uncertainty"},
-    "serve": {"library", "audit", "calibration_store", "policies", "uncertainty", "review", "traffic"},
+    "serve": {"library", "audit", "client", "calibration_store", "policies", "uncertainty", "review", "traffic"},
 }
 """What each room may import, besides itself and libraries."""
 
@@ -46,10 +49,24 @@ def test_imports_point_down(room: str) -> None:
         assert not stray, f"{path.relative_to(ROOT)} reaches up or sideways to {sorted(stray)}"
 
 
-@pytest.mark.parametrize("room", sorted(set(BELOW) - {"serve"}))
+@pytest.mark.parametrize("room", sorted(set(BELOW) - {"serve", "client"}))
 def test_only_the_roof_knows_the_world(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
         assert not imports(path) & (ONLY_UNDER_THE_ROOF - DOORS.get(room, set())), path.relative_to(ROOT)
+
+
+def test_a_client_needs_httpx_and_nothing_else() -> None:
+    """A program that only asks a service loads nothing of what makes one."""
+    needed = {"demur", "client", "httpx", "rich"}
+    for path in (ROOT / "client").rglob("*.py"):
+        stray = {name for name in imports(path) if name not in sys.stdlib_module_names} - needed
+        assert not stray, f"{path.relative_to(ROOT)} needs {sorted(stray)}"
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    code = "import sys; before = set(sys.modules); import demur; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert {name.split(".")[0] for name in loaded.split()} <= {"demur", *sys.stdlib_module_names}
 
 
 def test_no_room_is_missing_from_the_picture() -> None:

@@ -18,7 +18,7 @@ class FileForm:
     """Whether every column is wanted, beside `input`: where the rows hold what a model said."""
 
     section: str = "calibration"
-    """Which section of a model says all this."""
+    """Which section of a model says all this; empty where only options do."""
 
     def changed(self, *, input: str | None, label: str | None, encoding: str | None) -> "FileForm":
         """Return this form with what is not None."""
@@ -26,5 +26,8 @@ class FileForm:
 
     def setting(self, key: str) -> str:
         """Return where somebody sets `input_column`, `label_column` or `encoding`."""
-        option = f"--{key.replace('_', '-')} or " if self.section == "calibration" else ""
+        option = f"--{key.replace('_', '-')}"
+        if not self.section:
+            return option
+        option = f"{option} or " if self.section == "calibration" else ""
         return f"{option}{self.section}.{key}"

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ SEPARATORS = (",", ";", "\t")
 
 csv.field_size_limit(sys.maxsize)  # a picture as nested numbers is longer than the 131,072 characters of the default
 
+ENDINGS = (".jsonl", ".csv", ".parquet")
+
 MOST_LISTED = 30
 
 Row = dict[str, Any]
@@ -33,10 +35,15 @@ class BadDataFile(ValueError):
 
 def rows_of(path: Path, form: FileForm | None = None) -> Iterator[tuple[str, Row]]:
     """Yield each row beside where it stands, in words. Raises `BadDataFile`."""
-    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    if path.suffix.lower() not in readers:
-        raise BadDataFile(f"{path}: the name must end in one of {', '.join(readers)}")
-    yield from readers[path.suffix.lower()](path, form or FileForm())
+    readers = {".jsonl": _jsonl_file, ".csv": _csv_file, ".parquet": _parquet_file}
+    yield from readers[ending_of(path)](path, form or FileForm())
+
+
+def ending_of(path: Path) -> str:
+    """How the name of a file of rows ends. Raises `BadDataFile` where it is none that can be read."""
+    if path.suffix.lower() not in ENDINGS:
+        raise BadDataFile(f"{path}: the name must end in one of {', '.join(ENDINGS)}")
+    return path.suffix.lower()
 
 
 def no_column(column: str, row: Row, setting: str) -> str:
@@ -61,8 +68,13 @@ def _bytes(path: Path) -> bytes:
         raise BadDataFile(str(error)) from None
 
 
-def _jsonl_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
-    for number, line in enumerate(io.StringIO(_text(path, form)), start=1):
+def _jsonl_file(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
+    return jsonl_rows(path, io.StringIO(_text(path, form)))
+
+
+def jsonl_rows(path: Path | str, lines: Iterable[str]) -> Iterator[tuple[str, Row]]:
+    """Yield the rows that these lines hold, each beside where it stands. Raises `BadDataFile`."""
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
@@ -79,9 +91,17 @@ def _jsonl_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
         yield where, row
 
 
-def _csv_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
+def _csv_file(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
     text = _text(path, form)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    return csv_rows(path, io.StringIO(text, newline=""), first)
+
+
+def csv_rows(path: Path | str, lines: Iterable[str], first: str) -> Iterator[tuple[str, Row]]:
+    """Yield the rows that these lines hold, each beside where it stands. The `first` line that is not empty tells the
+    separator. Raises `BadDataFile`."""
+    separator = max(SEPARATORS, key=first.count)  # the one that stands there most often; a comma where none does
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     header: list[str] | None = None
     ours = False
     begins = 1
@@ -105,12 +125,6 @@ def _csv_rows(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
         raise BadDataFile(f"{path}, line {begins}: {why}; write a double quote within a quoted text twice") from None
 
 
-def _separator(text: str) -> str:
-    """The one that stands in the first line most often; a comma where none does."""
-    first = text.lstrip("\r\n").split("\n", 1)[0]
-    return max(SEPARATORS, key=first.count)
-
-
 def _header(where: str, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     if twice := sorted({name for name in names if name and names.count(name) > 1}):
@@ -125,7 +139,7 @@ def _json_or_text(text: str, *, ours: bool) -> Any:
     return from_cell(text) if ours else text
 
 
-def _parquet_rows(path: Path, _form: FileForm) -> Iterator[tuple[str, Row]]:
+def _parquet_file(path: Path, _form: FileForm) -> Iterator[tuple[str, Row]]:
     try:
         rows = parquet.read_table(pyarrow.BufferReader(_bytes(path))).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:

@@ -37,10 +37,20 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file. Raises `NotText` where there is none."""
+    return _content(path)
+
+
+def begin_of(path: Path, size: int = 4096) -> bytes:
+    """Return the first bytes of a file. Raises `NotText` where there is none."""
+    return _content(path, size)
+
+
+def _content(path: Path, size: int = -1) -> bytes:
     if path.is_dir():
         raise NotText(f"{path} is a folder, and a file is wanted")
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(size)
     except FileNotFoundError:
         raise NotText(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a character 0 in it
@@ -49,18 +59,29 @@ def read_bytes(path: Path) -> bytes:
 
 def decoded(path: Path, content: bytes, encoding: str | None = None) -> str:
     """Return the text of a file with this content. Raises `NotText`."""
-    if other := next((what for begins, what in OTHER_FILES.items() if content.startswith(begins)), None):
-        raise NotText(f"{path} is no text: it is {other}")
-    chosen = encoding or next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
+    chosen = named_encoding(path, content, encoding)
     try:
         text = content.decode(chosen)
+    except UnicodeDecodeError as error:
+        raise NotText(why_no_text(path, content, error.start, chosen)) from None
+    if "\0" in text:
+        raise NotText(why_no_text(path, content, content.index(0), chosen))
+    return text.removeprefix("\ufeff")
+
+
+def named_encoding(path: Path, begin: bytes, encoding: str | None = None) -> str:
+    """Return in which encoding a file with these first bytes is to be read: this one, else the one that they say, else
+    UTF-8. Raises `NotText` where it is no text, or there is no such encoding."""
+    if other := next((what for begins, what in OTHER_FILES.items() if begin.startswith(begins)), None):
+        raise NotText(f"{path} is no text: it is {other}")
+    chosen = encoding or next((name for mark, name in MARKS.items() if begin.startswith(mark)), "utf-8")
+    try:
+        b"a".decode(chosen)
     except LookupError:
         raise NotText(f"{path}: {encoding!r} is no encoding that is known; such are utf-8, cp1252 and utf-16") from None
-    except UnicodeDecodeError as error:
-        raise NotText(_why(path, content, error.start, chosen)) from None
-    if "\0" in text:
-        raise NotText(_why(path, content, content.index(0), chosen))
-    return text.removeprefix("\ufeff")
+    except UnicodeDecodeError:  # one letter is two bytes or more there
+        pass
+    return chosen
 
 
 def likely_encoding(content: bytes) -> str | None:
@@ -84,8 +105,10 @@ def _first_that_reads(content: bytes, *encodings: str) -> str | None:
     return None
 
 
-def _why(path: Path, content: bytes, at: int, encoding: str) -> str:
-    where = f"{path}, line {content[:at].count(10) + 1}: byte 0x{content[at]:02x} is no text in {encoding.upper()}"
+def why_no_text(path: Path, content: bytes, at: int, encoding: str, *, lines_before: int = 0) -> str:
+    """Return why the byte at this place of a content ends it being a text. `lines_before` come before the content."""
+    line = lines_before + content[:at].count(10) + 1
+    where = f"{path}, line {line}: byte 0x{content[at]:02x} is no text in {encoding.upper()}"
     guess = likely_encoding(content)
     if guess is None:
         return f"{path} is no text file"

@@ -49,6 +49,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
     table.caption = "ECE and risk of the answered: on rows that the fit has not seen"
     refused = []
     for model in settings.models:
+        standing = store.standing(model)
         for one in reversed(artifacts_of(store, model)):
             if one["refused"]:
                 refused.append(one["refused"])
@@ -56,7 +57,7 @@ def list_artifacts(config: ConfigOption = None) -> None:
             table.add_row(
                 model,
                 one["name"],
-                one["role"] or "",
+                role(standing, one["name"]),
                 one["created_at"][:10],
                 f"{one['fitted_on']['n']} of {one['fitted_on']['file']}",
                 one["policy"],

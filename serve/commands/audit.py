@@ -1,10 +1,9 @@
 """`demur audit`: was the promise kept?"""
 
 import getpass
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,8 +19,7 @@ from demur.serve.commands.terminal import ConfigOption, Terminal, config_path, m
 from demur.serve.config.audits import Hours
 from demur.serve.config.file import BadConfig, Config
 from demur.serve.configuration import load_config
-from demur.serve.local.private_run import private_run
-from demur.serve.local.ray_job import isolated_job
+from demur.serve.local.own_ray import own_ray
 
 if TYPE_CHECKING:
     from demur.serve.jobs.reports.making import ReportRequest
@@ -135,7 +133,7 @@ def audit(
     with ExitStack() as opened:
         database = None if parquet is not None else opened_database(settings, opened)
         if ray:
-            opened.enter_context(ray_of_audits())
+            opened.enter_context(own_ray())
 
         def once() -> int:
             return _once(settings, database, asked, folder, store=store, json_to=json_to, check=check, say=say)
@@ -244,26 +242,3 @@ def _wished(asked: AuditOptions) -> "ReportRequest":
         seed=asked.seed,
         every_outcome_known=asked.every_outcome_known,
     )
-
-
-@contextmanager
-def ray_of_audits() -> Iterator[None]:
-    """A Ray to measure on: that of RAY_ADDRESS, else one of this machine's own for as long as it takes."""
-    with private_run() as (folder, _):
-        import ray  # here, because importing it reads the environment
-
-        if joined := os.environ.get("RAY_ADDRESS"):
-            ray.init(address=joined, logging_level="error", log_to_driver=False, job_config=isolated_job())
-        else:
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                logging_level="error",
-                log_to_driver=False,
-                job_config=isolated_job(),
-                _temp_dir=str(folder.ray),
-            )
-        try:
-            yield
-        finally:
-            ray.shutdown()

@@ -1,16 +1,16 @@
 """`demur demo`: replay labelled rows through the service, images also corrupted; count what holding was worth."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import httpx
 import numpy as np
 from scipy.ndimage import rotate
 
+from demur.client.items import Item, NewOutcome
+from demur.client.results import Prediction
+from demur.client.sync_client import Client
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import read_labelled_file
@@ -19,18 +19,8 @@ from demur.traffic.record import Answer
 from demur.traffic.table_file import BadDataFile
 from demur.uncertainty.checks import Array
 
-AT_A_TIME = 16
-
-PAUSES = (0.1, 0.5, 2.0)
-"""Seconds before a request is sent again whose connection broke."""
-
-
-class ServiceUnreachable(RuntimeError):
-    """The service does not answer. Start it with `make run` or `demur up`."""
-
-
-class DemoRefused(RuntimeError):
-    """The service answered a request of the demo with an error; the message is the service's."""
+AT_A_TIME = 8
+"""Samples of a batch, of which some are under way at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,44 +102,36 @@ CORRUPTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 }
 
 
-async def replay(
+def replay(
     url: str,
     model: str,
     todo: Sequence[DemoSample],
     *,
     task: TaskConfig,
     outcomes: bool,
-    advance: Callable[[], None],
+    advance: Callable[[int], object],
     key: str | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Prediction]:
     """Send every sample, and afterwards the truth about it if `outcomes`; return the predictions in order."""
-    gate = asyncio.Semaphore(AT_A_TIME)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
-
-        async def one(sample: DemoSample) -> dict[str, Any]:
-            async with gate:
-                body = {"model": model, "input": sample.input, "group": sample.part}
-                prediction = await _post(client, "/v1/predict", body)
-                if outcomes:
-                    truth = {"label": _truth(sample, prediction, task), "source": "demo"}
-                    await _post(client, f"/v1/predictions/{prediction['id']}/outcome", truth)
-                advance()
-                return prediction
-
-        try:
-            return await asyncio.gather(*(one(sample) for sample in todo))
-        except httpx.TransportError as error:
-            raise ServiceUnreachable(
-                f"no service answers at {url} ({type(error).__name__}); start it with `make run` in another terminal"
-            ) from None
+    items = [Item(input=sample.input, group=sample.part) for sample in todo]
+    predictions = []
+    with Client(url, key) as client:
+        for prediction in client.predict_iter(model, items, batch_size=AT_A_TIME):
+            predictions.append(prediction)
+            advance(1)
+        if outcomes:
+            told = zip(todo, predictions, strict=True)
+            client.add_outcomes(
+                NewOutcome(id=one.id, label=_truth(sample, one, task), source="demo") for sample, one in told
+            )
+    return predictions
 
 
-def table(todo: Sequence[DemoSample], predictions: Sequence[dict[str, Any]], task: TaskConfig) -> list[DemoLine]:
+def table(todo: Sequence[DemoSample], predictions: Sequence[Prediction], task: TaskConfig) -> list[DemoLine]:
     """A line for each part, and one for all of them together, or for all the corrupted ones."""
     parts = np.array([sample.part for sample in todo])
     right = np.array([_is_right(sample, p, task) for p, sample in zip(predictions, todo, strict=True)])
-    answered = np.array([p["action"] == "answer" for p in predictions])
+    answered = np.array([p.answered for p in predictions])
     lines = [_line(part, right[parts == part], answered[parts == part]) for part in dict.fromkeys(parts.tolist())]
     if len(lines) == 1:
         return lines
@@ -157,14 +139,14 @@ def table(todo: Sequence[DemoSample], predictions: Sequence[dict[str, Any]], tas
     return [*lines, _line(name, right[last], answered[last])]
 
 
-def _is_right(sample: DemoSample, prediction: dict[str, Any], task: TaskConfig) -> bool:
-    said = prediction["prediction"]
+def _is_right(sample: DemoSample, prediction: Prediction, task: TaskConfig) -> bool:
+    said = prediction.prediction
     if task.kind == "generate":
-        return said is not None and is_right(said, str(sample.label), task.match)
+        return isinstance(said, str) and is_right(said, str(sample.label), task.match)
     return bool(said == sample.label if task.exclusive else said is not None and sorted(said) == sorted(sample.label))
 
 
-def _truth(sample: DemoSample, prediction: dict[str, Any], task: TaskConfig) -> Answer:
+def _truth(sample: DemoSample, prediction: Prediction, task: TaskConfig) -> Answer:
     if task.kind != "generate":
         return sample.label
     return "right" if _is_right(sample, prediction, task) else "wrong"
@@ -179,22 +161,3 @@ def _line(part: str, right: np.ndarray, answered: np.ndarray) -> DemoLine:
         accuracy_answered=float(right[answered].mean()) if answered.any() else np.nan,
         caught=float((~answered)[~right].mean()) if (~right).any() else np.nan,
     )
-
-
-async def _post(client: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask, and ask again where the connection breaks: the service may close one just when it is used again. The key
-    makes a second try of the same prediction safe."""
-    key = {"Idempotency-Key": str(uuid4())}
-    for pause in PAUSES:
-        try:
-            return _answer(await client.post(path, json=body, headers=key))
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            await asyncio.sleep(pause)
-    return _answer(await client.post(path, json=body, headers=key))
-
-
-def _answer(response: httpx.Response) -> dict[str, Any]:
-    if response.is_error:
-        raise DemoRefused(f"the service answered {response.status_code}: {response.text[:500]}")
-    body: dict[str, Any] = response.json()
-    return body

@@ -146,6 +146,21 @@ class OutcomeRequest(Body):
         return source
 
 
+class OutcomeItem(OutcomeRequest):
+    """The truth about one of several predictions."""
+
+    id: UUID = Field(strict=False, description="Of the prediction.")
+
+
+class OutcomesRequest(Body):
+    """Up to 1,024 outcomes. Each is written, or refused, by itself."""
+
+    items: list[Any] = Field(
+        description="Bodies of /v1/predictions/{id}/outcome, each with the `id` of its prediction.",
+        json_schema_extra={"minItems": 1, "maxItems": 1024},
+    )
+
+
 class ReviewState(BaseModel):
     status: Status
     url: str = Field(description="Where to ask what became of it.")
@@ -285,6 +300,19 @@ class BatchResponse(BaseModel):
     results: list[BatchResult] = Field(description="One for each item, in order.")
 
 
+class OutcomeResultView(BaseModel):
+    """Either an outcome or an error, with the status that it would have had alone."""
+
+    status: int
+    replayed: bool = Field(description="Whether it was written before, under the same Idempotency-Key.")
+    outcome: OutcomeView | None = None
+    error: Problem | None = None
+
+
+class OutcomesResponse(BaseModel):
+    results: list[OutcomeResultView] = Field(description="One for each item, in order.")
+
+
 class CanaryHealth(BaseModel):
     artifact: str
     share: float = Field(description="Share of the traffic about which it decides.")
@@ -346,11 +374,20 @@ def parse(kind: type[B], body: bytes) -> B:
 
 
 def parse_item(item: Any) -> PredictRequest:
-    """Check one item of a batch as `parse` checks a body."""
+    """Return one checked item of a batch of predictions, or raise `InvalidRequest` in words for the caller."""
+    return _checked_item(PredictRequest, item)
+
+
+def parse_outcome_item(item: Any) -> OutcomeItem:
+    """Return one checked item of a batch of outcomes, or raise `InvalidRequest` in words for the caller."""
+    return _checked_item(OutcomeItem, item)
+
+
+def _checked_item(kind: type[B], item: Any) -> B:
     try:
-        return PredictRequest.model_validate(item)
+        return kind.model_validate(item)
     except ValidationError as error:
-        raise InvalidRequest(complaint(error, item, known_keys(PredictRequest))) from None
+        raise InvalidRequest(complaint(error, item, known_keys(kind))) from None
 
 
 def checked_key(key: str | None) -> str | None:

@@ -21,7 +21,7 @@ MOST_LISTED = 100
 
 
 class UnknownArtifact(LookupError):
-    """No artifact of this name is stored for the model. GET /v1/models/{model}/artifacts lists them."""
+    """No artifact of this name is stored for the model. GET /v1/artifacts/{model} lists them."""
 
 
 class ArtifactService:
@@ -142,8 +142,7 @@ class ArtifactService:
     def _loaded(self, model: str, artifact: str) -> Any:
         if artifact not in self._store.names(model):  # so that no name leads to another folder
             raise UnknownArtifact(
-                f"artifact: there is no artifact {artifact!r} of model {model!r};"
-                f" GET /v1/models/{model}/artifacts lists them"
+                f"artifact: there is no artifact {artifact!r} of model {model!r}; GET /v1/artifacts/{model} lists them"
             )
         return self._store.load(model, artifact).manifest
 

@@ -11,14 +11,13 @@ from demur.review.load import NOTHING_EXPECTED, expect, open_cases
 from demur.serve.access.caller import Caller, owner_of
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
-from demur.serve.contract.body import read_apart
 from demur.serve.contract.hosts import ModelFailed, UnknownModel
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.outcome_watch import OutcomeWatch
+from demur.serve.gateway.outcome_writer import OutcomeOrError, OutcomeResult, OutcomeWriter
 from demur.serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
-from demur.traffic.record import Outcome
 
 HOST_SECONDS = 5
 """So long a host has to say how it is."""
@@ -35,6 +34,7 @@ class Inquiries:
         self._models = models
         self._database = database
         self._room = room
+        self._outcomes = OutcomeWriter(config, database)
         self._outcome_watch = OutcomeWatch(database.dsn, share=config.limits.share_per_key)
 
     def close(self) -> None:
@@ -79,21 +79,17 @@ class Inquiries:
 
         return await asyncio.to_thread(read)
 
-    async def add_outcome(self, record_id: UUID, body: bytes, caller: Caller | None = None) -> Outcome:
+    async def add_outcome(
+        self, record_id: UUID, body: bytes, caller: Caller | None = None, key: str | None = None
+    ) -> OutcomeResult:
         """Note the truth about a prediction, as somebody outside knows it."""
-        told = await read_apart(len(body), lambda: wire.parse(wire.OutcomeRequest, body))
+        return await self._outcomes.add(record_id, body, key, caller)
 
-        def write() -> Outcome:
-            with self._database.transaction() as connection:
-                record = log.find_one(connection, record_id)
-                if caller is not None:
-                    caller.check_model(record.model)
-                client = self._models.get(record.model)
-                # a model no longer served is not argued with
-                label = wire.checked_label(told.label, record.model, client.config.task) if client else told.label
-                return log.add_outcome(connection, record_id, label=label, source=told.source, author=told.author)
-
-        return await asyncio.to_thread(write)
+    async def add_outcomes(
+        self, body: bytes, caller: Caller | None = None, key: str | None = None
+    ) -> list[OutcomeOrError]:
+        """Note the truth about many predictions; each is written, or refused, by itself."""
+        return await self._outcomes.add_many(body, key, caller)
 
     async def erase(self, record_id: UUID, *, by_whom: str, caller: Caller | None = None) -> dict[str, Any]:
         """Delete the input and the reply of a prediction: `ErasedView`. Doing it again changes nothing."""

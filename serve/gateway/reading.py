@@ -1,7 +1,9 @@
 """From a body to what is asked in it: all that takes time with a large one. Each function may be called in a thread,
 and raises `MalformedBody`, `TooLarge` or `InvalidRequest`."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
 
 from demur.serve.access.caller import Caller
 from demur.serve.contract import wire
@@ -9,6 +11,8 @@ from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.gateway.idempotency import key_use
 from demur.traffic.dataset import GivenRow
 from demur.traffic.record import KeyUse
+
+B = TypeVar("B", bound=wire.Body)
 
 
 def read_prediction(body: bytes, key: str | None, caller: Caller | None) -> tuple[wire.PredictRequest, KeyUse | None]:
@@ -22,13 +26,36 @@ def read_batch(
 ) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
     """What each item of a body of /v1/predict/batch asks, or what is wrong with it, and the use of the key by the first
     of them."""
-    items = wire.parse(wire.BatchRequest, body).items
+    items = _items_of(wire.parse(wire.BatchRequest, body).items, most)
+    use = key_use(key, caller, lambda: ["batch", items])
+    return [_item_or_error(item, wire.parse_item) for item in items], use
+
+
+def read_outcome(
+    record_id: UUID, body: bytes, key: str | None, caller: Caller | None
+) -> tuple[wire.OutcomeItem, KeyUse | None]:
+    """What a body of /v1/predictions/{id}/outcome says, and the use of its Idempotency-Key."""
+    told = wire.parse(wire.OutcomeRequest, body).model_dump()
+    use = key_use(key, caller, lambda: ["outcome", str(record_id), told])
+    return wire.OutcomeItem.model_construct(id=record_id, **told), use
+
+
+def read_outcomes(
+    body: bytes, key: str | None, caller: Caller | None, *, most: int
+) -> tuple[list[wire.OutcomeItem | InvalidRequest], KeyUse | None]:
+    """What each item of a body of /v1/outcomes/batch says, or what is wrong with it, and the use of the key by the
+    first of them."""
+    items = _items_of(wire.parse(wire.OutcomesRequest, body).items, most)
+    use = key_use(key, caller, lambda: ["outcomes", items])
+    return [_item_or_error(item, wire.parse_outcome_item) for item in items], use
+
+
+def _items_of(items: list[Any], most: int) -> list[Any]:
     if not items:
         raise InvalidRequest("items: the batch is empty")
     if len(items) > most:
         raise TooLarge(f"items: the batch has {len(items):,}; at most {most:,} are taken")
-    use = key_use(key, caller, lambda: ["batch", items])
-    return [_item_or_error(item) for item in items], use
+    return items
 
 
 def value_for(request: wire.PredictRequest, *, given: bool) -> Any:
@@ -51,8 +78,8 @@ def value_or_error(request: wire.PredictRequest, *, given: bool) -> Any:
         return error
 
 
-def _item_or_error(item: Any) -> wire.PredictRequest | InvalidRequest:
+def _item_or_error(item: Any, parse: Callable[[Any], B]) -> B | InvalidRequest:
     try:
-        return wire.parse_item(item)
+        return parse(item)
     except InvalidRequest as error:
         return error

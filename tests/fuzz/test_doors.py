@@ -21,6 +21,12 @@ GOOD = {
     "/v1/predict": {"model": "words", "input": "a text", "group": "g", "cluster": "c", "review": {"priority": 1}},
     "/v1/predict/batch": {"items": [{"model": "pixels", "input": [[0, 1], [1, 0]]}, {"model": "writer", "input": "a"}]},
     "/v1/predictions/{id}/outcome": {"label": "7", "source": "lab", "author": "ada"},
+    "/v1/outcomes/batch": {"items": [{"id": "{id}", "label": "7", "source": "lab", "author": "ada"}, {"id": "{id}"}]},
+    "/v1/releases/words/promote": {"artifact": "words-1", "why": "because"},
+    "/v1/releases/words/rollback": {"why": "because"},
+    "/v1/releases/words/shadow": {"artifact": "words-1", "why": "because"},
+    "/v1/releases/words/canary": {"artifact": "words-1", "share": 0.1, "held_between": [0, 0.5], "why": "because"},
+    "/v1/releases/words/jobs": {"kind": "fit", "since": "2026-11-21T08:30:00Z", "promote": True, "why": "because"},
     "/v1/chat/completions": {"model": "writer", "messages": [{"role": "user", "content": "hello"}], "stream": False},
     "/review/v1/cases/next": {"model": "words"},
     "/review/v1/cases/{id}/claim": {},
@@ -60,7 +66,8 @@ PAGES = (
     "/review/", "/review/overview", "/review/cases/{id}", "/review/v1/cases", "/review/v1/export",
     "/review/v1/progress",
     "/audit/", "/audit/reports/{id}/compare", "/audit/monitors", "/audit/v1/reports", "/v1/predictions/{id}",
-    "/v1/models/x",
+    "/v1/models/x", "/v1/artifacts/words", "/v1/artifacts/words/words-1", "/v1/releases/words",
+    "/v1/releases/words/jobs", "/v1/jobs/{id}",
 )  # fmt: skip
 PARAMETERS = ("show", "model", "group", "mine", "page_number", "after", "since", "status", "limit", "offset", "format",
               "other", "wait", "window", "person", "input", "overdue")  # fmt: skip

@@ -395,7 +395,7 @@ def test_the_demo_says_when_nobody_serves(folder, demur, digits):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         said = demur("demo", "--url", f"http://127.0.0.1:{taken.getsockname()[1]}", "--data", digits / "test.jsonl")
-    assert "start it with `make run`" in said
+    assert said.startswith("demur: no service answers at http://127.0.0.1:")
 
 
 def test_an_unknown_key_in_the_yaml(folder, demur):

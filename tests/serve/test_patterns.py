@@ -19,19 +19,23 @@ from demur.uncertainty.checks import InvalidInput
 from tests.conftest import ROOT
 from tests.serve.text_readers import EVERYWHERE, READERS
 
-ROOMS = ("serve", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
+ROOMS = ("serve", "client", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
 MATCHERS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 
 FIXED = "it reads text that stands in the tree"
 FILE = "it reads the configuration, or a checkpoint, of whoever starts the service"
+CALLERS = "it reads the settings of whoever asks with it"
 OURS = "it reads what this service, Ray or a drawing library wrote itself"
 
 PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
+    "client/address.py": (2, CALLERS),
+    "client/ids.py": (1, CALLERS),
     "serve/access/needs.py": (2, ("a path",)),
     "serve/access/own_hosts.py": (1, ("Host", "Origin")),
     "serve/access/tokens.py": (1, ("a key", "Authorization")),
     "serve/web/audit/reports/with_bar.py": (2, ("a report",)),
     "serve/web/openai/errors.py": (1, ("an error that repeats what was sent",)),
+    "serve/commands/bulk/columns.py": (1, CALLERS),
     "serve/commands/http_answer.py": (1, OURS),
     "serve/config/checkpoint_facts.py": (1, FILE),
     "serve/config/complaint.py": (1, FILE),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
+from demur import Client
 from tests.conftest import digit_rows
 from tests.system.conftest import Callers, free_port
 
@@ -56,6 +57,31 @@ def test_a_full_batch(http, digits):
     items = [{"model": "digits", "input": row["input"]} for row in rows]
     results = http.post("/v1/predict/batch", json={"items": items}).json()["results"]
     assert [result["status"] for result in results] == [200] * 1024
+
+
+def test_a_client_and_whole_files(service, digits):
+    """What another program asks of the real thing, and what its commands do with a file."""
+    rows = digit_rows(digits)[:100]
+    with Client(service.url, name="ada") as client:
+        predictions = client.predict_many("digits", [row["input"] for row in rows])
+        assert client.health().ok
+        assert client.models() == ["digits"]
+        assert client.predict("digits", rows[0]["input"]).prediction == predictions[0].prediction
+        folder = service.folder
+        client.export("digits", folder / "cases.jsonl")
+        cases = [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()]
+        assert {one.id for one in predictions if one.action == "review"} <= {case["record"] for case in cases}
+        assert client.reports() == []
+        (folder / "rows.jsonl").write_text("".join(json.dumps({"input": row["input"]}) + "\n" for row in rows))
+        said = service.run("predict", "rows.jsonl", "--model", "digits", "--out", "out.jsonl", "--url", service.url)
+        assert "100 rows: " in said
+        told = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+        assert [one["prediction"] for one in told] == [one.prediction for one in predictions]
+        truth = [json.dumps({"id": one["id"], "label": row["label"]}) for one, row in zip(told, rows, strict=True)]
+        (folder / "truth.jsonl").write_text("\n".join(truth))
+        said = service.run("outcomes", "truth.jsonl", "--url", service.url, "--source", "archive")
+        assert "100 rows: 100 written, 0 refused" in said
+        assert client.prediction(told[7]["id"]).outcome.source == "archive"
 
 
 def test_demo_and_audit(service, http, digits):

@@ -20,7 +20,7 @@ TELL_SECONDS = 2.0
 """How often it is written down how much is done."""
 
 
-class Telling:
+class LeaseKeeper:
     """Keeps the lease and writes down how much is done, in a thread of its own."""
 
     def __init__(self, database: Database, job: ModelJob) -> None:
@@ -50,7 +50,7 @@ class Telling:
 
 def work(config: Config, database: Database, job: ModelJob) -> None:
     """Do the job and store its result. Errors are whoever asked for it to note."""
-    telling = Telling(database, job)
+    telling = LeaseKeeper(database, job)
     try:
         result = result_of(config, database, job, progress=telling.progress)
     finally:

@@ -89,10 +89,12 @@ def _openapi(app: FastAPI, needs: Needs | None) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = document["components"]["schemas"]
-        taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, chat.ChatRequest)
-        describe(schemas, *taken_by_hand, inference.InferRequest, *artifact_wire.TAKEN)
+        taken_by_hand = (wire.PredictRequest, wire.BatchRequest, wire.OutcomeRequest, wire.OutcomesRequest)
+        describe(schemas, *taken_by_hand, wire.OutcomeItem, chat.ChatRequest, inference.InferRequest)
+        describe(schemas, *artifact_wire.TAKEN)
         items = {"$ref": "#/components/schemas/PredictRequest"}  # each is checked by itself, not by the batch
         schemas["BatchRequest"]["properties"]["items"]["items"] = items
+        schemas["OutcomesRequest"]["properties"]["items"]["items"] = {"$ref": "#/components/schemas/OutcomeItem"}
         describe_refusals(document)
         if needs is not None:
             describe_access(document, needs)

@@ -23,7 +23,7 @@ REFUSALS = problems(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 @router.get(
-    "/v1/models/{model}/artifacts",
+    "/v1/artifacts/{model}",
     response_model=artifact_wire.ArtifactList,
     responses=problems(401, 403, 404, 503),
     summary="What was fitted for a model, and which of it decides",
@@ -33,7 +33,7 @@ async def list_artifacts(model: str, request: Request) -> Response:
 
 
 @router.get(
-    "/v1/models/{model}/artifacts/{artifact}",
+    "/v1/artifacts/{model}/{artifact}",
     responses=problems(401, 403, 404, 409, 503),
     summary="Everything that an artifact tells about itself",
 )
@@ -42,7 +42,7 @@ async def show_artifact(model: str, artifact: str, request: Request) -> Response
 
 
 @router.get(
-    "/v1/models/{model}/history",
+    "/v1/releases/{model}",
     response_model=artifact_wire.History,
     responses=problems(401, 403, 404, 503),
     summary="Who changed which artifact decides, when and why",
@@ -52,7 +52,7 @@ async def show_history(model: str, request: Request) -> Response:
 
 
 @router.post(
-    "/v1/models/{model}/promote",
+    "/v1/releases/{model}/promote",
     response_model=artifact_wire.ChangeView,
     responses=REFUSALS,
     openapi_extra=takes(artifact_wire.PromoteRequest),
@@ -64,7 +64,7 @@ async def promote(model: str, request: Request) -> Response:
 
 
 @router.post(
-    "/v1/models/{model}/rollback",
+    "/v1/releases/{model}/rollback",
     response_model=artifact_wire.ChangeView,
     responses=REFUSALS,
     openapi_extra=takes(artifact_wire.RollbackRequest),
@@ -76,7 +76,7 @@ async def rollback(model: str, request: Request) -> Response:
 
 
 @router.post(
-    "/v1/models/{model}/shadow",
+    "/v1/releases/{model}/shadow",
     response_model=artifact_wire.ChangeView,
     responses=REFUSALS,
     openapi_extra=takes(artifact_wire.ShadowRequest),
@@ -88,7 +88,7 @@ async def shadow(model: str, request: Request) -> Response:
 
 
 @router.post(
-    "/v1/models/{model}/canary",
+    "/v1/releases/{model}/canary",
     response_model=artifact_wire.ChangeView,
     responses=REFUSALS,
     openapi_extra=takes(artifact_wire.CanaryRequest),
@@ -100,7 +100,7 @@ async def canary(model: str, request: Request) -> Response:
 
 
 @router.post(
-    "/v1/models/{model}/jobs",
+    "/v1/releases/{model}/jobs",
     status_code=202,
     response_model=artifact_wire.JobView,
     responses=problems(400, 401, 403, 404, 413, 422, 429, 503),
@@ -113,7 +113,7 @@ async def ask_job(model: str, request: Request) -> Response:
 
 
 @router.get(
-    "/v1/models/{model}/jobs",
+    "/v1/releases/{model}/jobs",
     response_model=artifact_wire.JobList,
     responses=problems(401, 403, 404, 503),
     summary="The latest jobs of a model",

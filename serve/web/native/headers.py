@@ -11,8 +11,8 @@ IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Makes a retry safe: the same key with the same input returns the stored answer and writes nothing;"
-        " with another input it is a 409. 1 to 255 printable ASCII characters without blanks.",
+        description="Makes a retry safe: the same key with the same body returns the stored answer and writes nothing;"
+        " with another body it is a 409. 1 to 255 printable ASCII characters without blanks.",
         json_schema_extra={"pattern": IDEMPOTENCY_KEY},
     ),
 ]

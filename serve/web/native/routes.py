@@ -10,6 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from demur.serve.access.caller import access_is_on, caller_of
 from demur.serve.contract import wire
 from demur.serve.contract.hosts import UnknownModel
+from demur.serve.gateway.outcome_writer import OutcomeOrError
+from demur.serve.web.errors import problem_json, status_of
 from demur.serve.web.native.described import problems
 from demur.serve.web.native.fast_path import FastReply
 from demur.serve.web.native.headers import IdempotencyKey, RequestTimeout
@@ -81,13 +83,27 @@ async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
     "/v1/predictions/{id}/outcome",
     status_code=201,
     response_model=wire.OutcomeView,
-    responses=problems(400, 401, 403, 404, 408, 413, 422, 429, 503),
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503),
     openapi_extra=takes(wire.OutcomeRequest),
     summary="Tell the truth about a prediction",
 )
-async def add_outcome(id: UUID, request: Request) -> Response:
-    told = await handler_of(request).inquiries.add_outcome(id, await body_of(request), caller_of(request.scope))
-    return _json(wire.outcome_json(told), status=201)
+async def add_outcome(id: UUID, request: Request, key: IdempotencyKey = None) -> Response:
+    inquiries = handler_of(request).inquiries
+    done = await inquiries.add_outcome(id, await body_of(request), caller_of(request.scope), key)
+    headers = {"Idempotent-Replay": "true"} if done.replayed else None
+    return Response(wire.dump(wire.outcome_json(done.outcome)), 201, headers, "application/json")
+
+
+@router.post(
+    "/v1/outcomes/batch",
+    response_model=wire.OutcomesResponse,
+    responses=problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
+    openapi_extra=takes(wire.OutcomesRequest),
+    summary="Tell the truth about up to 1,024 predictions, each by itself",
+)
+async def add_outcomes(request: Request, key: IdempotencyKey = None) -> Response:
+    done = await handler_of(request).inquiries.add_outcomes(await body_of(request), caller_of(request.scope), key)
+    return _json({"results": [_outcome_result(result) for result in done]})
 
 
 @router.delete(
@@ -157,6 +173,13 @@ async def _gone(request: Request) -> None:
     """Come back when the caller has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _outcome_result(result: OutcomeOrError) -> dict[str, Any]:
+    if isinstance(result, Exception):
+        return {"status": status_of(result), "replayed": False, "outcome": None, "error": problem_json(result)}
+    outcome = wire.outcome_json(result.outcome)
+    return {"status": 201, "replayed": result.replayed, "outcome": outcome, "error": None}
 
 
 def _as_response(reply: FastReply) -> Response:

@@ -1,13 +1,23 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from demur.serve.commands.demo import CORRUPTIONS, DemoSample, samples, table
+from demur.client.errors import InvalidRequest, Unreachable
+from demur.serve.commands.demo import CORRUPTIONS, DemoSample, replay, samples, table
 from demur.serve.config.task import TaskConfig
+from demur.serve.web.native.app import gateway_app
 from demur.traffic.table_file import BadDataFile
+from tests.conftest import digit_rows
+from tests.serve.listening import listening
 
 DIGITS = TaskConfig.model_validate({"kind": "multiclass", "labels": list("0123456789")})
+
+
+def said(prediction, *, answered):
+    """What a service says, as far as the table reads it."""
+    return SimpleNamespace(prediction=prediction, answered=answered)
 
 
 def test_every_row_is_replayed_under_every_corruption(tmp_path):
@@ -31,7 +41,7 @@ def test_texts_and_questions_are_replayed_as_they_are(tmp_path):
     todo = samples(tmp_path / "rows.jsonl", seed=0)
     assert [sample.part for sample in todo] == ["all", "easy", "hard"]
     assert {json.dumps(sample.input) for sample in todo} == {json.dumps(row["input"]) for row in rows}
-    predictions = [{"prediction": sample.label, "action": "answer"} for sample in todo]
+    predictions = [said(sample.label, answered=True) for sample in todo]
     assert [(line.part, line.rows) for line in table(todo, predictions, DIGITS)] == [
         ("all", 1),
         ("easy", 1),
@@ -51,7 +61,7 @@ def test_the_table_counts():
     for part in CORRUPTIONS:
         for right, answered in [(True, True), (True, False), (False, True), (False, False)]:
             todo.append(DemoSample(part=part, input=None, label="1"))
-            predictions.append({"prediction": "1" if right else "2", "action": "answer" if answered else "review"})
+            predictions.append(said("1" if right else "2", answered=answered))
     lines = {line.part: line for line in table(todo, predictions, DIGITS)}
     assert list(lines) == [*CORRUPTIONS, "all corrupted"]
     assert (lines["noise"].rows, lines["noise"].answered, lines["noise"].held) == (4, 2, 2)
@@ -61,7 +71,7 @@ def test_the_table_counts():
 
 def test_without_errors_or_answers_the_shares_are_undefined():
     todo = [DemoSample(part=part, input=None, label="1") for part in CORRUPTIONS]
-    lines = table(todo, [{"prediction": "1", "action": "review"}] * len(todo), DIGITS)
+    lines = table(todo, [said("1", answered=False)] * len(todo), DIGITS)
     assert np.isnan(lines[0].accuracy_answered)
     assert np.isnan(lines[0].caught)
 
@@ -69,6 +79,32 @@ def test_without_errors_or_answers_the_shares_are_undefined():
 def test_a_text_is_right_if_it_says_what_the_right_one_does():
     task = TaskConfig.model_validate({"kind": "generate", "match": "number"})
     todo = [DemoSample(part="all", input="What is 4 + 3?", label="7")] * 3
-    predictions = [{"prediction": text, "action": "answer"} for text in ("It is 7.", "8", None)]
+    predictions = [said(text, answered=True) for text in ("It is 7.", "8", None)]
     (line,) = table(todo, predictions, task)
     assert line.accuracy == pytest.approx(1 / 3)
+
+
+def test_samples_are_replayed_through_a_service(handler, quickstart, database, digits):
+    rows = digit_rows(digits)[:30]
+    todo = [DemoSample(part=f"part {at % 2}", input=row["input"], label=row["label"]) for at, row in enumerate(rows)]
+    advanced = []
+    with listening(gateway_app(handler, max_body_bytes=quickstart.limits.body_bytes)) as url:
+        told = {"task": DIGITS, "advance": advanced.append}
+        predictions = replay(url, "digits", todo, outcomes=True, **told)
+        assert len(replay(url, "digits", todo[:3], outcomes=False, **told)) == 3
+        with pytest.raises(InvalidRequest, match="input 0: input: the shape is 1 x 1"):
+            replay(url, "digits", [DemoSample(part="p", input=[[1.0]], label="1")], outcomes=True, **told)
+    assert sum(advanced) == 33
+    with database.transaction() as connection:
+        found = connection.execute(
+            'select r.id::text, r."group", o.label, o.source from records r join outcomes o on o.record_id = r.id'
+        ).fetchall()
+    wanted = [(one.id, sample.part, sample.label, "demo") for one, sample in zip(predictions, todo, strict=True)]
+    assert sorted(found) == sorted(wanted)
+    assert len(table(todo, predictions, DIGITS)) == 3
+
+
+def test_a_service_that_is_not_there():
+    with pytest.raises(Unreachable, match="no service answers at"):
+        replay("http://127.0.0.1:1", "m", [DemoSample(part="p", input="x", label="1")], task=DIGITS, outcomes=True,
+               advance=lambda _: None)  # fmt: skip

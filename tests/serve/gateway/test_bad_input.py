@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
 from tests.serve.hosting import RunningHost
 
-TABLE = (ROOT / "docs/errors.md").read_text().split("## Reviews")[0]
+TABLE = (ROOT / "docs/errors.md").read_text().split("## Artifacts")[0]
 ROWS = {
     what: (int(status), kind, message)
     for what, status, kind, message in re.findall(r"^\| (.+?) \| (\d+) \| (\w+) \| (.+?) \|$", TABLE, re.MULTILINE)
@@ -45,6 +45,10 @@ def batch(items):
 
 def outcome(label, record_id, **more):
     return ("POST", f"/v1/predictions/{record_id}/outcome", json.dumps({"label": label, **more}))
+
+
+def outcomes(items):
+    return ("POST", "/v1/outcomes/batch", json.dumps({"items": items}))
 
 
 REQUESTS = {
@@ -83,6 +87,8 @@ REQUESTS = {
     "an unknown label in an outcome": outcome("eleven", "{known}"),
     "an outcome that claims to be a review": outcome("3", uuid7(), source="review"),
     "an outcome for an unknown prediction": outcome("3", uuid7()),
+    "a batch of no outcomes": outcomes([]),
+    "a batch of 1,025 outcomes": outcomes([{}] * 1025),
     "a malformed prediction id": ("GET", "/v1/predictions/7", ""),
     "an unknown address": ("POST", "/v1/predictt", "{}"),
     "a method that is not possible": ("GET", "/v1/predict", ""),

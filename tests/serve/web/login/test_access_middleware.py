@@ -245,6 +245,19 @@ def test_in_a_batch_each_item_is_refused_by_itself(gateway, database, clear_digi
     assert [result["status"] for result in answer.json()["results"]] == [200, 403]
 
 
+def test_a_batch_of_outcomes_for_another_key(gateway, database, clear_digit):
+    """A key for other models writes no outcome, and is not told what somebody else wrote under the same key."""
+    key, other = make(database, Scope.PREDICT), make(database, Scope.PREDICT, models=["other"])
+    body = {"model": "digits", "input": clear_digit}
+    id = gateway.post("/v1/predict", json=body, headers=bearer(key)).json()["id"]
+    batch, known = {"items": [{"id": id, "label": "3"}]}, {"Idempotency-Key": "k1"}
+    for headers, status in ((bearer(key), 201), (bearer(other), 403), (bearer(key), 201)):
+        told = gateway.post("/v1/outcomes/batch", json=batch, headers=headers | known).json()["results"]
+        assert [result["status"] for result in told] == [status]
+    assert len(gateway.get(f"/v1/predictions/{id}", headers=bearer(key)).json()["outcomes"]) == 1
+    assert gateway.post("/v1/outcomes/batch", json=batch).status_code == 401
+
+
 def test_what_was_stored_for_another_key_is_not_handed_out(gateway, database, clear_digit):
     """Knowing an Idempotency-Key and the input does not do: the key must be for that model too."""
     body = {"model": "digits", "input": clear_digit}

@@ -53,6 +53,19 @@ def test_a_batch_as_the_document_describes_it(client, document, clear_digit):
     assert second["prediction"] is None
 
 
+def test_a_batch_of_outcomes_as_the_document_describes_it(client, document, clear_digit):
+    predicted = client.post("/v1/predict", json={"model": "digits", "input": clear_digit}).json()
+    items = [{"id": predicted["id"], "label": "3"}, {"id": predicted["id"], "label": "eleven"}]
+    response = client.post("/v1/outcomes/batch", json={"items": items})
+    first, second = conforms(document, response, "post", "/v1/outcomes/batch")["results"]
+    assert (first["status"], second["status"]) == (201, 422)
+    schema = {"$ref": "#/components/schemas/OutcomesRequest", "components": document["components"]}
+    described = jsonschema.Draft202012Validator(schema)
+    assert described.is_valid({"items": items})
+    assert not described.is_valid({"items": [{"label": "3"}]})
+    assert not described.is_valid({"items": []})
+
+
 def test_the_request_schemas_describe_what_is_taken(document, clear_digit):
     schemas = document["components"]
     good = {"model": "digits", "input": clear_digit, "group": "g"}

@@ -1,0 +1,282 @@
+"""A client that waits: each method comes back when the service has answered."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Unpack, cast, overload
+from uuid import UUID
+
+import httpx
+
+from demur.client.artifacts import Artifacts
+from demur.client.bulk import Bulk, BulkOptions, PredictOptions, bulk_outcomes, bulk_predictions
+from demur.client.errors import DemurError
+from demur.client.files import whole_file
+from demur.client.ids import Id
+from demur.client.items import Item, NewOutcome, length_of, rows_of
+from demur.client.progress import shown_progress
+from demur.client.results import Erasure, Health, Label, Outcome, Prediction, PredictionView, Report
+from demur.client.settings import CONNECTIONS, SECONDS, Settings
+from demur.client.steps import Reply, Send, Steps
+from demur.client.transfer import TROUBLE, ReplyReader, no_reply, request_of
+
+T = TypeVar("T")
+
+
+class Client:
+    """Asks one service. Threads may share it. Close it, or use it in a `with` block.
+
+    `url` and `key` come from DEMUR_URL and DEMUR_KEY where they are not given; without either it is port 8000 of this
+    machine. `timeout` is for how many seconds one thing is asked for, with all retries. `concurrency` is how many
+    connections there are at most. `name` says who you are to a service that asks nobody for keys.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        name: str | None = None,
+        timeout: float = SECONDS,
+        concurrency: int = CONNECTIONS,
+        transport: httpx.BaseTransport | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        self._settings = Settings(url, key, name=name, timeout=timeout, concurrency=concurrency, clock=clock)
+        self._api = self._settings.api
+        self._sleep = sleep
+        self.artifacts = Artifacts(self._settings.artifact_api, self._do)
+        """What was fitted, and which of it decides: see `Artifacts`."""
+        self._http = httpx.Client(**self._settings.http, transport=transport)
+
+    def __repr__(self) -> str:
+        return f"Client({self._settings.shown!r})"
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def predict(
+        self,
+        model: str,
+        input: Any = None,
+        *,
+        output: Any = None,
+        group: str | None = None,
+        cluster: str | None = None,
+        review: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Prediction:
+        """Ask for one prediction. `output` is what a model elsewhere said, for services that take that. `review` says
+        how soon a person is to look: `{"priority": 1, "due_seconds": 3600}`."""
+        item = Item(input=input, output=output, group=group, cluster=cluster, review=review)
+        return self._do(self._api.predict(model, item, key=idempotency_key, seconds=timeout))
+
+    @overload
+    def predict_many(
+        self, model: str, inputs: Any, *, on_error: Literal["raise"] = "raise", **options: Unpack[PredictOptions]
+    ) -> list[Prediction]: ...
+
+    @overload
+    def predict_many(
+        self, model: str, inputs: Any, *, on_error: Literal["return"], **options: Unpack[PredictOptions]
+    ) -> list[Prediction | DemurError]: ...
+
+    def predict_many(self, model: str, inputs: Any, *, on_error: Any = "raise", **options: Any) -> Any:
+        """Predict each input of a list, an array or a table, and return the predictions in order.
+
+        Inputs go out in batches, `batch_size` at a time and `concurrency` batches at once. An input that the service
+        refuses is raised, or with `on_error="return"` stands as an exception in its place. What nobody answers at all
+        is raised in any case. `PredictOptions` in `demur.client.bulk` describes all options.
+        """
+        return list(self.predict_iter(model, inputs, on_error=on_error, **options))
+
+    @overload
+    def predict_iter(
+        self, model: str, inputs: Any, *, on_error: Literal["raise"] = "raise", **options: Unpack[PredictOptions]
+    ) -> Generator[Prediction]: ...
+
+    @overload
+    def predict_iter(
+        self, model: str, inputs: Any, *, on_error: Literal["return"], **options: Unpack[PredictOptions]
+    ) -> Generator[Prediction | DemurError]: ...
+
+    def predict_iter(self, model: str, inputs: Any, *, on_error: Any = "raise", **options: Any) -> Any:
+        """Do what `predict_many` does, but yield each prediction as soon as those before it are there.
+
+        Of the inputs no more are in memory than the batches that are under way. An exception among the inputs stands
+        for one that is refused already, and comes back in its place."""
+        told = cast("PredictOptions", options)
+        bulk = bulk_predictions(self._api, model, on_error, told, self._settings.connections)
+        return self._each(bulk, inputs, f"asking {model}")
+
+    def prediction(self, id: Id) -> PredictionView:
+        """What became of a prediction."""
+        return self._do(self._api.prediction(id))
+
+    def wait(self, id: Id, timeout: float | None = None) -> PredictionView:
+        """Wait until a person has said what is true of a prediction, or nobody is asked about it any more; raise
+        `StillWaiting` after so many seconds. What was never held comes back at once."""
+        return self._do(self._api.wait(id, timeout))
+
+    def add_outcome(
+        self,
+        id: Id,
+        label: Label,
+        source: str = "api",
+        author: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Outcome:
+        """Tell what is true of a prediction."""
+        return self._do(self._api.add_outcome(id, label, source, author, key=idempotency_key))
+
+    @overload
+    def add_outcomes(
+        self,
+        outcomes: Iterable[NewOutcome | Mapping[str, Any]],
+        *,
+        on_error: Literal["raise"] = "raise",
+        **options: Unpack[BulkOptions],
+    ) -> list[Outcome]: ...
+
+    @overload
+    def add_outcomes(
+        self,
+        outcomes: Iterable[NewOutcome | Mapping[str, Any]],
+        *,
+        on_error: Literal["return"],
+        **options: Unpack[BulkOptions],
+    ) -> list[Outcome | DemurError]: ...
+
+    def add_outcomes(self, outcomes: Any, *, on_error: Any = "raise", **options: Any) -> Any:
+        """Tell what is true of many predictions: `NewOutcome`s, or objects with `id`, `label`, and perhaps `source` and
+        `author`. Options are as for `predict_many`."""
+        return list(self.outcomes_iter(outcomes, on_error=on_error, **options))
+
+    def outcomes_iter(
+        self,
+        outcomes: Iterable[NewOutcome | Mapping[str, Any] | DemurError],
+        *,
+        on_error: Literal["raise", "return"] = "raise",
+        **options: Unpack[BulkOptions],
+    ) -> Generator[Outcome | DemurError]:
+        """Do what `add_outcomes` does, but yield each outcome as soon as those before it are written. An exception
+        among them stands for one that is refused already, and comes back in its place."""
+        return self._each(
+            bulk_outcomes(self._api, on_error, options, self._settings.connections), outcomes, "telling outcomes"
+        )
+
+    def erase(self, id: Id) -> Erasure:
+        """Erase the input and the reply of a prediction. Its record stays."""
+        return self._do(self._api.erase(id))
+
+    def health(self) -> Health:
+        """How the service and its models are."""
+        return self._do(self._api.health())
+
+    def models(self) -> list[str]:
+        """Names of the models that may be asked."""
+        return self._do(self._api.models())
+
+    def export(
+        self,
+        model: str,
+        to: str | Path,
+        *,
+        format: Literal["label-studio", "csv", "parquet", "jsonl"] = "jsonl",
+        statuses: Iterable[str] = (),
+        with_predictions: bool = False,
+    ) -> int:
+        """Write the review cases of a model to a file, and return how many were left out because their input is no
+        longer kept. `statuses`: only these, such as `["waiting"]`."""
+        with whole_file(Path(to)) as file:
+            steps = self._api.export(model, file, format=format, statuses=statuses, with_predictions=with_predictions)
+            return self._do(steps)
+
+    def reports(self, model: str | None = None, *, limit: int = 50) -> list[Report]:
+        """Reports of audits, newest first."""
+        return self._do(self._api.reports(model, limit))
+
+    def report(self, id: str | UUID) -> Report:
+        """One report with every number, in `raw`."""
+        return self._do(self._api.report(id))
+
+    def _each(self, bulk: Bulk[T], values: Any, what: str) -> Generator[T | DemurError]:
+        with (
+            shown_progress(bulk.progress, length_of(values), what) as advance,
+            closing(self._in_order(bulk, rows_of(values))) as answers,
+        ):
+            for results in answers:
+                for result in results:
+                    yield bulk.checked(result)
+                advance(len(results))
+
+    def _in_order(self, bulk: Bulk[T], values: Iterator[Any]) -> Generator[list[T | DemurError]]:
+        """The answers of each batch, in order, while later batches are under way."""
+        stop = threading.Event()
+        waiting: deque[Future[list[T | DemurError]]] = deque()
+        with ThreadPoolExecutor(bulk.concurrency, "demur") as pool:
+            try:
+                for value in values:
+                    for batch in bulk.builder.add(value):
+                        waiting.append(pool.submit(self._do, bulk.steps(batch), stop))
+                    while waiting and (waiting[0].done() or len(waiting) >= bulk.most_waiting):
+                        yield waiting.popleft().result()
+                waiting.extend(pool.submit(self._do, bulk.steps(batch), stop) for batch in bulk.builder.rest())
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                stop.set()
+                for future in waiting:
+                    future.cancel()
+
+    def _do(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
+        """Do one step after the other, until they come to an end or somebody says stop."""
+        try:
+            step = next(steps)
+            while stop is None or not stop.is_set():
+                if not isinstance(step, Send):
+                    self._pause(step.seconds, stop)
+                    step = next(steps)
+                    continue
+                try:
+                    reply = self._reply_to(step)
+                except TROUBLE as error:
+                    step = steps.throw(no_reply(error, self._settings.shown))
+                else:
+                    step = steps.send(reply)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        raise DemurError("this was given up, because something before it failed")
+
+    def _pause(self, seconds: float, stop: threading.Event | None) -> None:
+        if self._sleep is not None:
+            self._sleep(seconds)
+        elif stop is not None:
+            stop.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    def _reply_to(self, step: Send) -> Reply:
+        response = self._http.send(request_of(self._http, step), stream=True)
+        try:
+            received = ReplyReader(step, response, self._settings.clock)
+            for part in response.iter_bytes():
+                received.take(part)
+        finally:
+            response.close()
+        return received.reply()

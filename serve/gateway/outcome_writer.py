@@ -1,0 +1,109 @@
+"""The truth about predictions, told one by one or many at a time: checked, and written once for an Idempotency-Key."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from demur.serve.access.caller import Caller
+from demur.serve.access.refusals import NotAllowed
+from demur.serve.config.file import Config
+from demur.serve.contract import wire
+from demur.serve.contract.body import read_apart
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.gateway.reading import read_outcome, read_outcomes
+from demur.traffic import log, outcome_log
+from demur.traffic.database import Connection, Database
+from demur.traffic.log import RecordNotFound
+from demur.traffic.outcome_log import NewOutcome
+from demur.traffic.record import Answer, KeyUse, Outcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeResult:
+    """An outcome that is on disk."""
+
+    outcome: Outcome
+    replayed: bool
+    """Whether it was written before, under the same key."""
+
+
+OutcomeOrError = OutcomeResult | Exception
+
+
+class OutcomeWriter:
+    """Writes what callers say about predictions."""
+
+    def __init__(self, config: Config, database: Database) -> None:
+        self._config = config
+        self._database = database
+
+    async def add(self, record_id: UUID, body: bytes, key: str | None, caller: Caller | None) -> OutcomeResult:
+        """Note the truth about one prediction. Raises what is wrong with it."""
+        item, use = await read_apart(len(body), lambda: read_outcome(record_id, body, key, caller))
+        (result,) = await asyncio.to_thread(self._write, [item], use, caller)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def add_many(self, body: bytes, key: str | None, caller: Caller | None) -> list[OutcomeOrError]:
+        """Note up to `limits.batch` outcomes in one transaction; each result is what `add` would have returned or
+        raised."""
+        most = self._config.limits.batch
+        items, use = await read_apart(len(body), lambda: read_outcomes(body, key, caller, most=most))
+        return await asyncio.to_thread(self._write, items, use, caller)
+
+    def _write(
+        self, items: Sequence[wire.OutcomeItem | InvalidRequest], use: KeyUse | None, caller: Caller | None
+    ) -> list[OutcomeOrError]:
+        results: dict[int, OutcomeOrError] = {}
+        told: dict[int, NewOutcome] = {}
+        with self._database.transaction() as connection:
+            models = outcome_log.models_of(connection, [one.id for one in items if isinstance(one, wire.OutcomeItem)])
+            for at, item in enumerate(items):
+                if isinstance(item, InvalidRequest):
+                    results[at] = item
+                    continue
+                try:
+                    told[at] = self._checked(item, models, caller)
+                except (RecordNotFound, NotAllowed, InvalidRequest) as error:
+                    results[at] = error
+            if use is not None:
+                before = _written_before(connection, use, told)
+                results |= before
+                told = {at: one for at, one in told.items() if at not in before}
+            written = outcome_log.append(connection, list(told.values()))
+        results |= {at: OutcomeResult(outcome=one, replayed=False) for at, one in zip(told, written, strict=True)}
+        return [results[at] for at in range(len(items))]
+
+    def _checked(self, item: wire.OutcomeItem, models: Mapping[UUID, str], caller: Caller | None) -> NewOutcome:
+        model = models.get(item.id)
+        if model is None:
+            raise RecordNotFound(f"there is no prediction with the id {item.id}")
+        if caller is not None:
+            caller.check_model(model)
+        label = item.label
+        if model in self._config.models:  # a model that is no longer served is not argued with
+            label = wire.checked_label(label, model, self._config.models[model].task)
+        return NewOutcome(record_id=item.id, label=label, source=item.source, author=item.author)
+
+
+def _written_before(connection: Connection, use: KeyUse, told: Mapping[int, NewOutcome]) -> dict[int, OutcomeOrError]:
+    """Those of the outcomes that were written under this key before; the key is taken for the others. Raises
+    `KeyReused`."""
+    found = log.find_by_key(connection, use)
+    free = {at: one.record_id for at, one in told.items() if at not in found}
+    taken = outcome_log.claim(connection, use, free) if free else set()
+    if taken != set(free):
+        log.find_by_key(connection, use)  # somebody took the key meanwhile, perhaps for something else
+    before = {at: one for at, one in told.items() if at not in taken}
+    written = outcome_log.outcomes_of(connection, [one.record_id for one in before.values()]) if before else {}
+    return {
+        at: OutcomeResult(outcome=_the_same(one, written[one.record_id]), replayed=True) for at, one in before.items()
+    }
+
+
+def _the_same(told: NewOutcome, outcomes: Sequence[Outcome]) -> Outcome:
+    """The one of a record's outcomes that says this. The task may have other labels now than when it was written."""
+    said: tuple[Answer, str, str | None] = (told.label, told.source, told.author)
+    return next((one for one in outcomes if (one.label, one.source, one.author) == said), outcomes[0])
