@@ -32,6 +32,11 @@ class ModelIdentity:
     """SHA-256 over the files of the checkpoint."""
 
     labels: tuple[str, ...]
+    """Empty where there are so many that they stand in a file: `labels_sha256` then tells them."""
+
+    labels_sha256: str = ""
+    """Of the labels in their order, where they stand in a file; else empty."""
+
     parents_sha256: str = ""
     """Of the label tree; empty where there is none."""
 
@@ -40,6 +45,8 @@ class ModelIdentity:
 
     def as_json(self) -> dict[str, Any]:
         tree = {"parents_sha256": self.parents_sha256} if self.parents_sha256 else {}
+        if self.labels_sha256:
+            tree["labels_sha256"] = self.labels_sha256
         left_out = {"left_out": sorted(self.left_out)} if self.left_out else {}
         fitted = {"checkpoint": self.checkpoint, "fingerprint": self.fingerprint, "labels": list(self.labels)}
         return {**fitted, **tree, **left_out}
@@ -80,6 +87,10 @@ class Artifact:
             raise ArtifactRefused(
                 f"artifact {self.name} was fitted for another label set ({len(fitted['labels'])} labels,"
                 f" {fitted['labels'][:3]} ...); fit a new one with `demur fit`"
+            )
+        if fitted.get("labels_sha256", "") != identity.labels_sha256:
+            raise ArtifactRefused(
+                f"artifact {self.name} was fitted for another file of labels; fit a new one with `demur fit`"
             )
         if fitted.get("parents_sha256", "") != identity.parents_sha256:
             raise ArtifactRefused(

@@ -135,16 +135,14 @@ def fit_selectors(
 
 
 def _left_out(name: str, recipes: Mapping[str, SelectorRecipe], selector: Selector, rows: LabelledOutput) -> list[str]:
-    """How many of a language model's rows nothing was fitted on, because they say too little."""
-    if rows.output.replies is None:
+    """How many rows nothing was fitted on, because the model says too little there."""
+    if rows.output.unreadable is None:
         return []
-    usable = rows.output.usable()
+    usable, said = rows.output.usable(), "outputs" if rows.output.replies is None else "replies"
     unread, remarks = int((~usable).sum()), []
     place = f"model {name}: " if len(recipes) > 1 else ""
     if unread:
-        remarks.append(
-            f"{place}{unread:,} of {len(rows):,} replies could not be read; they are held, and not fitted on"
-        )
+        remarks.append(f"{place}{unread:,} of {len(rows):,} {said} could not be read; they are held, and not fitted on")
     if usable.any() and selector.calibrator.reads != "logits":
         score = selector.confidence_score
         u = all_scores(selector.scores, selector.combinations, rows.output.rows(usable))[score]

@@ -23,6 +23,7 @@ from demur.uncertainty.feature_scores import FeatureLogisticScore, FeatureRidgeS
 from demur.uncertainty.hybrid import HybridRanks
 from demur.uncertainty.label_confidence import LabelCalibrator
 from demur.uncertainty.label_tree import LabelTree
+from demur.uncertainty.platt_top_k import PlattRanks
 from demur.uncertainty.scores import FITTED_SCORES
 from demur.uncertainty.top_k import IsotonicMaps, JointTopK, PerLabel, SeparateTopK
 
@@ -34,7 +35,7 @@ PARTS: dict[str, type] = {
         HybridRanks,
         *(FeatureSumScore, FeatureLogisticScore, FeatureRidgeScore),
         *FITTED_CALIBRATORS,
-        *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps),
+        *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps, PlattRanks),
         *FITTED_PREDICTORS,
         LabelTree,
         *FITTED_SETS,

@@ -14,7 +14,7 @@ from demur.policies.conformal_sets import ClassConditionalSets, GroupConditional
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.uncertainty.checks import Mask
+from demur.uncertainty.checks import Array, Mask
 
 MANY = 100_000
 """So many rows show which share of them a part of the fit gets."""
@@ -49,6 +49,53 @@ def refuse(shortfalls: Sequence[Shortfall]) -> None:
     if shortfalls:
         kind = RanksAtChance if all(one.of == "score" for one in shortfalls) else PromiseOutOfReach
         raise kind("; ".join(one.why for one in shortfalls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortfallWeight:
+    """What rows cannot carry, in two parts."""
+
+    against: Sequence[Shortfall]
+    """Nothing should be stored."""
+
+    beside: Sequence[Shortfall]
+    """Worth saying."""
+
+
+def weighed(shortfalls: Sequence[Shortfall], recipe: SelectorRecipe, *, sets_wanted: bool) -> ShortfallWeight:
+    """Tell what speaks against an artifact from what is only worth saying.
+
+    Sets are shown with every answer. Nobody asked for their promise who neither configured them, `sets_wanted`, nor
+    decides by them. A policy that only observes promises nothing.
+    """
+    if recipe.observes:
+        return ShortfallWeight(against=[], beside=list(shortfalls))
+    wanted = sets_wanted or recipe.policy.acts_on_sets
+    against = [one for one in shortfalls if one.of != "sets" or wanted]
+    return ShortfallWeight(against=against, beside=[one for one in shortfalls if one not in against])
+
+
+def known_before(
+    recipes: Mapping[str, SelectorRecipe],
+    truth: Mask,
+    groups: Sequence[str | None] | None,
+    *,
+    exclusive: bool,
+    weights: Array | None,
+    report_share: float,
+    rng: np.random.Generator,
+) -> list[Shortfall]:
+    """Return what a fit on rows with these labels [n, C] will lack, before a model is run on them.
+
+    `rng` is seeded as that of the fit, so that the same rows are left after thinning. Rows that are too few for any fit
+    are left to the fit to refuse.
+    """
+    classes = truth.argmax(axis=1) if exclusive else np.zeros(len(truth), dtype=np.intp)
+    try:
+        apart = rows_apart(classes, list(recipes.values()), report_share=report_share, rng=rng, weights=weights)
+    except TooFewRows:
+        return []
+    return too_few(recipes, apart, truth, groups, report_share=report_share)[0]
 
 
 def too_few(

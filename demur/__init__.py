@@ -1,1 +1,33 @@
-"""Selective prediction as a service: calibrated confidence, abstention, human review, and an audit of the promise."""
+"""Selective prediction as a service: calibrated confidence, abstention, human review, and an audit of the promise.
+
+The names below are imported when they are first used, so that `import demur` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demur.library import calibrators, metrics, plots, scores
+    from demur.library.selective_classifier import SelectiveClassifier
+
+HOMES = {
+    "SelectiveClassifier": "demur.library.selective_classifier",
+    "calibrators": "demur.library.calibrators",
+    "metrics": "demur.library.metrics",
+    "plots": "demur.library.plots",
+    "scores": "demur.library.scores",
+}
+"""The module in which each public name lives; or which it is, where it is called so."""
+
+__all__ = ["SelectiveClassifier", "calibrators", "metrics", "plots", "scores"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module 'demur' has no attribute {name!r}")
+    home = import_module(HOMES[name])
+    return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *HOMES})

@@ -10,6 +10,7 @@ from demur.policies.cheapest_label import CheapestLabel
 from demur.policies.closed_labels import ClosedLabelLimits, ClosedLabels, LimitsRecipe
 from demur.policies.label_thresholds import GivenLabelLimit, LabelThresholds, MaxF1LabelLimits
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.one_label_limit import CommonLabelLimit, OneLabelLimit
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import Array, Mask
 
@@ -60,9 +61,9 @@ LABEL_LIMITS: dict[str, Callable[..., LimitsRecipe]] = {
 
 def learns(recipe: PredictorRecipe) -> bool:
     """Whether there is something to fit: fitted limits make the rows that they were fitted on look righter."""
-    limits = recipe.limits if isinstance(recipe, ClosedLabelLimits) else recipe
+    limits = recipe.limits if isinstance(recipe, ClosedLabelLimits | OneLabelLimit) else recipe
     return not isinstance(limits, MostProbable | GivenLabelLimit)
 
 
-FITTED_PREDICTORS = (MostProbable, LabelThresholds, ClosedLabels, CheapestLabel)
+FITTED_PREDICTORS = (MostProbable, LabelThresholds, CommonLabelLimit, ClosedLabels, CheapestLabel)
 """What an artifact may hold in the place of a predictor."""

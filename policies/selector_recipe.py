@@ -183,11 +183,11 @@ class SelectorRecipe:
 
 def readable(rows: LabelledOutput) -> LabelledOutput:
     """Return the rows that something can be fitted on. Of a language model these are the ones whose reply could be
-    read: the others are held, whatever is fitted. A classifier that gives no numbers is out of order."""
+    read: the others are held, whatever is fitted. A model that gives no numbers, and says not why, is out of order."""
     usable = rows.output.usable()
     if usable.all():
         return rows
-    if rows.output.replies is None:
+    if rows.output.unreadable is None:
         bad = int((~usable).sum())
         raise InvalidInput(f"the model gave {bad} of {len(rows)} rows an output that is not a number")
     if not usable.any():

@@ -164,8 +164,8 @@ def fit(
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
     start, end = moment(since), moment(until) or now()
+    from demur.library.fit_report import sentences, tables
     from demur.serve.commands.fit import fit_model, fit_on_traffic
-    from demur.serve.commands.fit_report import sentences, tables
 
     with ExitStack() as opened:
         database = opened_database(settings, opened) if path is None else None

@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("uncertainty", "policies", "calibration_store", "traffic", "review", "audit", "serve", "deploy", "locks")
+FOLDERS = (
+    "uncertainty",
+    "policies",
+    "calibration_store",
+    "traffic",
+    "review",
+    "audit",
+    "library",
+    "serve",
+    "deploy",
+    "locks",
+)
 
 UNPICKLES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"}
 RUNS = {"eval", "exec", "compile", "__import__"}

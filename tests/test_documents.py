@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
 CODE = [
     path
-    for folder in ("audit", "calibration_store", "policies", "review", "serve", "traffic", "uncertainty")
+    for folder in ("audit", "calibration_store", "library", "policies", "review", "serve", "traffic", "uncertainty")
     for path in (ROOT / folder).rglob("*.py")
 ]
 SECTION = re.compile(r"METHODS (\d+(?:\.\d+)?)")

@@ -14,12 +14,16 @@ BELOW = {
     "review": {"traffic"},
     "calibration_store": {"policies", "uncertainty", "traffic"},
     "audit": {"calibration_store", "policies", "uncertainty", "review", "traffic"},
-    "serve": {"audit", "calibration_store", "policies", "uncertainty", "review", "traffic"},
+    "library": {"audit", "calibration_store", "policies", "uncertainty"},
+    "serve": {"library", "audit", "calibration_store", "policies", "uncertainty", "review", "traffic"},
 }
 """What each room may import, besides itself and libraries."""
 
 ONLY_UNDER_THE_ROOF = {"ray", "fastapi", "starlette", "pydantic", "typer", "asyncio", "torch", "transformers", "os"}
 """HTTP, Ray, the environment and models: the rooms below are plain functions of numbers and rows."""
+
+DOORS = {"library": {"pydantic"}}
+"""What a room may know of these all the same: the library takes settings from people, and checks them."""
 
 
 def imports(path: Path) -> set[str]:
@@ -45,7 +49,7 @@ def test_imports_point_down(room: str) -> None:
 @pytest.mark.parametrize("room", sorted(set(BELOW) - {"serve"}))
 def test_only_the_roof_knows_the_world(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
-        assert not imports(path) & ONLY_UNDER_THE_ROOF, path.relative_to(ROOT)
+        assert not imports(path) & (ONLY_UNDER_THE_ROOF - DOORS.get(room, set())), path.relative_to(ROOT)
 
 
 def test_no_room_is_missing_from_the_picture() -> None:

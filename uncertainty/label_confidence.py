@@ -4,17 +4,36 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from demur.uncertainty.checks import Array, one_of, whole_number
+from demur.uncertainty.checks import Array, Mask, one_of, whole_number
 from demur.uncertainty.isotonic import Interpolation
 from demur.uncertainty.output import LabelledOutput
-from demur.uncertainty.top_k import JointTopK, PerLabel, SeparateTopK, fit_per_label, fit_top_k, top_labels
+from demur.uncertainty.top_k import fit_per_label, fit_top_k, top_labels
 
 
 class LabelCalibratorRecipe(Protocol):
     """A calibrator of labels as it is configured, before it has seen data."""
 
+    @property
+    def k(self) -> int:
+        """How many labels of a row are calibrated at most."""
+        ...
+
+    @property
+    def by_label(self) -> bool:
+        """Whether labels have maps of their own, so that each column must be one label."""
+        ...
+
     def fit(self, rows: LabelledOutput) -> "LabelCalibrator": ...
+
+
+class TopKMaps(Protocol):
+    """Fitted maps of the probabilities of a row's most probable labels."""
+
+    def of(self, top: Array, labels: NDArray[np.intp]) -> Array:
+        """Return [n, k], calibrated; `labels` [n, k] says whose probabilities `top` [n, k] are."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +41,7 @@ class LabelCalibrator:
     """Fitted maps for the k most probable labels of a row."""
 
     k: int
-    maps: JointTopK | SeparateTopK | PerLabel
+    maps: "TopKMaps"
 
     def of(self, probabilities: Array) -> Array:
         """[n, k], from `probabilities` [n, L]; in the order of `top_labels`, most probable first.
@@ -50,10 +69,14 @@ class TopKIsotonic:
         one_of("mode", self.mode, ("joint", "separate", "per_label"))
         one_of("interpolation", self.interpolation, ("linear", "step"))
 
+    @property
+    def by_label(self) -> bool:
+        return self.mode == "per_label"
+
     def fit(self, rows: LabelledOutput) -> LabelCalibrator:
-        probabilities = rows.output.probabilities
-        k = min(self.k, probabilities.shape[1])
         if self.mode == "per_label":
+            probabilities = rows.output.probabilities
+            k = min(self.k, probabilities.shape[1])
             per_label = fit_per_label(
                 probabilities,
                 rows.truth,
@@ -63,10 +86,13 @@ class TopKIsotonic:
                 interpolation=self.interpolation,
             )
             return LabelCalibrator(k=k, maps=per_label)
-        labels = top_labels(probabilities, k)
-        top, hits = (np.take_along_axis(values, labels, axis=1) for values in (probabilities, rows.truth))
+        top, hits = top_pairs(rows, self.k)
         maps = fit_top_k(top, hits, mode=self.mode, weights=rows.weights, interpolation=self.interpolation)
-        return LabelCalibrator(k=k, maps=maps)
+        return LabelCalibrator(k=top.shape[1], maps=maps)
 
 
-LABEL_CALIBRATORS = {"isotonic": TopKIsotonic}
+def top_pairs(rows: LabelledOutput, k: int) -> tuple[Array, Mask]:
+    """Return the probabilities of the k most probable labels of each row [n, k], and whether each label holds."""
+    probabilities = rows.output.probabilities
+    labels = top_labels(probabilities, min(k, probabilities.shape[1]))
+    return np.take_along_axis(probabilities, labels, axis=1), np.take_along_axis(rows.truth, labels, axis=1)

@@ -36,5 +36,6 @@ class MinMax:
 
 
 def fit_min_max(scores: Any) -> MinMaxMap:
+    """Return the map from the lowest of these numbers [n] to 0 and from the highest to 1."""
     s = finite("fit_scores", scores)
     return MinMaxMap(low=float(s.min()), high=float(s.max()))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from demur.uncertainty.answers import Answers
-from demur.uncertainty.checks import Array, InvalidInput, Mask, same_length
+from demur.uncertainty.checks import ROW_SUM_TOLERANCE, Array, InvalidInput, Mask, same_length
 from demur.uncertainty.label_tree import LabelTree
 
 Need = Literal[
@@ -27,8 +27,16 @@ Need = Literal[
 ]
 """What costs something to make: a field of `Output`, or of its `replies`. Hosts make what is needed and no more."""
 
+LEAST_PROBABILITY = 1e-300
+"""Stands for a probability of 0 where its logarithm is wanted."""
+
+FARTHEST_SUM = 1e-3
+"""How far the probabilities of labels that exclude each other may be from 1 together: single precision is coarse."""
+
 OF_REPLIES: frozenset[Need] = frozenset({"reply", "logprobs", "top_logprobs", "samples", "stated", "rating"})
 """What only a language model can give."""
+
+NO_LABEL = -1
 
 Link = Literal["softmax", "sigmoid"]
 """How logits become probabilities: of labels that exclude each other, or of labels that each hold or not."""
@@ -52,6 +60,11 @@ class Output:
 
     given: Array | None = None
     """[n, S], numbers that came with a prediction that was made elsewhere; NaN for one that did not come."""
+
+    slots: NDArray[np.int32] | None = None
+    """[n, C], where rows name candidates among very many labels: the label of each column, NO_LABEL where a row has
+    fewer candidates. Such a column has the probability 0; or, where labels exclude each other, what all others share.
+    None: each column is one label."""
 
     replies: NDArray[np.object_] | None = None
     """[n], `Replies` of a language model."""
@@ -85,6 +98,35 @@ class Output:
                 mc_probabilities=None if mc_logits is None else _probabilities(_of_labels(mc_logits, link, tree), link),
             )
 
+    @classmethod
+    def from_probabilities(
+        cls,
+        probabilities: Any,
+        *,
+        link: Link = "softmax",
+        embedding: Any = None,
+        mc_probabilities: Any = None,
+        tree: LabelTree | None = None,
+    ) -> "Output":
+        """Probabilities [n, C] as a model gives them, and of repeated passes [n, T, C]. Logits are their logarithms.
+
+        NaN is let through: its row is not usable, and its neighbours are. Rows of labels that exclude each other come
+        to 1; where rounding has left a trace, they are scaled. Anything else raises `InvalidInput`.
+        """
+        rows = _checked(probabilities, link)
+        with np.errstate(invalid="ignore"):
+            logits = np.log(np.maximum(rows, LEAST_PROBABILITY))
+            if link == "sigmoid":
+                logits -= np.log(np.maximum(1 - rows, LEAST_PROBABILITY))
+        if tree is not None:
+            return cls.from_logits(logits, link=link, embedding=embedding, tree=tree)
+        return cls(
+            logits=logits,
+            probabilities=rows,
+            embedding=None if embedding is None else np.asarray(embedding, dtype=np.float64),
+            mc_probabilities=None if mc_probabilities is None else _checked(mc_probabilities, link),
+        )
+
     def __len__(self) -> int:
         return len(self.logits)
 
@@ -96,6 +138,7 @@ class Output:
             "embedding": self.embedding,
             "mc_probabilities": self.mc_probabilities,
             "given": self.given,
+            "slots": self.slots,
             "replies": self.replies,
             "unreadable": self.unreadable,
         }
@@ -103,7 +146,9 @@ class Output:
 
     def only(self, needs: frozenset[Need]) -> "Output":
         """Return the output with these parts alone: nobody looks at what was made for others."""
-        wanted = {"logits", "probabilities", "unreadable", *needs, *(["replies"] if needs & OF_REPLIES else [])}
+        wanted = {"logits", "probabilities", "slots", "unreadable", *needs}
+        if needs & OF_REPLIES:
+            wanted.add("replies")
         return Output(**{name: array for name, array in self.parts().items() if name in wanted})
 
     def needed(self, part: Need) -> Array:
@@ -216,3 +261,22 @@ def _of_labels(values: Array, link: Link, tree: LabelTree | None) -> Array:
 
 def _probabilities(logits: Array, link: Link) -> Array:
     return np.asarray(softmax(logits, axis=-1) if link == "softmax" else expit(logits))
+
+
+def _checked(probabilities: Any, link: Link) -> Array:
+    rows = np.array(probabilities, dtype=np.float64)
+    if (rows < 0).any() or (rows > 1 + ROW_SUM_TOLERANCE).any():
+        raise InvalidInput("a probability is not between 0 and 1")
+    rows = np.minimum(rows, 1)
+    if link == "sigmoid":
+        return rows
+    sums = rows.sum(axis=-1)
+    off = np.abs(sums - 1)
+    if (off > FARTHEST_SUM).any():
+        raise InvalidInput(
+            f"the probabilities of a row come to {sums.flat[np.nanargmax(off)]:.4g}, and labels that exclude each other"
+            " come to 1"
+        )
+    rounded = off > ROW_SUM_TOLERANCE
+    rows[rounded] /= sums[rounded][..., np.newaxis]
+    return rows

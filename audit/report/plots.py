@@ -11,6 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
+from demur.audit.axes import (
+    BAND,
+    LEAST_HEIGHT,
+    draw_rejection,
+    draw_reliability,
+    draw_risk_coverage,
+    frame_rejection,
+    frame_risk_coverage,
+    percent,
+)
 from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
 from demur.audit.report.quantities import moment, promised, quantity, told
 from demur.uncertainty.checks import Array
@@ -22,13 +32,6 @@ LONGEST = 18
 
 SHOWN = 24
 """Scores, of which there may be many."""
-
-BAND = 0.16
-FAINT = 0.75
-
-
-LEAST_HEIGHT = 0.02
-"""Of an axis, also where nothing is wrong."""
 
 
 def against_target(found: Mapping[str, Any], target: float | None) -> str | None:
@@ -65,7 +68,7 @@ def against_target(found: Mapping[str, Any], target: float | None) -> str | None
             _say(axes, "counted plainly", (naive, 0.08), (-6 if left else 6, 0), left=left, size=9)
         axes.set(xlim=(0, most), ylim=(-0.1, 1.32), yticks=[])
         axes.spines["left"].set_visible(False)
-        _percent(axes.xaxis, most)
+        percent(axes.xaxis, most)
 
     aimed = "nothing was promised" if np.isnan(aim) else f"at most {promised(aim)} was promised"
     found_words = f"found: {shown.value}, {shown.interval}" if shown.value else shown.lack
@@ -85,28 +88,16 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.fill_between(coverage, lower, upper, color=BLUE, alpha=BAND, linewidth=0)
-        if naive:
-            axes.plot(
-                _column(naive, "coverage"),
-                _column(naive, "risk"),
-                "--",
-                color=GREY,
-                linewidth=1,
-                label="counted plainly",
-            )
-        axes.axhline(risk[-1], color=GREY, linestyle=":", linewidth=1.2, label="chance")
-        if perfect:
-            axes.plot(
-                _column(perfect, "coverage"),
-                _column(perfect, "risk"),
-                color=GREEN,
-                linewidth=1.4,
-                label="perfect score",
-            )
-        axes.plot(coverage, risk, color=BLUE, linewidth=2, label="corrected, with interval")
-        if not np.isnan(_number(target)):
-            axes.axhline(_number(target), color=ORANGE, linestyle="-.", linewidth=1.2, label="promised at most")
+        draw_risk_coverage(
+            axes,
+            coverage,
+            risk,
+            label="corrected, with interval",
+            interval=(lower, upper),
+            naive=(_column(naive, "coverage"), _column(naive, "risk")) if naive else None,
+            perfect=(_column(perfect, "coverage"), _column(perfect, "risk")) if perfect else None,
+            target=_number(target),
+        )
         if not np.isnan(at + here):
             reach = [[here - _number(wrong.get("lower"))], [_number(wrong.get("upper")) - here]]
             if not np.isnan(reach).any():
@@ -116,9 +107,7 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
             np.nanmax([risk[-1] * 1.25, *risk, _number(target), *_column(naive, "risk")[len(naive) // 10 :]])
             or LEAST_HEIGHT
         )
-        axes.set(xlim=(0, 1.01), ylim=(0, top * 1.04), ylabel="answers that are wrong", xlabel="share answered")
-        _percent(axes.xaxis, 1)
-        _percent(axes.yaxis, top)
+        frame_risk_coverage(axes, top)
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.8, columnspacing=1.2)
 
     steps = [int(np.argmin(np.abs(coverage - share))) for share in (0.25, 0.5, 0.75, 1.0)]
@@ -138,20 +127,8 @@ def rejection(document: Mapping[str, Any]) -> str | None:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.fill_between(held, right[-1], right, color=BLUE, alpha=BAND, linewidth=0)
-        axes.plot(best_held, best, color=GREEN, linewidth=1.4, label="perfect score")
-        axes.plot(held, right, color=BLUE, linewidth=2, label="confidence")
-        axes.axhline(right[-1], color=GREY, linestyle=":", linewidth=1.2, label="chance")
-        low = min(right[-1], np.nanmin(right))
-        room = max(1 - low, LEAST_HEIGHT)
-        axes.set(
-            xlim=(0, 1.01),
-            ylim=(low - 0.08 * room, 1 + 0.04 * room),
-            xlabel="share held back, least sure first",
-            ylabel="the rest that is right",
-        )
-        _percent(axes.xaxis, 1)
-        _percent(axes.yaxis, 1 - low)
+        draw_rejection(axes, held, right, label="confidence", perfect=(best_held, best))
+        frame_rejection(axes, min(right[-1], np.nanmin(right)))
         figure.legend(loc="outside upper left", ncols=3, handlelength=1.6, columnspacing=1.2)
 
     words = f"PRR of the confidence: {ratio.value or ratio.lack}; the area above chance as a share of a perfect score's"
@@ -166,20 +143,14 @@ def reliability(rows: Rows, name: str, title: str) -> str | None:
 
     def draw(figure: Figure) -> None:
         axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.2])
-        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="means what it says")
         plain = [row for row in known if row.get("naive") is not None]
         at = [(_number(row.get("from")) + _number(row.get("to"))) / 2 for row in plain]
-        axes.plot(at, _column(plain, "naive"), "x", color=GREY, markersize=5, alpha=FAINT, label="counted plainly")
-        confidence, right = _column(known, "confidence"), _column(known, "right")
-        axes.plot(confidence, right, color=BLUE, linewidth=1, alpha=0.5)
-        lower, upper = _column(known, "lower"), _column(known, "upper")
-        bounded = ~np.isnan(lower + upper)
-        reach = np.maximum([(right - lower)[bounded], (upper - right)[bounded]], 0)
-        style = {"color": BLUE, "markersize": 5, "linewidth": 1.5}
-        axes.errorbar(confidence[bounded], right[bounded], yerr=reach, fmt="o", label="corrected", **style)
-        axes.plot(confidence[~bounded], right[~bounded], "o", markerfacecolor="none", **{**style, "linewidth": 0})
-        axes.set(ylabel="share right", ylim=(-0.02, 1.03))
-        _percent(axes.yaxis, 1)
+        draw_reliability(
+            axes,
+            *(_column(known, key) for key in ("confidence", "right", "lower", "upper")),
+            label="corrected",
+            naive=(np.array(at), _column(plain, "naive")),
+        )
         middles = [(_number(row.get("from")) + _number(row.get("to"))) / 2 for row in rows]
         width = 0.8 / max(1, len(rows))
         for key, colour in (("n", GREY), ("labelled", BLUE)):
@@ -190,7 +161,7 @@ def reliability(rows: Rows, name: str, title: str) -> str | None:
         counts.yaxis.set_major_locator(mpl.ticker.LogLocator(numticks=4))
         counts.yaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         counts.yaxis.set_minor_locator(mpl.ticker.NullLocator())
-        _percent(counts.xaxis, 1)
+        percent(counts.xaxis, 1)
         handles, labels = (a + b for a, b in zip(*(x.get_legend_handles_labels() for x in (axes, counts)), strict=True))
         figure.legend(handles, labels, loc="outside upper left", ncols=3, handlelength=1.4, columnspacing=1.2)
 
@@ -303,9 +274,9 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
                 axes.axvline(date2num(date), color=GREY, linestyle="--", linewidth=1)
             if len(changes) <= 4:
                 _say(risk, _short(name), (date2num(date), risk.get_ylim()[1]), (3, -5), left=False, size=9)
-        _percent(risk.yaxis, top)
+        percent(risk.yaxis, top)
         for axes in (answered, labels):
-            _percent(axes.yaxis, 1, ticks=2)
+            percent(axes.yaxis, 1, ticks=2)
         locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=6)
         labels.xaxis.set_major_locator(locator)
         labels.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
@@ -327,11 +298,6 @@ def _number(value: Any) -> float:
 
 def _column(rows: Rows, key: str) -> Array:
     return np.array([_number(row.get(key)) for row in rows], dtype=np.float64)
-
-
-def _percent(axis: Any, reach: float, *, ticks: int = 6) -> None:
-    axis.set_major_locator(mpl.ticker.MaxNLocator(ticks, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(mpl.ticker.PercentFormatter(1, decimals=None if reach < 0.1 else 0))
 
 
 def _say(

@@ -117,11 +117,13 @@ def compare_on_traffic(
         raise NothingToCompare(
             f"no record of {model!r} in this range has an outcome; widen it, or compare on a labelled file with --data"
         )
-    index = {label: position for position, label in enumerate(rerun.task.labels)}
+    index = rerun.task.table.index
 
     def truth(outcome: Answer, value: Any) -> Mask | None:
         if not is_label_of(outcome, value, rerun.task):
             return None
+        if rerun.task.sparse:
+            return np.ones(1, dtype=bool)  # what holds is known only with the candidates
         labels = [outcome] if isinstance(outcome, str) else outcome
         row = np.zeros(len(index), dtype=bool)
         row[[index[label] for label in labels]] = True
@@ -175,8 +177,12 @@ def _compare(rerun: Rerun, batches: Iterable[ReadableRows]) -> ArtifactCompariso
         undefined += int((~known).sum())
         sound = known & same
         for side, one in zip(columns, judged, strict=True):
-            said, truth = one.judgement, truth_about(one.output, batch, batch.truth, rerun.task)
-            side.append((said.decisions.answered[sound], said.confidence[sound], one.quality(truth)[sound]))
+            said = one.judgement
+            if rerun.task.sparse:
+                quality = one.quality_by_name(batch.labels, rerun.task)
+            else:
+                quality = one.quality(truth_about(one.output, batch, batch.truth, rerun.task))
+            side.append((said.decisions.answered[sound], said.confidence[sound], quality[sound]))
         if len(flips) < MOST_FLIPS:
             a, b = (
                 as_columns(

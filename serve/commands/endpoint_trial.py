@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from demur.library.nearest import one_of
 from demur.serve.commands.http_answer import SECONDS, NoAnswer, answer_of, as_json
 from demur.serve.commands.trials import Finding, NotTried, Remark, Steps, Wrong
 from demur.serve.config.access import is_loopback
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
-from demur.serve.config.nearest import one_of
 from demur.serve.hosts.language.probe import Probe, probe, remarks
 
 REDIRECTED = 300

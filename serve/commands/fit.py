@@ -1,5 +1,6 @@
 """`demur fit`: run a model over labelled data, fit its selector, and store the artifact."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,13 +13,19 @@ import numpy as np
 from demur.audit.held_out import calibration_report, held_out_report, rank_report
 from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.fitting import Fit, fit_selectors
-from demur.calibration_store.rows_apart import TooFewRows, rows_apart
-from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, refuse, too_few
+from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, known_before, refuse, weighed
 from demur.calibration_store.store import ArtifactStore
+from demur.library.facts import facts_of, versions
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.commands.labelled_rows import is_label_of, rows_read, said_again, truth_about, truth_of
+from demur.serve.commands.labelled_rows import (
+    about_candidates,
+    is_label_of,
+    rows_read,
+    said_again,
+    truth_about,
+    truth_of,
+)
 from demur.serve.commands.labelled_traffic import read_labelled_traffic
-from demur.serve.commands.manifest import Sources, facts_of, versions
 from demur.serve.commands.missing_parts import missing_parts
 from demur.serve.commands.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from demur.serve.config.file import Config, ModelConfig
@@ -27,11 +34,27 @@ from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.asked_as_fitted import left_out_in
 from demur.traffic.database import Database
-from demur.traffic.dataset import read_labelled_file
+from demur.traffic.dataset import LabelledFile, read_labelled_file
 from demur.traffic.file_form import FileForm
 from demur.traffic.record import Answer
-from demur.uncertainty.checks import UnknownScore
+from demur.uncertainty.checks import Array, Mask, UnknownScore
 from demur.uncertainty.output import LabelledOutput, Output
+
+MOST_COUNTED = 1_000
+"""Labels of a sparse task that a manifest tells the number of rows of."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sources:
+    """Labelled rows, wherever they come from."""
+
+    rows: LabelledFile
+    truth: Mask
+    weights: Array | None
+    """[n], how many records each stands for; None: they are a plain sample."""
+
+    facts: dict[str, Any]
+    remarks: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +183,9 @@ def _fit(
             for sentence in missing_parts(step, its_config, recipes[step], labelled[step].output)
         ]
         raise UnknownScore(". ".join([str(error), *lacked])) from None
-    against, beside = _weighed(fit.shortfalls, model)
+    found = weighed(fit.shortfalls, model.recipe, sets_wanted=bool(model.prediction_set))
     if not anyway:
-        _refuse(against)
+        _refuse(found.against)
     further = {step: fitted_settings(its_config) for step, its_config in cascade.items() if step != name}
     files = pack(
         fit.selector,
@@ -173,13 +196,23 @@ def _fit(
             "created_at": clock().isoformat(),
             "configured": fitted_settings(model),
             **({"configured_further": further} if further else {}),
-            **facts_of(fit, model.task, sources),
-            "stored_anyway": [one.why for one in against],
+            **facts_of(
+                fit,
+                kind=model.task.kind,
+                labels=model.task.labels,
+                truth=sources.truth,
+                data={**sources.facts, "sha256": sources.rows.sha256},
+                weights=sources.weights,
+                remarks=sources.remarks,
+                labels_sha256=model.task.table.sha256,
+                counts=commonest_labels(sources.rows) if model.task.sparse else None,
+            ),
+            "stored_anyway": [one.why for one in found.against],
             "versions": versions(),
         },
     )
     ArtifactStore(config.artifacts).save(name, files)
-    remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*against, *beside))]
+    remarks = [*sources.remarks, *fit.remarks, *(one.why for one in (*found.against, *found.beside))]
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
 
 
@@ -208,23 +241,22 @@ def _judged_again(
 
 
 def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, SelectorRecipe]) -> None:
-    share, seed = model.calibration.report_share, model.calibration.seed
-    classes = sources.truth.argmax(axis=1) if model.task.exclusive else np.zeros(len(sources.rows), dtype=np.intp)
-    rng = np.random.default_rng(seed)  # that of the fit: the same rows will be left after thinning
-    with suppress(TooFewRows):  # the fit will say so, once the inputs were read
-        apart = rows_apart(classes, list(recipes.values()), report_share=share, rng=rng, weights=sources.weights)
-        short, _ = too_few(recipes, apart, sources.truth, sources.rows.groups, report_share=share)
-        _refuse(_weighed(short, model)[0])
+    short = known_before(
+        recipes,
+        sources.truth,
+        sources.rows.groups,
+        exclusive=model.task.exclusive,
+        weights=sources.weights,
+        report_share=model.calibration.report_share,
+        rng=np.random.default_rng(model.calibration.seed),
+    )
+    _refuse(weighed(short, model.recipe, sets_wanted=bool(model.prediction_set)).against)
 
 
-def _weighed(shortfalls: Sequence[Shortfall], model: ModelConfig) -> tuple[list[Shortfall], list[Shortfall]]:
-    """What speaks against the artifact, and what is only told: the sets are shown with every answer, but nobody asked
-    for their promise who neither configured them nor decides by them. A policy that only observes promises nothing."""
-    if model.recipe.observes:
-        return [], list(shortfalls)
-    wanted = bool(model.prediction_set) or model.recipe.policy.acts_on_sets
-    against = [one for one in shortfalls if one.of != "sets" or wanted]
-    return against, [one for one in shortfalls if one not in against]
+def commonest_labels(rows: LabelledFile) -> dict[str, int]:
+    """Return how many rows each of the commonest labels holds for."""
+    told = (label for labels in rows.labels for label in ([labels] if isinstance(labels, str) else labels))
+    return dict(Counter(told).most_common(MOST_COUNTED))
 
 
 def _refuse(shortfalls: Sequence[Shortfall]) -> None:
@@ -243,9 +275,13 @@ def _labelled(
         batches.append(loaded.run(chunk, model.recipe.needs))
         progress(len(chunk))
     output = Output.concatenate(batches)
+    if model.task.sparse:
+        output, truth = about_candidates(output, sources.rows.labels, model.task)
+    else:
+        truth = truth_about(output, sources.rows, sources.truth, model.task)
     return LabelledOutput(
         output=output,
-        truth=truth_about(output, sources.rows, sources.truth, model.task),
+        truth=truth,
         exclusive=model.task.exclusive,
         groups=np.array(sources.rows.groups, dtype=object),
         weights=sources.weights,

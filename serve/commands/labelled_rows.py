@@ -1,6 +1,7 @@
 """Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from demur.traffic.dataset import LabelledFile
 from demur.traffic.record import Answer
 from demur.traffic.table_file import BadDataFile
 from demur.uncertainty.checks import Mask
-from demur.uncertainty.output import Output
+from demur.uncertainty.output import NO_LABEL, Output
 
 Read = TypeVar("Read")
 
@@ -46,7 +47,8 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     """[n, C], True for what each row is labelled with, and what lies above that.
 
     A choice is labelled with a letter, or with the text of an option. Of texts it is not known whether they are right
-    before they are written: here all are, and `truth_about` says more.
+    before they are written: here all are, and `truth_about` says more. Of a sparse task there is one column, since the
+    others are known only with the candidates: see `about_candidates`.
     """
     for number, label in enumerate(rows.labels, start=1):
         if isinstance(label, str) != task.exclusive:
@@ -58,13 +60,15 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     if task.kind == "choice":
         pairs = zip(sets, rows.inputs, strict=True)
         sets = [[_letter(label, value, rows, number)] for number, ((label,), value) in enumerate(pairs, start=1)]
-    index = {label: position for position, label in enumerate(task.labels)}
-    unknown = sorted({label for labels in sets for label in labels} - set(index))
+    index = task.table.index
+    unknown = sorted({label for labels in sets for label in labels if label not in index})
     if unknown:
         raise BadDataFile(
             f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
             f" it has: {', '.join(task.labels[:50])}"
         )
+    if task.sparse:
+        return np.ones((len(rows), 1), dtype=bool)
     truth = np.zeros((len(rows), len(index)), dtype=bool)
     for row, labels in enumerate(sets):
         truth[row, [index[label] for label in labels]] = True
@@ -74,7 +78,7 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
 def is_label_of(label: Answer, value: Any, task: TaskConfig) -> bool:
     """Whether a label of the log may be right about this input as the task is now."""
     labels = [label] if isinstance(label, str) else label
-    if isinstance(label, str) != task.exclusive or not set(task.labels) >= set(labels):
+    if isinstance(label, str) != task.exclusive or not all(one in task.table.index for one in labels):
         return False
     options = value.get("options") if task.kind == "choice" and isinstance(value, dict) else None
     return not isinstance(options, list) or option_of(label, options) is not None
@@ -94,6 +98,34 @@ def truth_about(output: Output, rows: LabelSource, truth: Mask, task: TaskConfig
         dtype=bool,
     )
     return np.column_stack([right, ~right])
+
+
+def about_candidates(output: Output, labels: Sequence[Answer], task: TaskConfig) -> tuple[Output, Mask]:
+    """Return a sparse output and what holds, a column for each candidate.
+
+    Where labels exclude each other, a right label that is no candidate is one of all others together, the last column.
+    Where they do not, each such label gets a column behind the candidates, with the probability 0.
+    """
+    assert output.slots is not None
+    told = [[label] if isinstance(label, str) else label for label in labels]
+    right = [[task.table.index[one] for one in row] for row in told]
+    truth = np.array([np.isin(slots, row) for slots, row in zip(output.slots, right, strict=True)], dtype=bool)
+    if task.exclusive:
+        truth[:, -1] = ~truth.any(axis=1)
+        return output, truth
+    absent = [sorted(set(row) - set(slots.tolist())) for slots, row in zip(output.slots, right, strict=True)]
+    more = max(map(len, absent))
+    slots = np.full((len(output), more), NO_LABEL, dtype=np.int32)
+    for at, row in enumerate(absent):
+        slots[at, : len(row)] = row
+    nothing = Output.from_probabilities(np.zeros(slots.shape), link=task.link)
+    wider = replace(
+        output,
+        slots=np.hstack([output.slots, slots]),
+        probabilities=np.hstack([output.probabilities, nothing.probabilities]),
+        logits=np.hstack([output.logits, nothing.logits]),
+    )
+    return wider, np.hstack([truth, slots != NO_LABEL])
 
 
 def said_again(output: Output, said: Sequence[Answer | None] | None, task: TaskConfig) -> Mask:

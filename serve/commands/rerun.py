@@ -13,8 +13,10 @@ from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
+from demur.serve.commands.labelled_rows import about_candidates
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import GivenHost
+from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
@@ -25,6 +27,7 @@ from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.reviewed import reviewed_of
 from demur.serve.hosts.offline import OfflineModel
+from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.output import Need, Output
@@ -136,6 +139,13 @@ class ReplayResult:
         """How right each prediction was [n], 0 to 1, by what holds [n, C]."""
         return QUALITIES[self.right](self.judgement.predicted, truth)
 
+    def quality_by_name(self, labels: Sequence[Answer], task: TaskConfig) -> Array:
+        """How right each prediction of a sparse task was [n], 0 to 1, by the labels that hold for each row."""
+        output, truth = about_candidates(self.output, labels, task)
+        more = output.probabilities.shape[1] - self.judgement.predicted.shape[1]
+        predicted = np.pad(self.judgement.predicted, ((0, 0), (0, more)))
+        return QUALITIES[self.right](predicted, truth)
+
 
 class Rerun:
     """A model and those of its cascade, with artifacts that were fitted for exactly them.
@@ -192,6 +202,7 @@ class Rerun:
             logits=ended.of([output.logits for output in steps.values()]),
             probabilities=ended.of([output.probabilities for output in steps.values()]),
             replies=ended.of(written) if len(written) == len(steps) else None,
+            slots=next(iter(steps.values())).slots,  # a sparse task has no cascade
         )
         return ReplayResult(artifact=artifact.name, judgement=ended.judgement, output=output, right=self._right)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from demur.serve.config.nearest import one_of
+from demur.library.nearest import one_of
 
 NAMELESS = re.compile(r"LABEL_\d+")
 """What transformers calls a class that nobody has named."""
@@ -68,6 +68,11 @@ def read_config_json(folder: Path) -> dict[str, Any]:
         raise BadCheckpoint(f"{folder} has no config.json that can be read; copy the checkpoint again") from None
     if not isinstance(content, dict):
         raise BadCheckpoint(f"{path} is not that of a transformers model")
+    if content.get("auto_map"):
+        raise BadCheckpoint(
+            f"{folder} brings code of its own (auto_map in config.json), which demur never runs; serve it through a"
+            " class of your own (host.kind: python), or take a model that the transformers library knows"
+        )
     return content
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from demur.library.nearest import one_of, shown
+from demur.library.settings import Mistakes, UnfitSettings
 from demur.serve.config.document import Document
 from demur.serve.config.known_keys import KnownKeys, Steps, has
 from demur.serve.config.mistake import MOST_TOLD, Mistake, told
-from demur.serve.config.nearest import one_of, shown
 from demur.serve.config.pydantic_words import LIMITS, OURS, WANTED, choices, sentence
-from demur.serve.config.settings import Mistakes, UnfitSettings
 
 LONGEST_STEP = 200
 """Characters of a key that are told; keys come from outside as well."""

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from demur.audit.state.alarms import OnAlarm
+from demur.library.nearest import did_you_mean
+from demur.library.settings import GatheredMistakes, settings_of
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
@@ -27,14 +29,13 @@ from demur.serve.config.hosts import (
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
 from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
-from demur.serve.config.nearest import did_you_mean
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.recipe import check_follows, recipe_of
 from demur.serve.config.redact import RedactConfig
 from demur.serve.config.review import ReviewConfig, ReviewRule
 from demur.serve.config.scaling import ConsoleConfig, GatewayConfig
 from demur.serve.config.secret import told_elsewhere
-from demur.serve.config.settings import GatheredMistakes, Section, settings_of
+from demur.serve.config.settings import Section
 from demur.serve.config.spot_checks import SpotCheckConfig, read_spot_check
 from demur.serve.config.task import TaskConfig
 from demur.serve.config.task_settings import check_task_settings
@@ -561,7 +562,9 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
         )
 
     models = {
-        name: model.model_copy(update={"host": model.host.at(base), "prompt": prompt(model)})
+        name: model.model_copy(
+            update={"task": model.task.at(base), "host": model.host.at(base), "prompt": prompt(model)}
+        )
         for name, model in config.models.items()
     }
     artifacts = config.artifacts if "://" in config.artifacts else str((base / config.artifacts).resolve())

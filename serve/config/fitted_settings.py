@@ -26,6 +26,7 @@ FITTED = frozenset(
 
 FILES = frozenset(
     (
+        "task.label_file",
         "prompt.template",
         "prompt.mapping_template",
         "prompt.rating_template",
@@ -89,7 +90,7 @@ def in_words(found: Mapping[str, str]) -> str:
 
 def _completed(model: ModelConfig, stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Stored settings with the defaults of settings that are newer than they are."""
-    values = {**stored, "host": model.host.model_dump(mode="json")}
+    values = {**stored, "host": model.host.model_dump(mode="json", by_alias=True)}
     try:
         completed = fitted_settings(ModelConfig.model_validate(values))
     except ValidationError:

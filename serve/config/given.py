@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from demur.serve.config.file import ModelConfig
 
 NEEDS: dict[Need, tuple[Part, ...]] = {
-    "probabilities": ("probabilities", "logits", "prediction", "reply"),
+    "probabilities": ("probabilities", "candidates", "logits", "prediction", "reply"),
     "embedding": ("embedding",),
     "mc_probabilities": ("passes", "samples"),
     "reply": ("reply",),

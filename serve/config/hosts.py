@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from demur.library.settings import GatheredMistakes
 from demur.serve.config.input import InputConfig
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
-from demur.serve.config.settings import GatheredMistakes, Section
+from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
@@ -142,10 +143,21 @@ class PythonHost(AnyHost):
         return {"files": tuple((base / path).resolve() for path in self.files)}
 
 
-Part = Literal["probabilities", "logits", "prediction", "embedding", "passes", "scores", "reply", "logprobs", "samples"]
+Part = Literal[
+    "probabilities",
+    "candidates",
+    "logits",
+    "prediction",
+    "embedding",
+    "passes",
+    "scores",
+    "reply",
+    "logprobs",
+    "samples",
+]
 """What a request may bring of a model's output."""
 
-PREDICTS: tuple[Part, ...] = ("probabilities", "logits", "prediction", "reply")
+PREDICTS: tuple[Part, ...] = ("probabilities", "candidates", "logits", "prediction", "reply")
 """Of these there is one at least: without it nothing is predicted."""
 
 
@@ -168,6 +180,9 @@ class GivenHost(AnyHost):
     passes: int | None = Field(default=None, ge=1, le=1000)
     """Repeated passes that come with each request, where `gives` lists them."""
 
+    candidates: int | None = Field(default=None, ge=1, le=10_000)
+    """Most candidates of a row, where `gives` lists them."""
+
     model: str = Field(default="given", min_length=1, max_length=200)
     """What people call the model that predicts."""
 
@@ -185,35 +200,41 @@ class GivenHost(AnyHost):
     @model_validator(mode="after")
     def parts_go_together(self) -> "GivenHost":
         gathered = GatheredMistakes()
-        gives = self.gives
         with gathered:
-            if twice := [part for at, part in enumerate(gives) if part in gives[:at]]:
-                raise ValueError(f"gives: {twice[0]} is listed twice")
-        with gathered:
-            found = [part for part in PREDICTS if part in gives]
-            if not found:
-                raise ValueError(f"gives: nothing is predicted by {', '.join(gives)}; add one of {', '.join(PREDICTS)}")
-            if "probabilities" in found and "logits" in found:
-                raise ValueError("gives: probabilities are made of logits; list one of the two")
-            if "prediction" in found and len(found) > 1:
-                raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
+            self._check_prediction()
         for part in ("logprobs", "samples"):
             with gathered:
-                if part in gives and "reply" not in gives:
+                if part in self.gives and "reply" not in self.gives:
                     raise ValueError(f"gives: {part} go with a `reply`, which is not listed")
+        for key, part in (("embedding_size", "embedding"), ("passes", "passes"), ("candidates", "candidates")):
+            with gathered:
+                if (getattr(self, key) is None) == (part in self.gives):
+                    raise ValueError(f"{key}: write how many there are, and list `{part}` in `gives`; or neither")
         with gathered:
-            if ("scores" in gives) != bool(self.scores):
+            if ("scores" in self.gives) != bool(self.scores):
                 raise ValueError("scores: name the numbers that come with a request, and list `scores` in `gives`")
         for name in self.scores:
             with gathered:
                 if not name.replace("_", "a").replace("-", "a").isalnum():
                     raise ValueError(f"scores.{name}: a name has letters, digits, _ and -; choose another one")
-        for key, part in (("embedding_size", "embedding"), ("passes", "passes")):
-            with gathered:
-                if (getattr(self, key) is None) == (part in gives):
-                    raise ValueError(f"{key}: write how many there are, and list `{part}` in `gives`; or neither")
         gathered.check()
         return self
+
+    def _check_prediction(self) -> None:
+        """Raise `ValueError` unless a request says in one way what is predicted."""
+        if twice := [part for at, part in enumerate(self.gives) if part in self.gives[:at]]:
+            raise ValueError(f"gives: {twice[0]} is listed twice")
+        found = [part for part in PREDICTS if part in self.gives]
+        if not found:
+            raise ValueError(
+                f"gives: nothing is predicted by {', '.join(self.gives)}; add one of {', '.join(PREDICTS)}"
+            )
+        if "candidates" in found and len(found) > 1:
+            raise ValueError("gives: candidates say what is predicted; leave the others out")
+        if "probabilities" in found and "logits" in found:
+            raise ValueError("gives: probabilities are made of logits; list one of the two")
+        if "prediction" in found and len(found) > 1:
+            raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
 
 
 class TournamentConfig(Section):

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from demur.serve.config.settings import GatheredMistakes, Section
+from demur.library.settings import GatheredMistakes
+from demur.serve.config.settings import Section
 
 MOST_COLUMNS = 10_000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from demur.serve.config.nearest import nearest
+from demur.library.nearest import nearest
 
 Schema = Mapping[str, Any]
 Steps = tuple[str | int, ...]

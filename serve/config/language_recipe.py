@@ -40,7 +40,10 @@ def own_probabilities(model: "ModelConfig") -> bool:
     """Whether probabilities tell more than what is predicted. Of a text, and of a reply that is read as it stands, they
     are 1 and 0."""
     if isinstance(model.host, GivenHost):
-        return bool({"probabilities", "logits"} & set(model.host.gives)) or model.prompt.probabilities == "samples"
+        return (
+            bool({"probabilities", "candidates", "logits"} & set(model.host.gives))
+            or model.prompt.probabilities == "samples"
+        )
     return (
         not writes(model)
         or compares(model)
@@ -89,16 +92,6 @@ def as_hosted(model: "ModelConfig", kind: str, score: ScoreRecipe, place: str) -
     return score
 
 
-def check_cascades(scores: Mapping[str, ScoreRecipe], combinations: Mapping[str, CombinationRecipe]) -> None:
-    """Raise `ValueError` where the cheap score of a cascade is not the cheap one."""
-    for name, mix in combinations.items():
-        if isinstance(mix, Cascade) and "samples" in scores[mix.first].needs:
-            raise ValueError(
-                f"scores: {name}: {mix.first}, which comes first, takes the samples that it should save; begin with one"
-                " that reads the first reply, such as g_nll"
-            )
-
-
 def hosted_sets(model: "ModelConfig", settings: Mapping[str, Any], policy_acts_on_sets: bool) -> dict[str, Any] | None:
     """Return the settings of the prediction sets of a task with one right label; None: the prediction is the set."""
     if not writes(model) and own_probabilities(model):
@@ -125,6 +118,7 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
     """Raise `ValueError` where the rest of the selector asks for what this language model does not give."""
     if not writes(model) and own_probabilities(model):
         return
+    _check_cascades(recipe.scores, recipe.combinations)
     if compares(model):
         _check_tournament(model, recipe)
     host, prompt = model.host, model.prompt
@@ -149,6 +143,16 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
         )
     if isinstance(recipe.sets, GroupConditionalSets):
         raise ValueError("samples.stop: sets that differ by group are not known while replies are drawn; leave it out")
+
+
+def _check_cascades(scores: Mapping[str, ScoreRecipe], combinations: Mapping[str, CombinationRecipe]) -> None:
+    """Raise `ValueError` where the cheap score of a cascade is not the cheap one."""
+    for name, mix in combinations.items():
+        if isinstance(mix, Cascade) and "samples" in scores[mix.first].needs:
+            raise ValueError(
+                f"scores: {name}: {mix.first}, which comes first, takes the samples that it should save; begin with one"
+                " that reads the first reply, such as g_nll"
+            )
 
 
 def _check_tournament(model: "ModelConfig", recipe: SelectorRecipe) -> None:

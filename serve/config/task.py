@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from demur.policies.closed_labels import ClosedLabelLimits, LimitsRecipe
+from demur.library.recipe import label_limits
+from demur.library.settings import Mistakes
+from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.hierarchy import imdrf_parents, tree_over
-from demur.policies.prediction import LABEL_LIMITS, MostProbable, PredictorRecipe
+from demur.policies.one_label_limit import OneLabelLimit
+from demur.policies.prediction import MostProbable, PredictorRecipe
+from demur.serve.config.label_table import BadLabelFile, LabelTable, read_labels
 from demur.serve.config.mistake import MOST_TOLD
-from demur.serve.config.nearest import one_of
-from demur.serve.config.settings import Mistakes, Section, named, part
+from demur.serve.config.settings import Section
 from demur.serve.config.tree_file import as_parents, read_parents
-from demur.uncertainty.checks import InvalidInput, Mask, fraction
+from demur.uncertainty.checks import InvalidInput, Mask
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import Link
 
@@ -28,8 +31,6 @@ ONLY_LANGUAGE = frozenset(OWN_LABELS)
 class TaskConfig(Section):
     """What the model decides between."""
 
-    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read again
-
     kind: Literal["binary", "multiclass", "multilabel", "choice", "generate"]
     """One of two labels; one of several; each label by itself; and, for language models alone, one of the options that
     come with a question, or any text."""
@@ -38,6 +39,13 @@ class TaskConfig(Section):
     """In the order of the checkpoint's outputs. In a binary task the second one is the positive one. Of `choice`, the
     letters of as many options as a question may have, by default A to J. `generate` has none to be given: its text is
     `right` or `wrong`."""
+
+    label_file: Path | None = None
+    """Of a sparse task: the file that `labels` names, with one label on each line."""
+
+    sparse: bool = False
+    """Whether a prediction names some candidates among very many labels, which stand in a file. For predictions that
+    are made elsewhere."""
 
     rename: dict[str, str] = Field(default={})
     """Classifiers: what is called otherwise here than in the checkpoint, from its name to yours."""
@@ -67,6 +75,8 @@ class TaskConfig(Section):
         """Those of a kind that brings its own."""
         if not isinstance(values, Mapping):
             return values
+        if values.get("sparse") and isinstance(path := values.get("labels"), str | Path):
+            return {**{key: value for key, value in values.items() if key != "labels"}, "label_file": path}
         labels, kind = values.get("labels", values.get("outputs")), values.get("kind")
         own = OWN_LABELS.get(kind) if isinstance(kind, str) else None
         if own and not labels:
@@ -77,6 +87,9 @@ class TaskConfig(Section):
 
     @model_validator(mode="after")
     def labels_suit_the_kind(self) -> "TaskConfig":
+        if self.sparse or self.label_file:
+            self._check_sparse()
+            return self
         if not self.outputs:
             raise ValueError(f"labels: list the labels of the {self.kind} task")
         if self.kind == "choice" and self.outputs != LETTERS[: len(self.outputs)]:
@@ -99,6 +112,32 @@ class TaskConfig(Section):
         _ = self.predictor
         return self
 
+    def _check_sparse(self) -> None:
+        if self.label_file is None or self.outputs:
+            raise ValueError("labels: of a sparse task, name the file that holds them, with one label on each line")
+        if not self.sparse:
+            raise ValueError("sparse: labels stand in a file of their own only where this is true")
+        if self.kind not in ("multiclass", "multilabel"):
+            raise ValueError(f"sparse: this is for multiclass and multilabel tasks, and this one is {self.kind}")
+        if self.parents is not None:
+            raise ValueError("tree: there is none over the labels of a sparse task; leave it out")
+        if self.thresholds is not None and self.exclusive:
+            raise ValueError("thresholds: they are for multilabel tasks; elsewhere the most probable label wins")
+        try:
+            _ = self.table
+        except BadLabelFile as error:
+            raise ValueError(f"labels: {error}") from None
+        _ = self.predictor
+
+    @property
+    def table(self) -> LabelTable:
+        """The labels with their places. Of a sparse task they are read from their file, once in each process."""
+        return read_labels(self.label_file) if self.label_file else self._own_table
+
+    @cached_property
+    def _own_table(self) -> LabelTable:
+        return LabelTable(self._labels_and_tree[0], sha256="")
+
     @property
     def exclusive(self) -> bool:
         """Whether exactly one label is right."""
@@ -116,7 +155,7 @@ class TaskConfig(Section):
     @property
     def labels(self) -> tuple[str, ...]:
         """Everything that can be predicted, told and recorded: the outputs, and behind them what else lies above."""
-        return self._labels_and_tree[0]
+        return self.table.names if self.label_file else self._labels_and_tree[0]
 
     @property
     def tree(self) -> LabelTree | None:
@@ -129,7 +168,15 @@ class TaskConfig(Section):
 
     def means_the_same_as(self, other: "TaskConfig") -> bool:
         """Whether both say the same about an input, in whatever way their models come to it."""
+        if self.sparse or other.sparse:
+            return (self.kind, self.sparse, self.table) == (other.kind, other.sparse, other.table)
         return (self.kind, self.labels, self.parents_sha256) == (other.kind, other.labels, other.parents_sha256)
+
+    def at(self, base: Path) -> "TaskConfig":
+        """Return the task with its file relative to this folder, for processes that run in another one."""
+        if self.label_file is None:
+            return self
+        return self.model_copy(update={"label_file": (base / self.label_file).resolve()})
 
     def closed(self, truth: Mask) -> Mask:
         """Return what is known to hold, [..., L], with all that lies above it."""
@@ -137,18 +184,25 @@ class TaskConfig(Section):
 
     def with_ancestors(self, told: Iterable[str]) -> list[str]:
         """Return labels that somebody tells, which must be among `labels`, with their ancestors, in that order."""
+        if self.tree is None:
+            return [self.labels[at] for at in sorted({self.table.index[label] for label in told})]
         chosen = frozenset(told)
         held = self.closed(np.array([label in chosen for label in self.labels]))
         return [label for label, holds in zip(self.labels, held.tolist(), strict=True) if holds]
+
+    def _one_limit(self) -> OneLabelLimit:
+        told = self.thresholds if isinstance(self.thresholds, dict) else {self.thresholds or "fixed": {}}
+        if "max_f1" in told or any("labels" in settings for settings in told.values()):
+            raise ValueError("thresholds: a sparse task has one limit for all labels; write `fixed` or `risk_control`")
+        return OneLabelLimit(limits=label_limits(self.thresholds, ()))
 
     @cached_property
     def predictor(self) -> PredictorRecipe:
         if self.exclusive:
             return MostProbable()
-        name, settings = named("thresholds", self.thresholds or "fixed")
-        if name == "fixed" and "labels" in settings:
-            settings = {**settings, "labels": self._by_position(settings["labels"])}
-        limits: LimitsRecipe = part("thresholds", LABEL_LIMITS, name, settings)
+        if self.sparse:
+            return self._one_limit()
+        limits = label_limits(self.thresholds, self.labels)
         return ClosedLabelLimits(limits=limits, tree=self.tree) if self.tree else limits
 
     @cached_property
@@ -160,15 +214,3 @@ class TaskConfig(Section):
             return tree_over(self.outputs, parents)
         except InvalidInput as error:
             raise ValueError(f"tree: {error}") from None
-
-    def _by_position(self, limits: Any) -> dict[int, float]:
-        place = "thresholds.fixed.labels"
-        if not isinstance(limits, Mapping):
-            raise ValueError(f"{place}: write a mapping from labels to their limits, like `labels: {{A01: 0.3}}`")
-        index = {label: position for position, label in enumerate(self.labels)}
-        if unknown := [label for label in limits if label not in index][:MOST_TOLD]:
-            raise Mistakes.of([ValueError(f"{place}.{label}: {one_of(label, index)}") for label in unknown])
-        try:
-            return {index[label]: fraction(label, limit) for label, limit in limits.items()}
-        except InvalidInput as error:
-            raise ValueError(f"{place}: {error}") from None

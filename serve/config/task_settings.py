@@ -32,6 +32,8 @@ def check_task_settings(model: "ModelConfig") -> None:
     kind = model.task.kind
     if model.task.match != "exact" and kind != "generate":
         raise ValueError(f"task.match: this is for generate tasks; in a {kind} one labels are right or wrong")
+    if model.task.sparse and not model.host.is_given:
+        raise ValueError("task.sparse: this is for predictions that are made elsewhere (`host.kind: given`)")
     if model.host.is_given:
         _check_given(model)
         return
@@ -64,8 +66,22 @@ def _check_classifier(model: "ModelConfig") -> None:
         raise ValueError(f"{told[0]}: this section is for language models, and the host is a classifier; leave it out")
 
 
+def _check_sparse(model: "ModelConfig") -> None:
+    """Rows of a sparse task have no column for each label, which some parts need."""
+    if model.task.sparse != ("candidates" in getattr(model.host, "gives", ())):
+        raise ValueError("host.gives: `candidates` go with a sparse task (`task.sparse`), and nothing else does")
+    if not model.task.sparse:
+        return
+    if model.escalate_to or model.fall_back_to:
+        raise ValueError("escalate_to: another model would name other candidates; a sparse task has one model")
+    kind = model.prediction_set.get("kind", "split" if model.task.exclusive else "risk_control")
+    if kind not in ("split", "adaptive", "regularised", "risk_control"):
+        raise ValueError(f"prediction_set.kind: {kind} needs a column for each label, which a sparse task has not")
+
+
 def _check_given(model: "ModelConfig") -> None:
     """What is read of replies that requests bring is all that a prompt can say here."""
+    _check_sparse(model)
     if model.task.kind in ONLY_LANGUAGE and not model.host.has_replies:
         raise ValueError(f"task.kind: {model.task.kind} needs replies; list `reply` in `host.gives`")
     if model.task.kind == "generate" and {"probabilities", "logits", "prediction"} & set(

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.policies.judgement import Judgement
 from demur.traffic.record import Answer, Cost, Reply
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.generation import Outage, Replies
-from demur.uncertainty.output import Output
+from demur.uncertainty.output import NO_LABEL, Output
 from demur.uncertainty.readings import outages_in
 from demur.uncertainty.top_k import top_labels
 
 Columns = TypeVar("Columns", "DecidedRows", "ShadowRows")
+
+OTHERS = "(others)"
+"""In a set: every label that is not among the candidates."""
 
 TOP = 5
 """How many of the most probable labels a record keeps."""
@@ -108,18 +112,15 @@ def as_columns(
     reason."""
     known = judgement.usable.tolist()
     calibrated = judgement.label_confidence
-    k = min(TOP, len(labels)) if calibrated is None else calibrated.shape[1]
-    top = top_labels(np.nan_to_num(output.probabilities), k)
-    probabilities = np.take_along_axis(output.probabilities, top, axis=1).tolist()
-    predicted = _named(judgement.predicted, labels)
+    k = min(TOP, output.probabilities.shape[1]) if calibrated is None else calibrated.shape[1]
+    tops = _tops(output, labels, known, top_labels(np.nan_to_num(output.probabilities), k), calibrated)
+    predicted = _named(judgement.predicted, labels, output.slots)
     return DecidedRows(
         artifact=artifact,
         predictions=_answers(known, predicted, exclusive=exclusive),
-        top_labels=[[labels[i] for i in row] if yes else [] for yes, row in zip(known, top.tolist(), strict=True)],
-        top_probabilities=[row if yes else [] for yes, row in zip(known, probabilities, strict=True)],
-        label_confidences=[None] * len(known)
-        if calibrated is None
-        else [row if yes else None for yes, row in zip(known, calibrated.tolist(), strict=True)],
+        top_labels=[top.labels for top in tops],
+        top_probabilities=[top.probabilities for top in tops],
+        label_confidences=[top.confidence for top in tops],
         prediction_sets=_sets(labels, output, judgement, exclusive=exclusive),
         scores={name: _or_none(values) for name, values in judgement.scores.items()},
         confidence=_or_none(judgement.confidence),
@@ -144,7 +145,7 @@ def as_shadow(
     exclusive: bool,
 ) -> ShadowRows:
     """Turn what the artifact in the shadow decides into columns. Less of it is kept."""
-    predicted = _named(judgement.predicted, labels)
+    predicted = _named(judgement.predicted, labels, output.slots)
     return ShadowRows(
         artifact=artifact,
         predictions=_answers(judgement.usable.tolist(), predicted, exclusive=exclusive),
@@ -160,16 +161,58 @@ def _answers(known: Sequence[bool], predicted: Sequence[list[str]], *, exclusive
 
 
 def _sets(labels: Sequence[str], output: Output, judgement: Judgement, *, exclusive: bool) -> list[list[str]]:
-    return _named(judgement.members, labels, order=output.probabilities if exclusive else None)
+    if exclusive or output.slots is not None:
+        return _named(judgement.members, labels, output.slots, order=output.probabilities)
+    return _named(judgement.members, labels, None)
 
 
-def _named(members: Mask, labels: Sequence[str], *, order: Array | None = None) -> list[list[str]]:
-    """The labels of each row's set, in the order of the task, or the most probable first."""
+class TopOfRow(NamedTuple):
+    """The most probable labels of a row."""
+
+    labels: list[str]
+    probabilities: list[float]
+    confidence: list[float] | None
+
+
+def _tops(
+    output: Output, labels: Sequence[str], known: Sequence[bool], top: NDArray[np.intp], calibrated: Array | None
+) -> list[TopOfRow]:
+    probabilities = np.take_along_axis(output.probabilities, top, axis=1).tolist()
+    sure = [None] * len(known) if calibrated is None else calibrated.tolist()
+    if output.slots is None:
+        return [
+            TopOfRow([labels[i] for i in row], p, c) if yes else TopOfRow([], [], None)
+            for yes, row, p, c in zip(known, top.tolist(), probabilities, sure, strict=True)
+        ]
+    slots = np.take_along_axis(output.slots, top, axis=1)
+    found = []
+    for yes, row, p, c in zip(known, slots.tolist(), probabilities, sure, strict=True):
+        kept = [at for at, label in enumerate(row) if yes and label != NO_LABEL]
+        found.append(
+            TopOfRow(
+                [labels[row[at]] for at in kept],
+                [p[at] for at in kept],
+                None if c is None or not yes else [c[at] for at in kept],
+            )
+        )
+    return found
+
+
+def _named(
+    members: Mask, labels: Sequence[str], slots: NDArray[np.int32] | None, *, order: Array | None = None
+) -> list[list[str]]:
+    """The labels of each row's set, in the order of the task, or the most probable first. A column without a label has
+    no name; or, where all labels that nobody named share a probability, that of them all."""
+    if slots is not None:
+        members = members & ((slots != NO_LABEL) | (order is not None and order > 0))
     rows, index = np.nonzero(members)
     if order is not None:
         ranked = np.lexsort((index, -order[rows, index], rows))  # of equals the first one in the order of the task
         index = index[ranked]
-    names = [labels[i] for i in index.tolist()]
+    elif slots is not None:
+        index = index[np.lexsort((slots[rows, index], rows))]
+    found = index if slots is None else slots[rows, index]
+    names = [OTHERS if i == NO_LABEL else labels[i] for i in found.tolist()]
     ends = np.cumsum(members.sum(axis=1)).tolist()
     return [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

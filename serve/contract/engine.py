@@ -25,6 +25,10 @@ class LabelsUntold(EngineFailed):
     """The engine told too little to say which label is the most probable one. The message says what is missing."""
 
 
+class LabelNotListed(LabelsUntold):
+    """The engine listed alternatives, and a label that is not among them may be the most probable one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asking:
     """How one prompt is to be replied to. Nothing here outlives the request."""

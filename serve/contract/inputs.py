@@ -88,6 +88,9 @@ class GivenOutput:
     logits: NDArray[np.float64] | None = None
     """[C]."""
 
+    candidates: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
+    """Labels [k] among very many, and their probabilities [k], the most probable first."""
+
     predicted: tuple[int, ...] | None = None
     """The labels that are predicted."""
 

@@ -368,8 +368,7 @@ def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
         wanted = "one label" if task.exclusive else "a list of labels, which may be empty"
         raise InvalidRequest(f"label: the {task.kind} task of {model!r} takes {wanted}")
     told = [label] if isinstance(label, str) else label
-    known = set(task.labels)
-    if unknown := [one for one in told if one not in known]:
+    if unknown := [one for one in told if one not in task.table.index]:
         raise InvalidRequest(
             f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r};"
             f" it has: {', '.join(task.labels[:50])}"

@@ -4,6 +4,7 @@ Every user of a folder holds a shared lock on it, which the kernel lets go of wh
 Whoever leaves last stops the server. After a crash there is thus nothing to count and nothing to clear by hand.
 """
 
+import atexit
 import fcntl
 import logging
 import os
@@ -99,6 +100,8 @@ class EmbeddedPostgres:
         PostgresServer.runtime_path = self._folder
         PostgresServer._lock = InterProcessLock(self._folder.with_name("postgres.lock"))
         server = get_server(self._folder, cleanup_mode=None)
+        # At exit it would only count processes, which the lock does, and make the folder anew where that was deleted.
+        atexit.unregister(server._cleanup)
         if not is_alive(server.get_pid()):  # the package remembers servers that were stopped
             server.start()
         return server

@@ -6,11 +6,8 @@ import numpy as np
 
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.kind import BadModelOutput
-from demur.uncertainty.checks import Array
+from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.output import Output
-
-LEAST = 1e-300
-"""Stands for a probability of 0 where its logarithm is wanted."""
 
 
 class ArrayReader:
@@ -27,11 +24,10 @@ class ArrayReader:
         """Read probabilities [rows, labels]; of a binary task, [rows] of the second label will do. `of`
         says what gave them."""
         values = self._columns(self.numbers(found, of=of), rows, of=of)
-        self._check_range(values, of)
-        logits = logarithms(values, self._task)
-        if self._task.tree is not None:
-            return Output.from_logits(logits, link=self._task.link, embedding=embedding, tree=self._task.tree)
-        return Output(logits=logits, probabilities=values, embedding=embedding)
+        try:
+            return Output.from_probabilities(values, link=self._task.link, embedding=embedding, tree=self._task.tree)
+        except InvalidInput as error:
+            raise BadModelOutput(f"{of} of {self._name}: {error}") from None
 
     def logits(self, found: Any, rows: int, *, of: str, embedding: Array | None = None) -> Output:
         """Read what comes before the softmax or the sigmoid, [rows, labels]; of a binary task, [rows] will do."""
@@ -67,26 +63,5 @@ class ArrayReader:
     def _is_positive_alone(self, values: Array, rows: int) -> bool:
         return self._task.kind == "binary" and values.shape in ((rows,), (rows, 1))
 
-    def _check_range(self, probabilities: Array, of: str) -> None:
-        if (probabilities < 0).any() or (probabilities > 1 + 1e-6).any():
-            raise BadModelOutput(f"{of} of {self._name}: a probability is not between 0 and 1")
-        sums = probabilities.sum(axis=1)
-        far = np.abs(sums[np.isfinite(sums)] - 1)
-        if self._task.link == "softmax" and (far > 1e-3).any():
-            raise BadModelOutput(
-                f"{of} of {self._name}: the probabilities of a row come to {sums[np.isfinite(sums)][far.argmax()]:.4g},"
-                " and labels that exclude each other come to 1"
-            )
-
     def _wrong(self, found: Array, of: str, right: str) -> BadModelOutput:
         return BadModelOutput(f"{of} of {self._name} gave {list(found.shape)}; it should give {right}")
-
-
-def logarithms(probabilities: Array, task: TaskConfig) -> Array:
-    """Return logits of which these probabilities can be made again: log p, or log-odds where labels do not exclude each
-    other. A probability of 0 stands as one of 1e-300."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logits = np.log(np.maximum(probabilities, LEAST))
-        if task.link == "sigmoid":
-            logits -= np.log(np.maximum(1 - probabilities, LEAST))
-    return np.asarray(logits)

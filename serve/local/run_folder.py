@@ -44,6 +44,11 @@ class RunFolder:
         return self.path / "haproxy"
 
     @property
+    def compiled(self) -> Path:
+        """What torch keeps of code that it compiles. It would take a folder of /tmp whose name everybody knows."""
+        return self.path / "torch"
+
+    @property
     def token(self) -> Path:
         """What the processes of this Ray show each other."""
         return self.path / "token"

@@ -24,6 +24,7 @@ from demur.policies.label_limits import GivenLabelLimits
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.one_label_limit import OneLabelLimit
 from demur.policies.prediction import MostProbable
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
@@ -37,6 +38,7 @@ from demur.uncertainty.isotonic import Isotonic
 from demur.uncertainty.label_confidence import TopKIsotonic
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import LabelledOutput, Output
+from demur.uncertainty.platt_top_k import TopKPlatt
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
 from demur.uncertainty.score_cascade import Cascade
 from demur.uncertainty.scores import ONLY_FOR, SCORES
@@ -217,6 +219,11 @@ CASES = {
             rule=SelectiveRisk(max_risk=0.3),
         ),
         "sets": SplitSets(alpha=0.2),
+    },
+    "one limit for the labels of a row": {
+        **SETS,
+        "predictor": OneLabelLimit(limits=GivenLabelLimit(limit=0.5)),
+        "label_calibrator": TopKPlatt(k=3),
     },
     "only observed": {"policy": SelectiveRisk(max_risk=0.3), "observes": True},
     "score of a request": {"score": "entropy", "own_scores": {"vendor": GivenScore(column=0, surer=True)}},

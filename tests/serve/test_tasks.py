@@ -25,7 +25,7 @@ from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
 from demur.traffic.outcomes import LATEST
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES
-from demur.uncertainty.label_confidence import LABEL_CALIBRATORS
+from demur.uncertainty.label_calibrators import LABEL_CALIBRATORS
 from demur.uncertainty.output import LabelledOutput, Output
 from demur.uncertainty.scores import ONLY_FOR, REPLY_SCORES, SCORES
 from tests.conftest import digit_rows
@@ -172,7 +172,7 @@ def test_label_confidences_are_calibrated_and_keep_the_order_of_precision(mode):
         "multilabel", label_confidence={"isotonic": {"mode": mode, "k": 3, "least": 20}}, confidence=JACCARD
     )
     fit, selector = fitted_and_stored(config.recipe, outputs("multilabel", n=1500))
-    assert set(LABEL_CALIBRATORS) == {"isotonic"}
+    assert set(LABEL_CALIBRATORS) == {"isotonic", "platt"}
     judged = selector.decide(outputs("multilabel", n=40, seed=2).output)
     assert judged.label_confidence.shape == (40, 3)
     assert {"ece_at_1", "ece_at_3_before", "precision_at_3", "jaccard"} <= set(fit.report)

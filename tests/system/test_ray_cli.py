@@ -73,6 +73,27 @@ def test_serve_deploy(cluster, dsn, quickstart_content, digits, tmp_path):
     assert "Who is reviewing?" in httpx.get(f"{url}/review/", timeout=30).text
 
 
+def test_serve_run(cluster, dsn, quickstart_content, digits, tmp_path):
+    """One application has it all, at the port that Serve was started with."""
+    quickstart_content["database"] = dsn
+    (tmp_path / "demur.yaml").write_text(yaml.safe_dump(quickstart_content))
+    cluster("serve", "start", "--http-host=127.0.0.1", "--http-port=28001")
+    cluster("serve", "run", "--non-blocking", "demur.serve.app:build", f"config={tmp_path / 'demur.yaml'}")
+    url = "http://127.0.0.1:28001"
+    assert wait_for_health(url)["status"] == "ok"
+    row = digit_rows(digits)[0]
+    answer = httpx.post(f"{url}/v1/predict", json={"model": "digits", "input": row["input"]}, timeout=30).json()
+    assert answer["prediction"] == row["label"]
+    assert "Who is reviewing?" in httpx.get(f"{url}/review/", timeout=30).text
+    assert httpx.get(f"{url}/audit/", timeout=30).status_code == 200
+    assert httpx.get(f"{url}/docs", timeout=30).status_code == 200
+    evil = {"Host": "evil.example"}  # each part looks at the name for itself
+    assert [httpx.get(f"{url}{path}", headers=evil, timeout=30).status_code for path in PATHS] == [403] * len(PATHS)
+
+
+PATHS = ("/healthz", "/review/", "/review/v1/cases", "/audit/", "/audit/v1/reports")
+
+
 @pytest.fixture
 def quickstart_content(digits, tmp_path):
     """The quickstart as the argument of a builder, with an artifact in its store."""

@@ -50,3 +50,35 @@ def test_under_a_tree_no_label_is_more_probable_than_what_lies_above_it():
     assert Output.from_logits([[np.nan, 0.0]], link="sigmoid", tree=TREE).usable().tolist() == [False]
     with pytest.raises(InvalidInput, match="exclude each other"):
         Output.from_logits(logits, tree=TREE)
+
+
+def test_probabilities_have_their_logarithms_as_logits_and_nan_stays_in_its_row():
+    output = Output.from_probabilities([[0.25, 0.75], [np.nan, 0.5], [1.0, 0.0]])
+    np.testing.assert_array_equal(output.logits[0], np.log([0.25, 0.75]))
+    assert output.usable().tolist() == [True, False, True]
+    labels = Output.from_probabilities([[0.5, 1.0]], link="sigmoid")
+    assert labels.logits[0, 0] == 0
+    assert np.isfinite(labels.logits).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([[0.5, 0.6]], "come to 1.1, and labels that exclude each other come to 1"),
+        ([[-0.1, 1.1]], "not between 0 and 1"),
+        ([[np.inf, 0.0]], "not between 0 and 1"),
+    ],
+)
+def test_numbers_that_are_no_probabilities_are_refused(rows, complaint):
+    with pytest.raises(InvalidInput, match=complaint):
+        Output.from_probabilities(rows)
+
+
+def test_single_precision_leaves_rows_that_every_score_takes():
+    rows = np.random.default_rng(0).dirichlet(np.ones(1000), size=20).astype(np.float32)
+    rows /= rows.sum(axis=1, keepdims=True) * np.float32(1.00002)
+    output = Output.from_probabilities(rows, mc_probabilities=np.repeat(rows[:, None], 3, axis=1))
+    assert np.abs(output.probabilities.sum(axis=1) - 1).max() < 1e-6
+    assert np.abs(output.mc_probabilities.sum(axis=2) - 1).max() < 1e-6
+    one = Output.from_probabilities(rows[:1])
+    np.testing.assert_array_equal(one.probabilities[0], output.probabilities[0])

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.library.nearest import one_of, shown
 from demur.serve.config.hosts import GivenHost
-from demur.serve.config.nearest import one_of
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import GivenOutput, InputLimits, InvalidRequest
 from demur.serve.contract.reading.given_numbers import is_number, number_or_nan, numbers_in
@@ -29,9 +29,10 @@ class GivenReader:
     def __init__(self, host: GivenHost, task: TaskConfig, limits: InputLimits) -> None:
         self._host, self._task, self._limits = host, task, limits
         self._labels = task.outputs
-        self._index = {label: position for position, label in enumerate(task.outputs)}
+        self._index = task.table.index
         self._parts: dict[str, Callable[[Any, dict[str, Any]], None]] = {
             "probabilities": self._probabilities,
+            "candidates": self._candidates,
             "logits": self._logits,
             "prediction": self._prediction,
             "embedding": self._embedding,
@@ -138,6 +139,29 @@ class GivenReader:
                 f"{place}: they come to {total + 1:.4g}, and those of labels that exclude each other come to 1"
             )
         return values
+
+    def _candidates(self, value: Any, found: dict[str, Any]) -> None:
+        """Labels with their probabilities, as an object, or as a list of pairs as some files have it."""
+        place, most = "output.candidates", self._host.candidates or 0
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        if not isinstance(pairs, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in pairs):
+            raise InvalidRequest(f"{place}: an object of labels and probabilities is wanted here, not {kind_of(value)}")
+        if not pairs and self._task.exclusive:
+            raise InvalidRequest(f"{place}: there is none, and one of all labels is right")
+        if len(pairs) > most:
+            raise InvalidRequest(f"{place}: there are {len(pairs):,}; at most {most:,} are taken (host.candidates)")
+        if unknown := [name for name, _ in pairs if name not in self._index]:
+            raise InvalidRequest(f"{place}.{shown(unknown[0])}: there is no such label among {len(self._index):,}")
+        labels = np.array([self._index[name] for name, _ in pairs], dtype=np.int32)
+        probabilities = numbers_in(place, [number for _, number in pairs])
+        if len(set(labels.tolist())) < len(labels):
+            raise InvalidRequest(f"{place}: a label is there twice")
+        if (probabilities < 0).any() or (probabilities > 1).any():
+            raise InvalidRequest(f"{place}: a probability is not between 0 and 1")
+        if self._task.exclusive and (total := float(probabilities.sum())) > 1 + SLACK:
+            raise InvalidRequest(f"{place}: they come to {total:.4g}, more than 1")
+        order = np.argsort(-probabilities, kind="stable")
+        found["candidates"] = labels[order], probabilities[order]
 
     def _logits(self, value: Any, found: dict[str, Any]) -> None:
         if self._task.kind == "binary" and is_number(value):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.serve.config.nearest import one_of
+from demur.library.nearest import one_of
 from demur.serve.contract.inputs import GivenReply, InputLimits, InvalidRequest, TooLarge
 from demur.serve.contract.reading.given_numbers import number_or_nan, numbers_in
 from demur.serve.contract.reading.texts import kind_of

@@ -25,6 +25,12 @@ BYTES_PER_PIXEL = 12
 """At most, while a picture is decoded: four as it is in the file, four in the colours of the model, and four while it
 is shrunk. Of one that is shrunk to less than a quarter, little more than the first four."""
 
+MOST_BESIDE_PIXELS = 2**20
+"""Bytes of a file that make no pixels: profiles, texts. All of the file is stored with the record."""
+
+FILE_BYTES_PER_PIXEL = 9
+"""At most: four channels of 16 bits, and a byte for each row, which may have one pixel."""
+
 PIXELS_OF_A_STRIP = 2**19
 
 ENCODED_AT_A_TIME = 2**18
@@ -32,6 +38,16 @@ ENCODED_AT_A_TIME = 2**18
 
 HEAD_OF_CHUNK = struct.Struct(">I4s")
 """The length and the type of a piece of a PNG."""
+
+BEFORE_PIXELS = (b"IHDR", b"PLTE")
+"""Pieces of a PNG that a decoder needs before the image data: its size and its palette. A file has each once."""
+
+SPARE_PIECES = 512
+BYTES_OF_A_PIECE = 512
+"""A PNG has at most one piece for so many of its bytes, beside the spare ones. Programs write 8 KB at a time. Sixteen
+megabytes of empty pieces would take half a second, in which other threads hardly run."""
+
+NO_PNG = "input: the image URL does not hold a PNG that can be read"
 
 CANNOT_BE_READ = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error)
 """What Pillow raises where a file is broken."""
@@ -41,11 +57,13 @@ class Picture:
     """A PNG of which nothing but the size is known yet. Raises `InvalidRequest` for what is none."""
 
     def __init__(self, url: str) -> None:
-        file = io.BytesIO(_pixel_data(_file_in(url)))
+        file = _file_in(url)
+        self.file_bytes = len(file)
+        pixel_data = io.BytesIO(_pixel_data(file))
         try:
-            self._image = PngImageFile(file)
+            self._image = PngImageFile(pixel_data)
         except CANNOT_BE_READ:
-            raise InvalidRequest("input: the image URL does not hold a PNG that can be read") from None
+            raise InvalidRequest(NO_PNG) from None
 
     @property
     def width(self) -> int:
@@ -74,7 +92,7 @@ class Picture:
             self._image.load()
             pixels = self._eight_bits("L" if spec.channels == 1 else "RGB", self._size_for(spec))
         except CANNOT_BE_READ:
-            raise InvalidRequest("input: the image URL does not hold a PNG that can be read") from None
+            raise InvalidRequest(NO_PNG) from None
         finally:
             self._image.close()
         return pixels[np.newaxis] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
@@ -140,6 +158,11 @@ def _check_size(picture: Picture, used: int, most: int) -> None:
             f"input: the image has {picture.width:,} x {picture.height:,} pixels; at most {most:,} are taken"
             " (limits.image_pixels)"
         )
+    if picture.file_bytes > MOST_BESIDE_PIXELS + FILE_BYTES_PER_PIXEL * picture.pixels:
+        raise TooLarge(
+            f"input: the image has {picture.width:,} x {picture.height:,} pixels in a file of {picture.file_bytes:,}"
+            f" bytes; at most {MOST_BESIDE_PIXELS:,} are taken that make no pixels, such as profiles and texts"
+        )
     if max(picture.width, picture.height) > MOST_OBLONG * min(picture.width, picture.height):
         raise TooLarge(
             f"input: the image has {picture.width:,} x {picture.height:,} pixels; one side may be at most"
@@ -170,10 +193,15 @@ def _pixel_data(png: bytes) -> bytes:
     """A PNG without all that makes no pixels (profiles, texts, animations), its image data in one piece.
 
     Texts and profiles are packed: a kilobyte of them unfolds into a megabyte. And the decoder's time for a thousand
-    pieces of nothing is that for a thousand pieces.
+    pieces of nothing is that for a thousand pieces. Raises `InvalidRequest` for a second header or palette, for a piece
+    that nobody knows and no decoder may pass over, and for very many pieces.
     """
-    kept, data, at = [png[:8]], [], 8
+    kept, data, at, missing = [png[:8]], [], 8, set(BEFORE_PIXELS)
+    pieces_left = SPARE_PIECES + len(png) // BYTES_OF_A_PIECE
     while at + HEAD_OF_CHUNK.size <= len(png):
+        if not pieces_left:
+            raise InvalidRequest(f"{NO_PNG}: it is cut into too many pieces")
+        pieces_left -= 1
         length, kind = HEAD_OF_CHUNK.unpack_from(png, at)
         end = at + HEAD_OF_CHUNK.size + length + 4  # with its checksum
         if kind == b"IDAT":
@@ -181,6 +209,9 @@ def _pixel_data(png: bytes) -> bytes:
         elif kind[0] & 32 == 0:  # not in lower case: nobody can do without it
             if data:
                 break
+            if kind not in missing:
+                raise InvalidRequest(NO_PNG)
+            missing.remove(kind)
             kept.append(png[at:end])
         at = end
     image = b"".join(data)

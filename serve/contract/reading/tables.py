@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from demur.library.nearest import one_of
 from demur.serve.config.input import ColumnConfig
-from demur.serve.config.nearest import one_of
 from demur.serve.contract.inputs import Cell, InputLimits, InputSpec, InvalidRequest, TableRow, TooLarge
 from demur.serve.contract.reading.texts import kind_of
 

@@ -11,7 +11,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
-from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelLogprobs, LabelsUntold, Message, Piece
+from demur.serve.contract.engine import (
+    Asking,
+    CannotGive,
+    EngineFailed,
+    LabelLogprobs,
+    LabelNotListed,
+    LabelsUntold,
+    Message,
+    Piece,
+)
 from demur.serve.contract.printable import printable
 from demur.serve.hosts.language import endpoint_reply
 from demur.serve.hosts.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
@@ -282,7 +291,7 @@ class OpenAIEndpoint:
         except LabelUndecided:
             missing = ", ".join(repr(label) for label, value in zip(labels, known, strict=True) if np.isnan(value))
             listed = ", ".join(repr(token) for token in list(alternatives)[:SHOWN])
-            raise LabelsUntold(
+            raise LabelNotListed(
                 f"{self.address} lists {len(alternatives)} tokens ({listed}), and not the label {missing[:200]}, which"
                 " may be the most probable one; ask for shorter labels, or set prompt.probabilities to samples or reply"
             ) from None

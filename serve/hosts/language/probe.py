@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
-from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelsUntold
+from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelNotListed, LabelsUntold
 from demur.serve.hosts.language.endpoint_client import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint
 from demur.serve.hosts.language.refused_parameters import written
@@ -19,6 +19,11 @@ SHORT = 16
 """Tokens of a reply to a probe, at most."""
 
 ALTERNATIVES = 5
+
+NOT_LISTED = (
+    "asked to reply with the word yes, the endpoint listed neither yes nor no; whether it lists the labels of the task"
+    " will be seen in the fit, and an input is held where a label that is not listed could be the most probable one"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +97,7 @@ async def _asked(model: ModelConfig, endpoint: OpenAIEndpoint, seconds: float) -
     wants = bool(needs & {"logprobs", "top_logprobs"})
     only = ("yes", "no") if model.prompt.constrained else None
     replies: list[Generation] = []
-    labels_untold, left_out = "", frozenset[str]()
+    labels_untold, not_listed, left_out = "", False, frozenset[str]()
     try:
         first = Asking(
             max_tokens=SHORT, logprobs=wants, top_logprobs=ALTERNATIVES if "top_logprobs" in needs else 0, only=only
@@ -107,6 +112,8 @@ async def _asked(model: ModelConfig, endpoint: OpenAIEndpoint, seconds: float) -
                 limit = TimeLimit.of(seconds)
                 labels = await endpoint.label_logprobs(QUESTION, ("yes", "no"), without=frozenset(), limit=limit)
                 left_out |= labels.left_out
+            except LabelNotListed:
+                not_listed = True  # of labels that are not those of the task
             except LabelsUntold as error:
                 labels_untold = str(error)
     except (EngineFailed, CannotGive) as error:
@@ -124,6 +131,7 @@ async def _asked(model: ModelConfig, endpoint: OpenAIEndpoint, seconds: float) -
         labels_untold=labels_untold,
         sentences=(
             *endpoint.refused.in_words,
+            *([NOT_LISTED] if not_listed else []),
             *_of_temperature(model, left_out),
             *([f"{replies[0].no_logprobs}; until then these are unknown: {', '.join(unknown)}"] if unknown else []),
         ),

@@ -32,6 +32,7 @@ from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
 from demur.serve.web.shared.docs import add_docs
 from demur.serve.web.shared.hello import add_hello
+from demur.serve.web.shared.known_queries import only_known
 from demur.serve.web.shared.look import add_files
 from demur.serve.web.shared.metrics import add_metrics_route
 from demur.serve.web.shared.problems import add_problems
@@ -71,8 +72,8 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     _add_trouble(app, site)
 
     app.include_router(pages)
-    for routes in (report_pages, report_api):
-        app.include_router(routes.router)
+    app.include_router(report_pages.router)
+    app.include_router(report_api.router, dependencies=[Depends(only_known)])
     add_control_routes(app, config, database, site.page)
     add_monitor_routes(app, site)
     add_metrics_route(app, [make(config, database) for make in COLLECTORS])

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
+from demur.library.nearest import one_of
 from demur.serve.config.hosts import GivenHost
-from demur.serve.config.nearest import one_of
 from demur.serve.contract import wire
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.inference_protocol.body import Scalar

@@ -1,6 +1,7 @@
 """The protocol over gRPC, on a port of its own: the same inference as over HTTP, in other words."""
 
 import logging
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -56,6 +57,18 @@ LONGEST_MESSAGE = 2000
 MOST_AT_ONCE = 4096
 """Calls to one gateway; whoever comes then is told RESOURCE_EXHAUSTED."""
 
+MOST_CONNECTIONS = 4096
+"""To one gateway, and at most `SHARE_OF_FILES` of the files that it may open; one more is closed at once. No HAProxy
+stands before this port, and without files a gateway could not take requests over HTTP either."""
+
+SHARE_OF_FILES = 0.25
+
+HANDSHAKE_SECONDS = 10.0
+"""A connection over which nobody speaks HTTP/2 is closed after that time."""
+
+IDLE_SECONDS = 120.0
+"""So is one over which nobody calls. Clients open another one by themselves."""
+
 HEADROOM_BYTES = 64 * 2**10
 """Of a message, beside the data of its tensors."""
 
@@ -86,6 +99,9 @@ async def listening(
             ("grpc.max_receive_message_length", longest),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 1),
+            ("grpc.max_allowed_incoming_connections", most_connections()),
+            ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE_SECONDS)),
+            ("grpc.max_connection_idle_ms", int(1000 * IDLE_SECONDS)),
         ],
         maximum_concurrent_rpcs=MOST_AT_ONCE,
     )
@@ -99,6 +115,12 @@ async def listening(
         yield bound
     finally:
         await server.stop(stop_seconds)
+
+
+def most_connections() -> int:
+    """How many connections one gateway takes here."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, int(files * SHARE_OF_FILES))
 
 
 class InferenceService:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
@@ -28,6 +28,7 @@ from demur.serve.web.shared.bodies import describe
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
 from demur.serve.web.shared.docs import add_docs
+from demur.serve.web.shared.known_queries import only_known
 
 DESCRIPTION = """
 Ask for a prediction; get an answer with a calibrated probability of being right, or an honest *a person should look*.
@@ -64,7 +65,8 @@ def gateway_app(
     app.add_exception_handler(Exception, as_problem)
     hot = FastPath(handler, max_body_bytes=max_body_bytes)
     add_parts(app, GatewayParts(handler, hot, Conversing(handler), ServedModels(handler), max_body_bytes))
-    for routes in (native_routes, openai_routes, inference_routes):
+    app.include_router(native_routes.router, dependencies=[Depends(only_known)])
+    for routes in (openai_routes, inference_routes):  # whose clients may send what only their own servers know
         app.include_router(routes.router)
     app.openapi = lambda: _openapi(app, needs)  # type: ignore[method-assign]
     return app

@@ -50,10 +50,12 @@ class FastPath:
         }
 
     def before(self, app: ASGIApp) -> ASGIApp:
-        """An application that answers what is ours, and leaves everything else to `app`."""
+        """An application that answers what is ours, and leaves everything else to `app`, which knows what may stand
+        behind a `?`."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            ours = self._ours.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+            plain = scope["type"] == "http" and scope["method"] == "POST" and not scope.get("query_string")
+            ours = self._ours.get(scope["path"]) if plain else None
             if ours is None:
                 await app(scope, receive, send)
                 return

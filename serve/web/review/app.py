@@ -24,6 +24,7 @@ from demur.serve.web.shared.body_limits import add_body_limits
 from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
 from demur.serve.web.shared.docs import add_docs
+from demur.serve.web.shared.known_queries import only_known
 from demur.serve.web.shared.problems import add_problems, problem
 from demur.serve.web.shared.storable import only_storable
 from demur.serve.web.shared.visitor import visitor_of
@@ -48,7 +49,7 @@ def console_app(config: Config, database: Database) -> FastAPI:
     add_docs(app)
     site = add_site(app, ReviewService(config, database), database)
     for routes in (api, exchange_routes):
-        app.include_router(routes.router)
+        app.include_router(routes.router, dependencies=[Depends(only_known)])
     add_pages(app, site)
     add_problems(app, log, _problem)
     app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]

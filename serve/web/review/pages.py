@@ -1,5 +1,7 @@
 """The review pages: the queue, one case, and what a person can do with it."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlencode
@@ -10,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Form, Request, Response
 from demur.review.cases import CaseNotFound, Filter
 from demur.review.item import ENDED, Status
 from demur.review.outbox import DeliveryNotFound
+from demur.review.progress import QueueBucket
 from demur.review.queue import ClaimLost, NotYours
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.errors import status_of
@@ -33,6 +36,10 @@ from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.record import Answer
 
 PER_PAGE = 50
+
+MOST_GROUPS = 200
+"""Groups to choose from: those with the most open cases. Callers name groups, and may name very many."""
+
 DEEPEST = 200
 """Pages that can be leafed through; beyond them one filters."""
 
@@ -121,6 +128,7 @@ def list_cases(
     )
     found = site.reviews.listed(name, which, limit=PER_PAGE + 1, offset=(page_number - 1) * PER_PAGE)
     listed, shelves = found[:PER_PAGE], site.reviews.shelves(name)
+    largest, more_groups = _largest_groups(shelves)
     inputs = site.reviews.glances(name, listed)
     chosen = {
         "show": show if show != "open" else "",
@@ -148,7 +156,8 @@ def list_cases(
         mine=mine,
         overdue=overdue,
         models=sorted({shelf.model for shelf in shelves} | ({model} if model else set())),
-        groups=sorted({shelf.group for shelf in shelves if shelf.group} | ({group} if group else set())),
+        groups=sorted({*largest, *([group] if group else [])}),
+        groups_left_out=more_groups,
         address=address,
         last=_last_answer(site, name, after),
         nothing=nothing,
@@ -255,6 +264,15 @@ def answer(
         site.reviews.heartbeat(name, id, token, draft)
         raise
     return _next_case(request, site, name, model, id)
+
+
+def _largest_groups(shelves: Sequence[QueueBucket]) -> tuple[list[str], int]:
+    """The groups with the most open cases, over all models, and how many there are beside them."""
+    cases: Counter[str] = Counter()
+    for shelf in shelves:
+        if shelf.group:
+            cases[shelf.group] += shelf.open
+    return [group for group, _ in cases.most_common(MOST_GROUPS)], max(0, len(cases) - MOST_GROUPS)
 
 
 def midnight() -> datetime:

@@ -118,6 +118,9 @@ def test_a_checkpoint_that_is_no_classifier_or_not_there(load, tmp_path):
     ):
         with pytest.raises(BadConfig, match=why):
             load({"kind": "multiclass"}, model={**MODEL, "host": {"kind": "classifier", "checkpoint": checkpoint}})
+    (tmp_path / "model/config.json").write_text('{"auto_map": {"AutoModel": "own.Model"}}')
+    with pytest.raises(BadConfig, match=r"model brings code of its own .* which demur never runs"):
+        load_in(tmp_path)
     (tmp_path / "model/config.json").write_text("{")
     with pytest.raises(BadConfig, match=r"model has no config\.json that can be read; copy the checkpoint again"):
         load_in(tmp_path)

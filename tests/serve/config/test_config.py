@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import yaml
 
 from demur.policies.conformal_sets import AdaptiveSets, ClassConditionalSets, RegularisedSets, SplitSets
 from demur.serve.config.file import BadConfig
+from demur.serve.config.hosts import HostConfig
 from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 
@@ -38,6 +40,33 @@ def test_spot_checks_survive_the_way_to_another_process(tmp_path, told):
     again = type(config).model_validate(config.model_dump())
     assert again.models["digits"].spot_checks == config.models["digits"].spot_checks
     assert (again.models["digits"].spot_checks is None) == (told == 0)
+
+
+HOSTS = [
+    {"kind": "classifier", "checkpoint": "./model"},
+    {"kind": "python", "class": "our_models:Digits", "settings": {"path": "x"}, "files": ["weights.json"]},
+    {"kind": "given", "gives": ["probabilities"]},
+    {"kind": "transformers", "checkpoint": "./model"},
+    {"kind": "vllm", "checkpoint": "./model"},
+    {"kind": "openai", "base_url": "https://one.example.com/v1", "model": "m"},
+]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=[host["kind"] for host in HOSTS])
+def test_every_kind_of_host_survives_the_way_to_another_process(tmp_path, host):
+    """`demur up` tells Ray the configuration as it is dumped."""
+    content = quickstart()
+    digits(host=host, confidence={"score": "softmax_response"}, scores=["softmax_response"])(content)
+    if host["kind"] in ("transformers", "vllm", "openai"):
+        digits(prompt={"probabilities": "samples"})(content)
+    config = load(tmp_path, content)
+    again = type(config).model_validate(config.model_dump())
+    assert again.models["digits"].host == config.models["digits"].host
+
+
+def test_there_is_a_host_of_every_kind():
+    kinds = get_args(get_args(HostConfig)[0])
+    assert {host["kind"] for host in HOSTS} == {get_args(kind.model_fields["kind"].annotation)[0] for kind in kinds}
 
 
 @pytest.mark.parametrize(

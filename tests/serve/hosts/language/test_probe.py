@@ -55,6 +55,14 @@ def test_labels_that_are_not_told(endpoint):
     assert "told no log-probabilities" in found.labels_untold
 
 
+def test_an_endpoint_that_knows_other_words_than_the_probe_may_know_the_labels(endpoint):
+    """One that was trained to say `spam` or `ham` says neither yes nor no."""
+    endpoint.replies = [choices(choice("spam", [token("spam", -0.1, [("spam", -0.1), ("ham", -3.0)])]))]
+    [found] = probe(model(endpoint, "binary", prompt={"probabilities": "first_token"}))
+    assert (found.problem, found.labels_untold) == (None, "")
+    assert "neither yes nor no" in " ".join(found.sentences)
+
+
 @pytest.mark.parametrize(
     ("said", "problem"),
     [

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import resource
+import socket
 import threading
+import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -25,6 +28,7 @@ from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.telemetry import metrics
+from demur.serve.web.inference_protocol import grpc_server
 from demur.serve.web.inference_protocol.grpc_server import MOST_ELEMENTS, listening
 from demur.serve.web.inference_protocol.messages import FIELDS, SERVICE, messages
 from demur.serve.web.inference_protocol.structure import MOST_FIELDS, check_fields
@@ -417,6 +421,59 @@ def test_messages_that_never_come_take_little_room(text_handler):
                 client.infer("colours", texts_of("one"))
         codes = Counter(call.code() for call in calls)
         assert codes == {grpc.StatusCode.UNAVAILABLE: 4, grpc.StatusCode.DEADLINE_EXCEEDED: 2}
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""With which a client begins, and its settings, which are none."""
+
+
+@contextmanager
+def open_connections(address, count, begin):
+    host, port = address.split(":")
+    with ExitStack() as opened:
+        connections = [opened.enter_context(socket.create_connection((host, int(port)))) for _ in range(count)]
+        for connection in connections:
+            connection.settimeout(5)
+            connection.sendall(begin)
+        yield connections
+
+
+def is_closed(connection):
+    try:
+        while connection.recv(1000):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+def test_connections_leave_files_for_http(text_handler, monkeypatch):
+    """No proxy stands before this port: twenty thousand idle connections left the gateway no file for anything else."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (16, 16))
+    with served(text_handler) as address, open_connections(address, 8, PREFACE) as connections:
+        for connection in connections:
+            connection.settimeout(1)
+        assert sum(map(is_closed, connections)) == 4
+
+
+@pytest.mark.parametrize("begin", [b"", PREFACE[:20], PREFACE])
+def test_a_connection_over_which_nobody_calls_is_closed(text_handler, monkeypatch, begin):
+    monkeypatch.setattr(grpc_server, "HANDSHAKE_SECONDS", 0.5)
+    monkeypatch.setattr(grpc_server, "IDLE_SECONDS", 0.5)
+    with served(text_handler) as address, open_connections(address, 1, begin) as (connection,):
+        assert is_closed(connection)
+        with over_grpc.InferenceServerClient(address) as client:  # and a client opens another one by itself
+            for wait in (0, 1.5):
+                time.sleep(wait)
+                assert client.is_server_live()
+
+
+@pytest.mark.parametrize(("files", "most"), [(1024, 256), (20_000, 4096), (resource.RLIM_INFINITY, 4096)])
+def test_how_many_connections_are_taken(files, most, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert grpc_server.most_connections() == most
 
 
 def test_a_stranger_is_refused_before_the_message_comes(text_handler):

@@ -276,10 +276,13 @@ def test_a_batch_counts_each_prediction(gateway, database, clear_digit):
     assert gateway.post("/v1/predict/batch", json={"items": [item] * 2}, headers=bearer(key)).status_code == 200
     refused = gateway.post("/v1/predict/batch", json={"items": [item] * 2}, headers=bearer(key))
     assert refused.status_code == 429
-    assert refused.headers["retry-after"] == "10"
+    assert refused.headers["retry-after"] in ("9", "10")  # a busy machine has waited for a part of it
     assert gateway.post("/v1/predict", json=item, headers=bearer(key)).status_code == 200
     chat = {"model": "digits", "messages": [{"role": "user", "content": "x"}]}
-    assert gateway.post("/v1/chat/completions", json=chat, headers=bearer(key)).headers["retry-after"] == "10"
+    assert gateway.post("/v1/chat/completions", json=chat, headers=bearer(key)).headers["retry-after"] in (
+        "9",
+        "10",
+    )  # a busy machine has waited for a part of it
 
 
 def test_strangers_learn_of_health_whether_all_is_well(gateway, database):

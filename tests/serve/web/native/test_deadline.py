@@ -114,7 +114,7 @@ def test_a_batch_is_given_up_as_a_whole(busy, database, clear_digit):
 
     async def main():
         with pytest.raises(DeadlinePassed):
-            await within(0.05, handler.predict_batch(json.dumps({"items": items}).encode(), None))
+            await within(2.0, handler.predict_batch(json.dumps({"items": items}).encode(), None))
         host.go.set()
         await handler.predict(body(clear_digit), None)
 

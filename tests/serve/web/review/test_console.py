@@ -124,6 +124,22 @@ def test_the_queue_is_filtered(visit, cases, database):
     assert "by you" in ada.get("/review/").text
 
 
+def test_of_very_many_groups_those_with_the_most_open_cases_are_listed(visit, database):
+    """A caller who named 6,000 groups made the page of every reviewer 1.5 MB long."""
+    entries = [entry(group=f"g{n:04}") for n in range(300)] + [entry(group="zz") for _ in range(2)]
+    with database.transaction() as connection:
+        log.append(connection, entries)
+        queue.enqueue(connection, [new_case(one) for one in entries])
+    ada = visit("ada")
+    page = ada.get("/review/").text
+    assert page.count('<option value="g0') == 199
+    assert '<option value="zz">zz</option>' in page
+    assert "101 groups with fewer open cases" in page
+    page = ada.get("/review/?group=g0299").text
+    assert '<option value="g0299" selected>' in page
+    assert len(rows(page)) == 1
+
+
 def test_the_queue_has_pages(visit, database):
     start = datetime.now(UTC)
     entries = [entry(created_at=start + timedelta(seconds=i)) for i in range(120)]

@@ -4,50 +4,50 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from demur.audit.held_out import COUNTED, rank_replicates
 from demur.audit.metrics.resampling import REPLICATES
 from demur.calibration_store.fitting import Fit
-from demur.serve.config.task import TaskConfig
-from demur.traffic.dataset import LabelledFile
 from demur.uncertainty.checks import Array, Mask
 
 LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers", "safetensors")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sources:
-    """Labelled rows, wherever they come from."""
+def facts_of(
+    fit: Fit,
+    *,
+    kind: str,
+    labels: Sequence[str],
+    truth: Mask,
+    data: Mapping[str, Any],
+    weights: Array | None = None,
+    remarks: Sequence[str] = (),
+    labels_sha256: str = "",
+    counts: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Return the part of a manifest that follows from the fit and its rows, as JSON.
 
-    rows: LabelledFile
-    truth: Mask
-    weights: Array | None
-    """[n], how many records each stands for; None: they are a plain sample."""
-
-    facts: dict[str, Any]
-    remarks: list[str]
-
-
-def facts_of(fit: Fit, task: TaskConfig, sources: Sources) -> dict[str, Any]:
-    """The part of a manifest that follows from the fit and its rows, as JSON."""
-    rows, weights = sources.rows, sources.weights
+    `truth` [n, C] and `weights` [n] are those of the labelled rows. `data` says where the rows come from, with their
+    `sha256`, and `remarks` what is worth knowing about them. Where there are very many labels, `labels_sha256` and
+    `counts`, how many rows each label holds for, come from who knows them.
+    """
     return {
-        "task": {"kind": task.kind, "labels": len(task.labels)},
-        "label_set_sha256": label_set_digest(task.labels),
+        "task": {"kind": kind, "labels": len(labels)},
+        "label_set_sha256": labels_sha256 or label_set_digest(labels),
         "promises": [
             {"model": model, "statement": promise.statement, **asdict(promise)} for model, promise in fit.promises
         ],
         "data": {
-            **sources.facts,
-            "sha256": rows.sha256,
-            "n": len(rows),
+            **data,
+            "n": len(truth),
             "label_weights": None
             if weights is None
             else {"min": float(weights.min()), "max": float(weights.max()), "n_after_thinning": fit.n_plain},
-            "label_counts": dict(zip(task.labels, sources.truth.sum(axis=0).tolist(), strict=True)),
+            "label_counts": dict(zip(labels, truth.sum(axis=0).tolist(), strict=True)) if counts is None else counts,
         },
         "n_fitted": fit.n_fitted,
         "n_reported": fit.n_reported,
@@ -60,7 +60,7 @@ def facts_of(fit: Fit, task: TaskConfig, sources: Sources) -> dict[str, Any]:
         },
         "crossfit": fit.crossfit,
         "ranking": fit.ranking,
-        "remarks": [*sources.remarks, *fit.remarks],
+        "remarks": [*remarks, *fit.remarks],
     }
 
 
@@ -75,8 +75,9 @@ def label_set_digest(labels: Sequence[str]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that makes the numbers."""
-    return {
-        "python": platform.python_version(),
-        **{library: importlib.metadata.version(library) for library in LIBRARIES},
-    }
+    """Return the versions of what makes the numbers, as far as it is installed."""
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[library] = importlib.metadata.version(library)
+    return found

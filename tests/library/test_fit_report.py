@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 
 from demur.calibration_store.fitting import Fit
+from demur.library.fit_report import sentences, tables
 from demur.policies.promise import Promise
-from demur.serve.commands.fit_report import sentences, tables
 
 LINE = {"value": 0.1, "n": 80}
 REPORT = {"ece": LINE, "ece_before": LINE, "prr.entropy": LINE, "prr.confidence": {"value": None, "n": 80}}

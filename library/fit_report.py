@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from demur.calibration_store.fitting import Fit
-from demur.serve.commands.manifest import replicates_of_ranks
+from demur.library.facts import replicates_of_ranks
 
 SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "RC-AUC", "ti_95": "TI@95"}
 

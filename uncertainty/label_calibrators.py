@@ -1,0 +1,8 @@
+"""The ways to calibrate the most probable labels of a row that can be configured."""
+
+from collections.abc import Callable
+
+from demur.uncertainty.label_confidence import LabelCalibratorRecipe, TopKIsotonic
+from demur.uncertainty.platt_top_k import TopKPlatt
+
+LABEL_CALIBRATORS: dict[str, Callable[..., LabelCalibratorRecipe]] = {"isotonic": TopKIsotonic, "platt": TopKPlatt}
