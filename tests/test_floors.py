@@ -78,6 +78,7 @@ FLOORS = (
 
 FLOORS_OF_AUDIT = (
     {"report", "held_out", "changes", "monitors", "opinions", "rating_plot", "replay", "shadowing"},
+    {"axes"},
     {"findings", "ledger", "drawing"},
     {"metrics", "state", "periods", "visible"},
 )

@@ -377,8 +377,8 @@ def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
 
 
 def prediction_json(record: Record) -> dict[str, Any]:
-    """The answer to a request, the same whenever it is given: `Prediction`. Every request waits for this, and `fields_of`
-    takes three times as long: so the fields stand here again, and a test compares them."""
+    """The answer to a request, the same whenever it is given: `Prediction`. Every request waits for this,
+    and `fields_of` takes three times as long: so the fields are here again, and a test compares them."""
     return {
         "id": str(record.id),
         "model": record.model,
