@@ -21,7 +21,7 @@ HELD = "leased_until = clock_timestamp() + make_interval(secs => %(lease)s)"
 TAKEN = f"attempts = attempts + 1, {HELD}"
 
 
-class Leased(Protocol):
+class LeasedRow(Protocol):
     """A row as whoever took it knows it."""
 
     @property
@@ -34,7 +34,7 @@ class Leased(Protocol):
 
 
 def change_held(
-    connection: Connection, table: str, row: Leased, changes: str, *, while_: str, **values: object
+    connection: Connection, table: str, row: LeasedRow, changes: str, *, while_: str, **values: object
 ) -> bool:
     """Change a row that one holds; return False, and change nothing, where somebody else has taken it since or it is no
     longer as `while_` says."""
