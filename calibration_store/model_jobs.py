@@ -16,6 +16,7 @@ import orjson
 from psycopg.rows import class_row
 
 from demur.traffic.database import Connection
+from demur.traffic.leases import HELD, LAPSED, TAKEN, change_held
 
 MOST_ATTEMPTS = 2
 """A process that died may have been killed by chance; one that dies twice was not."""
@@ -112,28 +113,21 @@ def take(connection: Connection, *, lease_seconds: float) -> ModelJob | None:
     connection.execute(
         "update model_jobs set status = 'failed', ended_at = clock_timestamp(),"
         " error = coalesce(error, 'the process that did it ended without a word: see the log of the service')"
-        " where status = 'running' and lease_until < clock_timestamp() and attempts >= %s",
+        f" where status = 'running' and {LAPSED} and attempts >= %s",
         (MOST_ATTEMPTS,),
     )
     with connection.cursor(row_factory=class_row(ModelJob)) as cursor:
         return cursor.execute(
-            "update model_jobs set status = 'running', attempts = attempts + 1, share = null,"
-            " lease_until = clock_timestamp() + make_interval(secs => %s) where id = (select id from model_jobs"
-            "   where status = 'waiting' or (status = 'running' and lease_until < clock_timestamp())"
+            f"update model_jobs set status = 'running', share = null, {TAKEN} where id = (select id from model_jobs"
+            f"   where status = 'waiting' or (status = 'running' and {LAPSED})"
             f"   order by asked_at, id limit 1 for update skip locked) returning {COLUMNS}",
-            (lease_seconds,),
+            {"lease": lease_seconds},
         ).fetchone()
 
 
 def keep(connection: Connection, job: ModelJob, *, share: float, lease_seconds: float) -> None:
     """Say how much of a job is done, and hold it for longer. Raises `JobLost` where somebody else has it."""
-    _change(
-        connection,
-        job,
-        "share = %(share)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s)",
-        share=share,
-        lease=lease_seconds,
-    )
+    _change(connection, job, f"share = %(share)s, {HELD}", share=share, lease=lease_seconds)
 
 
 def done(connection: Connection, job: ModelJob, result: Any) -> None:
@@ -159,9 +153,5 @@ def forget_jobs(connection: Connection) -> int:
 
 
 def _change(connection: Connection, job: ModelJob, changes: str, **values: object) -> None:
-    found = connection.execute(
-        f"update model_jobs set {changes} where id = %(id)s and status = 'running' and attempts = %(attempts)s",
-        {"id": job.id, "attempts": job.attempts, **values},
-    )
-    if found.rowcount == 0:
+    if not change_held(connection, "model_jobs", job, changes, while_="status = 'running'", **values):
         raise JobLost(f"job {job.id} ({job.kind} of {job.model!r}) is in other hands")

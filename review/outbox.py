@@ -15,6 +15,7 @@ import numpy as np
 from psycopg.rows import class_row
 
 from demur.traffic.database import Connection
+from demur.traffic.leases import FREE, LAPSED, TAKEN, change_held
 from demur.traffic.log import OUTCOMES_CHANNEL
 
 FIRST_SECONDS, FACTOR, LONGEST_SECONDS = 10.0, 3.0, 6 * 3600.0
@@ -145,7 +146,7 @@ def announce_alarm(connection: Connection, alarm_id: int, model: str) -> None:
     )
 
 
-def due(
+def take(
     connection: Connection, webhook: str, *, lease_seconds: float, most_attempts: int, limit: int
 ) -> list[Delivery]:
     """Take what is due for a webhook, the longest due first, for `lease_seconds`: so long nobody else gets it. Each
@@ -153,17 +154,16 @@ def due(
     connection.execute(
         "update webhook_deliveries set dead_at = clock_timestamp(),"
         " last_error = coalesce(last_error, 'every sender died of it')"
-        f" where webhook = %s and {TO_DO} and attempts >= %s and leased_until < clock_timestamp()",
+        f" where webhook = %s and {TO_DO} and attempts >= %s and {LAPSED}",
         (webhook, most_attempts),
     )
     with connection.cursor(row_factory=class_row(Delivery)) as cursor:
         cursor.execute(
             "with taken as (select id from webhook_deliveries"
             f"   where webhook = %(webhook)s and {TO_DO} and next_at <= clock_timestamp()"
-            "     and coalesce(leased_until, '-infinity') < clock_timestamp()"
+            f"     and {FREE}"
             "   order by next_at limit %(limit)s for update skip locked)"
-            " update webhook_deliveries d set attempts = attempts + 1,"
-            "   leased_until = clock_timestamp() + make_interval(secs => %(lease)s)"
+            f" update webhook_deliveries d set {TAKEN}"
             f" from taken where d.id = taken.id returning {DELIVERY.replace('id,', 'd.id,', 1)}",
             {"webhook": webhook, "limit": limit, "lease": lease_seconds},
         )
@@ -196,20 +196,18 @@ def failed(
     """Note that it has not arrived, and when it is tried again; return whether it was given up: `for_good`, or after
     the last attempt. A sender whose lease was lost changes nothing."""
     dead = for_good or delivery.attempts >= most_attempts
-    changed = connection.execute(
-        "update webhook_deliveries set leased_until = null, last_error = %(error)s,"
-        " dead_at = case when %(dead)s then clock_timestamp() end,"
-        " next_at = clock_timestamp() + make_interval(secs => %(pause)s)"
-        f" where id = %(id)s and attempts = %(attempts)s and {TO_DO}",
-        {
-            "id": delivery.id,
-            "attempts": delivery.attempts,
-            "error": error,
-            "dead": dead,
-            "pause": pause_seconds(delivery.attempts, rng),
-        },
-    ).rowcount
-    return dead and changed == 1
+    changed = change_held(
+        connection,
+        "webhook_deliveries",
+        delivery,
+        "leased_until = null, last_error = %(error)s, dead_at = case when %(dead)s then clock_timestamp() end,"
+        " next_at = clock_timestamp() + make_interval(secs => %(pause)s)",
+        while_=TO_DO,
+        error=error,
+        dead=dead,
+        pause=pause_seconds(delivery.attempts, rng),
+    )
+    return dead and changed
 
 
 def pause_seconds(attempts: int, rng: np.random.Generator) -> float:

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.test_floors import BELOW, ROOT
@@ -25,10 +25,16 @@ MOST_LINES = 100
 """Of a function. What is longer has parts that want names of their own."""
 
 
-def nodes() -> Iterator[tuple[Path, ast.AST]]:
-    for room in BELOW:
-        for path in (ROOT / room).rglob("*.py"):
-            yield from ((path, node) for node in ast.walk(ast.parse(path.read_text())))
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """Modules, classes and functions of all rooms."""
+    return [
+        (path, node)
+        for room in BELOW
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def is_participle(name: str) -> bool:

@@ -16,6 +16,7 @@ from psycopg.rows import class_row
 from uuid_utils.compat import uuid7
 
 from demur.traffic.database import Connection
+from demur.traffic.leases import HELD, LAPSED, TAKEN, change_held
 
 PAUSES = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=20), timedelta(hours=1))
 """After each failed attempt but the last."""
@@ -121,17 +122,17 @@ def take(connection: Connection, *, lease_seconds: float) -> AuditRun | None:
     connection.execute(
         "update audit_runs set status = 'failed', ended_at = clock_timestamp(),"
         " error = coalesce(error, 'each attempt ended without a word: see the log of the service')"
-        " where status = 'running' and leased_until < clock_timestamp() and attempts >= %s",
+        f" where status = 'running' and {LAPSED} and attempts >= %s",
         (MOST_ATTEMPTS,),
     )
     with connection.cursor(row_factory=class_row(AuditRun)) as cursor:
         return cursor.execute(
-            "update audit_runs set status = 'running', attempts = attempts + 1, stage = null, share = null,"
-            " leased_until = clock_timestamp() + make_interval(secs => %s) where id = (select id from audit_runs"
+            f"update audit_runs set status = 'running', stage = null, share = null, {TAKEN}"
+            " where id = (select id from audit_runs"
             "   where (status = 'waiting' and try_at <= clock_timestamp())"
-            "     or (status = 'running' and leased_until < clock_timestamp())"
+            f"     or (status = 'running' and {LAPSED})"
             f"   order by planned, try_at limit 1 for update skip locked) returning {COLUMNS}",
-            (lease_seconds,),
+            {"lease": lease_seconds},
         ).fetchone()
 
 
@@ -140,7 +141,7 @@ def keep(connection: Connection, run: AuditRun, *, stage: str, share: float, lea
     _change(
         connection,
         run,
-        "stage = %(stage)s, share = %(share)s, leased_until = clock_timestamp() + make_interval(secs => %(lease)s)",
+        f"stage = %(stage)s, share = %(share)s, {HELD}",
         stage=stage,
         share=share,
         lease=lease_seconds,
@@ -236,9 +237,5 @@ def _one(connection: Connection, where: str, values: tuple[Any, ...]) -> AuditRu
 
 
 def _change(connection: Connection, run: AuditRun, changes: str, **values: object) -> None:
-    found = connection.execute(
-        f"update audit_runs set {changes} where id = %(id)s and status = 'running' and attempts = %(attempts)s",
-        {"id": run.id, "attempts": run.attempts, **values},
-    )
-    if found.rowcount == 0:
+    if not change_held(connection, "audit_runs", run, changes, while_="status = 'running'", **values):
         raise RunLost(f"the audit of {run.model!r} until {run.until:%Y-%m-%d %H:%M} is in other hands")

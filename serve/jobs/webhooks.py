@@ -70,7 +70,7 @@ class WebhookSender:
 
     def _take(self) -> list[Delivery]:
         with self._database.transaction() as connection:
-            return outbox.due(
+            return outbox.take(
                 connection,
                 self.url,
                 lease_seconds=self._webhook.timeout_seconds + SPARE_SECONDS,

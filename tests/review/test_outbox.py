@@ -75,7 +75,7 @@ def written(connection):
 
 
 def take(run, webhook=HERE, *, lease_seconds=60, most_attempts=3, limit=9):
-    return run(outbox.due, webhook, lease_seconds=lease_seconds, most_attempts=most_attempts, limit=limit)
+    return run(outbox.take, webhook, lease_seconds=lease_seconds, most_attempts=most_attempts, limit=limit)
 
 
 def pass_lease(run):
@@ -184,7 +184,7 @@ def test_many_who_take_at_once_get_each_thing_once(waiting, database):
         start.wait()
         while True:
             with database.transaction() as connection:
-                some = outbox.due(connection, HERE, lease_seconds=60, most_attempts=3, limit=5)
+                some = outbox.take(connection, HERE, lease_seconds=60, most_attempts=3, limit=5)
             if not some:
                 return taken
             taken += [one.id for one in some]

@@ -174,7 +174,9 @@ def store(database: Database) -> tuple[list[UUID], list[UUID]]:
         queue.claim(connection, ids[3], evil("claimant"), lease_seconds=600)
         queue.claim(connection, ids[7], "ada", lease_seconds=600)
         queue.keep_draft(connection, ids[7], "ada", {"label": None, "reason": None, "comment": evil("draft")})
-        for delivery in outbox.due(connection, "https://example.org/hook", limit=10, lease_seconds=60, most_attempts=3):
+        for delivery in outbox.take(
+            connection, "https://example.org/hook", limit=10, lease_seconds=60, most_attempts=3
+        ):
             outbox.failed(
                 connection,
                 delivery,

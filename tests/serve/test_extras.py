@@ -10,6 +10,8 @@ from packaging.requirements import Requirement
 from demur.serve.commands.packages import EXTRAS, how_to_install
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow  # each starts Python and imports an application
+
 WITHOUT = """
 import sys
 

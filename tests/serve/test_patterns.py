@@ -19,6 +19,8 @@ from demur.uncertainty.checks import InvalidInput
 from tests.conftest import ROOT
 from tests.serve.text_readers import EVERYWHERE, READERS
 
+pytestmark = pytest.mark.slow  # each pattern meets texts of megabytes
+
 ROOMS = ("serve", "client", "traffic", "review", "audit", "calibration_store", "policies", "uncertainty")
 MATCHERS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 

@@ -32,6 +32,8 @@ from tests.conftest import digit_rows
 from tests.serve.conftest import WORDS, LocalHost, make_handler, save_tokenizer
 from tests.serve.hosting import RunningHost
 
+pytestmark = pytest.mark.slow  # each fits and serves a model
+
 SETTINGS = {
     "mahalanobis": {"shrinkage": 0.1},
     "relative_mahalanobis": {"shrinkage": 0.1},

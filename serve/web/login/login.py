@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
@@ -144,11 +143,6 @@ def first_page(request: Request, scopes: tuple[Scope, ...]) -> str:
     """Where somebody with these scopes begins."""
     name = next((OF_PEOPLE[scope] for scope in OF_PEOPLE if scope in scopes or Scope.ADMIN in scopes), "review")
     return f"{beside(request, name)}/"
-
-
-def login_path(request: Request, **query: str) -> str:
-    told = {name: value for name, value in query.items() if value}
-    return f"{beside(request, 'review')}/login{'?' if told else ''}{urlencode(told)}"
 
 
 def _for_pages(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:

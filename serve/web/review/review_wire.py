@@ -12,6 +12,7 @@ from demur.review.cases import Backlog
 from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.fields import fields_of
 from demur.serve.contract.wire import Body, Listed, OutcomeView, Problem, Word
 from demur.serve.web.review.service import VisibleCase
 from demur.traffic.record import Record
@@ -259,7 +260,7 @@ def task_json(task: TaskConfig) -> dict[str, Any]:
         tree = {}
         for child, parent in zip(*(ends.tolist() for ends in task.tree.links), strict=True):
             tree.setdefault(task.labels[child], []).append(task.labels[parent])
-    return {"kind": task.kind, "exclusive": task.exclusive, "labels": task.labels, "tree": tree}
+    return fields_of(TaskView, task, tree=tree)
 
 
 def backlog_json(backlog: Backlog) -> dict[str, Any]:
@@ -270,68 +271,44 @@ def backlog_json(backlog: Backlog) -> dict[str, Any]:
 def case_line_json(case: Case, now: datetime) -> dict[str, Any]:
     """`CaseLine`."""
     ended = case.status in ENDED
-    return {
-        "id": case.id,
-        "url": f"/v1/cases/{case.id}",
-        "model": case.model,
-        "group": case.group,
-        "status": case.status,
-        "created_at": case.created_at,
-        "priority": case.priority,
-        "due_at": case.due_at,
-        "overdue": not ended and case.due_at is not None and case.due_at < now,
-        "opinions_wanted": case.opinions_wanted,
-        "blind": case.blind,
-        "adjudicating": case.adjudicating,
-        "confidence": case.confidence if ended or not case.blind else None,
-        "claimed_by": case.claimed_by,
-        "lease_until": case.lease_until,
-        "settles_at": case.settles_at,
-        "ended_at": case.ended_at,
-        "label": case.label,
-        "resolution": case.resolution,
-        "kind": case.kind if ended else None,
-        "record_id": case.record_id if ended else None,
-    }
+    return fields_of(
+        CaseLine,
+        case,
+        url=f"/v1/cases/{case.id}",
+        overdue=not ended and case.due_at is not None and case.due_at < now,
+        confidence=case.confidence if ended or not case.blind else None,
+        kind=case.kind if ended else None,
+        record_id=case.record_id if ended else None,
+    )
 
 
 def case_json(sight: VisibleCase, name: str, task: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
     """`CaseView`, for the person of this name."""
     case, record = sight.case, sight.record
     takes_back = case.status is Status.ANSWERED and case.claimed_by == name
-    return {
+    return fields_of(
+        CaseView,
         **case_line_json(case, now),
-        "mine": sight.mine,
-        "token": case.token if sight.mine or takes_back else None,
-        "input": sight.value,
-        "task": task,
-        "reply": record.reply["text"] if record.reply else None,
-        "prediction": prediction_json(record, ended=case.status in ENDED) if sight.shown else None,
-        "draft": draft_json(sight.draft),
-        "own": opinions_json([sight.own])[0] if sight.own else None,
-        "opinions": opinions_json(sight.opinions),
-        "events": events_json(sight.events),
-        "outcomes": [
-            {"label": told.label, "source": told.source, "author": told.author, "at": told.created_at}
-            for told in sight.outcomes
-        ],
-    }
+        mine=sight.mine,
+        token=case.token if sight.mine or takes_back else None,
+        input=sight.value,
+        task=task,
+        reply=record.reply["text"] if record.reply else None,
+        prediction=prediction_json(record, ended=case.status in ENDED) if sight.shown else None,
+        draft=draft_json(sight.draft),
+        own=opinions_json([sight.own])[0] if sight.own else None,
+        opinions=opinions_json(sight.opinions),
+        events=events_json(sight.events),
+        outcomes=[fields_of(OutcomeView, told, at=told.created_at) for told in sight.outcomes],
+    )
 
 
 def prediction_json(record: Record, *, ended: bool) -> dict[str, Any]:
     """`ShownPrediction`. What was decided would tell a spot check from a held case, and both are to be looked at with
     the same eyes."""
-    return {
-        "prediction": record.prediction,
-        "prediction_set": record.prediction_set,
-        "top_labels": record.top_labels,
-        "top_probabilities": record.top_probabilities,
-        "label_confidence": record.label_confidence,
-        "confidence": record.confidence,
-        "scores": record.scores,
-        "action": record.action if ended else None,
-        "reason": record.reason if ended else None,
-    }
+    return fields_of(
+        ShownPrediction, record, action=record.action if ended else None, reason=record.reason if ended else None
+    )
 
 
 def draft_json(draft: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -341,20 +318,14 @@ def draft_json(draft: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def opinions_json(opinions: Sequence[Opinion]) -> list[dict[str, Any]]:
     """`OpinionView`s."""
-    return [{key: getattr(opinion, key) for key in OpinionView.model_fields} for opinion in opinions]
+    return [fields_of(OpinionView, opinion) for opinion in opinions]
 
 
 def events_json(events: Sequence[Event]) -> list[dict[str, Any]]:
     """`EventView`s."""
-    return [{key: getattr(event, key) for key in EventView.model_fields} for event in events]
+    return [fields_of(EventView, event) for event in events]
 
 
 def claim_json(claim: Claim) -> dict[str, Any]:
     """`ClaimView`."""
-    return {
-        "case_id": claim.case_id,
-        "url": f"/v1/cases/{claim.case_id}",
-        "token": claim.token,
-        "lease_until": claim.lease_until,
-        "adjudicating": claim.adjudicating,
-    }
+    return fields_of(ClaimView, claim, url=f"/v1/cases/{claim.case_id}")

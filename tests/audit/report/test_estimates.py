@@ -30,6 +30,8 @@ from demur.audit.report.plan import Settings
 from demur.uncertainty.checks import Array
 from tests.audit.report.simulated import simulated
 
+pytestmark = pytest.mark.slow  # each draws thousands of resamples
+
 FEW = Settings(replicates=199)
 
 

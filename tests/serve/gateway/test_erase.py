@@ -130,7 +130,7 @@ def test_a_webhook_that_is_told_later_hears_no_more_of_it(site, told, monkeypatc
     with database.transaction() as connection:
         ((delivery,),) = connection.execute("select id from webhook_deliveries").fetchall()
         connection.execute("update webhook_deliveries set next_at = now(), leased_until = null")
-        (again,) = outbox.due(connection, "http://127.0.0.1:9/hook", lease_seconds=60, most_attempts=12, limit=9)
+        (again,) = outbox.take(connection, "http://127.0.0.1:9/hook", lease_seconds=60, most_attempts=12, limit=9)
         assert again.id == delivery
         assert again.body is None
         body = json.dumps(body_of(connection, again, config()), default=str)

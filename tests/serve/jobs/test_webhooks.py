@@ -26,8 +26,8 @@ from demur.serve.jobs.webhooks import AT_ONCE, WebhookSender, webhook_senders
 from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from tests.conftest import ROOT, entry, new_case, resolve
-from tests.serve.config.test_config import load
-from tests.serve.config.test_config import quickstart as quickstart_content
+from tests.serve.config.test_file import load
+from tests.serve.config.test_file import quickstart as quickstart_content
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo="

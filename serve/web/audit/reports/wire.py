@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from demur.audit.changes import ReportComparison
 from demur.audit.state.reports import Report
 from demur.audit.state.runs import AuditRun, RunStatus
+from demur.serve.contract.fields import fields_of
 from demur.serve.contract.wire import Body, Word
 
 
@@ -113,57 +114,27 @@ class AuditRequest(Body):
 
 def report_json(report: Report) -> dict[str, Any]:
     """`ReportView`."""
-    of, summary = report.extent, report.summary
-    return {
-        "id": report.id,
-        "model": of.model,
-        "since": of.since,
-        "until": of.until,
-        "as_of": of.as_of,
-        "planned": report.planned,
-        "made_by": report.made_by,
-        "made_at": report.made_at,
-        "command": report.command,
-        "version": report.version,
-        "verdict": summary.verdict,
-        "why": summary.why,
-        "max_risk": summary.max_risk,
-        "figures": summary.figures,
-        "labels": summary.labels,
-        "artifacts": summary.artifacts,
-        "rows": report.rows_at is not None,
-        "previous": report.previous_id,
-    }
+    return fields_of(
+        ReportView,
+        report.extent,
+        report.summary,
+        report,
+        rows=report.rows_at is not None,
+        previous=report.previous_id,
+    )
 
 
 def comparison_json(found: ReportComparison) -> dict[str, Any]:
     """`ComparisonView`."""
-    return {
-        "now": found.now.id,
-        "then": found.then.id,
-        "verdict_changed": found.verdict_changed,
-        "promise_changed": found.promise_changed,
-        "lengths_differ": found.lengths_differ,
-        "common_seconds": found.common.total_seconds(),
-        "figures": found.figures,
-    }
+    return fields_of(
+        ComparisonView,
+        found,
+        now=found.now.id,
+        then=found.then.id,
+        common_seconds=found.common.total_seconds(),
+    )
 
 
 def run_json(run: AuditRun) -> dict[str, Any]:
     """`RunView`."""
-    return {
-        "id": run.id,
-        "model": run.model,
-        "since": run.since,
-        "until": run.until,
-        "planned": run.planned,
-        "asked_by": run.asked_by,
-        "asked_at": run.asked_at,
-        "status": run.status,
-        "attempts": run.attempts,
-        "try_at": run.try_at,
-        "stage": run.stage,
-        "share": run.share,
-        "error": run.error,
-        "report": run.report_id,
-    }
+    return fields_of(RunView, run, report=run.report_id)

@@ -15,6 +15,8 @@ from demur.serve.hosts.classifier.model import Classifier
 from tests.conftest import ROOT, digit_rows
 from tests.serve.contract.reading.png_files import png, url
 
+pytestmark = pytest.mark.slow  # pictures of many megapixels
+
 DIGITS = str(ROOT / "deploy/models/digits")
 LIMITS = InputLimits(text_characters=1, image_pixels=4096 * 4096)
 

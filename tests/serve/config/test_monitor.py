@@ -3,7 +3,7 @@
 import pytest
 
 from demur.serve.config.file import BadConfig
-from tests.serve.config.test_config import digits, load, quickstart
+from tests.serve.config.test_file import digits, load, quickstart
 
 
 def model(tmp_path, **changes):
