@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from demur.client.errors import DemurError
     from demur.client.items import Item
     from demur.client.sync_client import Client
-    from demur.library import calibrators, metrics, plots, scores
+    from demur.library import calibrators, decisions, metrics, plots, scores
     from demur.library.selective_classifier import SelectiveClassifier
 
 HOMES = {
@@ -21,6 +21,7 @@ HOMES = {
     "Item": "demur.client.items",
     "SelectiveClassifier": "demur.library.selective_classifier",
     "calibrators": "demur.library.calibrators",
+    "decisions": "demur.library.decisions",
     "metrics": "demur.library.metrics",
     "plots": "demur.library.plots",
     "scores": "demur.library.scores",
@@ -34,6 +35,7 @@ __all__ = [
     "Item",
     "SelectiveClassifier",
     "calibrators",
+    "decisions",
     "metrics",
     "plots",
     "scores",

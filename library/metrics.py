@@ -1,55 +1,165 @@
 """Metrics as functions of arrays. `u` [n] is a score, higher when the model is less sure.
 
-* How a score ranks errors: `prr`, `rc_curve`, `rc_auc`, `n_rc_auc`, `e_aurc`, `error_roc_auc`, `error_au_prc`,
-  `e_auopt_rc`, `trust_index`, `rejection_report`.
-* Whether confidence means what it says: `ece`, `mce`, `ace`, `brier`, `nll`, `citl`, `c_slope`, `calibration_bins`.
+* How a score ranks errors: `prr`, `prr_areas`, `prr_grid`, `rc_curve`, `rc_auc`, `n_rc_auc`, `e_aurc`,
+  `error_roc_auc`, `error_au_prc`, `e_auopt_rc`, `excess_auopt_rc`, `trust_index`, `rejection_report`; and how two
+  scores agree: `spearman`, `spearman_pooled`, `spearman_per_label`, `kendall_tau_b`.
+* Whether confidence means what it says: `ece`, `mce`, `ace`, `brier`, `nll`, `citl`, `c_slope`, `calibration_bins`;
+  of the first k labels of each row: `ece_at_k`, `ace_at_k`, `brier_at_k`, `nll_at_k`, `precision_at_k`.
 * Whether prediction sets hold the right label: `set_metrics`.
-* How good the predictions are: `macro_f1`, `macro_f1_multilabel`, `jaccard`.
+* How good the predictions are: `macro_f1`, `macro_f1_multilabel`, `macro_f1_by_bucket`, `jaccard`, each within
+  groups: `groupwise`.
 * Which of two models is better on the same rows: `mcnemar`, `paired_difference`, `decision_flips`.
 * How a score tells two kinds of rows apart: `roc_auc`, `au_prc`.
-* Intervals: `clopper_pearson`, `wilson`, and `hajek_interval` for rows with weights.
+* Intervals: `clopper_pearson`, `wilson`, `bootstrap`, and `hajek_interval` for rows with weights, which `effective_n`
+  counts.
+* From a sample of labels, of which each row has a weight: `label_weights`, `completion_weights`, `missing_bounds`,
+  `weighted_mean`, `aipw_mean`, `weighted_selective_risk`, `weighted_bins`, `weighted_ece`, `weighted_ace`,
+  `weighted_brier`, `weighted_nll`, `weighted_citl`, `weighted_c_slope`, `weighted_at_k`, `weighted_roc_auc`,
+  `weighted_au_prc`, `weighted_error_roc_auc`, `weighted_error_au_prc`, `weighted_rc_auc`, `weighted_n_rc_auc`,
+  `area_shares`, `weighted_prr`, `weighted_macro_f1`, `weighted_macro_f1_multilabel`, `weighted_macro_f1_by_bucket`,
+  `weighted_set_metrics`.
+* Whether something changes over time: `risk_sequence`, `running_risk_sequence`, `psi`, `ks`, `conformal_p_values`,
+  `exchangeability_martingale`, `label_shift`.
+* How far people can be relied on: `cohen_kappa`, `fleiss_kappa`, `krippendorff_alpha`, `reviewer_rates`,
+  `rogan_gladen`.
 
 `docs/methods.md` has the formulas. Undefined values are NaN.
 """
 
+from demur.audit.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from demur.audit.metrics.assisted_mean import aipw_mean
 from demur.audit.metrics.calibration import ace, brier, c_slope, calibration_bins, citl, ece, mce, nll
 from demur.audit.metrics.comparison import decision_flips, mcnemar, paired_difference
+from demur.audit.metrics.correlation import kendall_tau_b, spearman, spearman_per_label, spearman_pooled
 from demur.audit.metrics.discrimination import au_prc, error_au_prc, error_roc_auc, roc_auc
-from demur.audit.metrics.intervals import clopper_pearson, hajek_interval, wilson
-from demur.audit.metrics.optimal_coverage import e_auopt_rc, rejection_report, trust_index
+from demur.audit.metrics.exchangeability import conformal_p_values, exchangeability_martingale
+from demur.audit.metrics.groups import groupwise
+from demur.audit.metrics.intervals import clopper_pearson, effective_n, hajek_interval, wilson
+from demur.audit.metrics.label_shift import label_shift
+from demur.audit.metrics.optimal_coverage import e_auopt_rc, excess_auopt_rc, rejection_report, trust_index
 from demur.audit.metrics.prediction_sets import set_metrics
-from demur.audit.metrics.predictive_quality import jaccard, macro_f1, macro_f1_multilabel
-from demur.audit.metrics.selective import e_aurc, n_rc_auc, prr, rc_auc, rc_curve
+from demur.audit.metrics.predictive_quality import jaccard, macro_f1, macro_f1_by_bucket, macro_f1_multilabel
+from demur.audit.metrics.resampling import bootstrap
+from demur.audit.metrics.reviewers import reviewer_rates, rogan_gladen
+from demur.audit.metrics.risk_sequence import risk_sequence, running_risk_sequence
+from demur.audit.metrics.sampling import completion_weights, label_weights, missing_bounds
+from demur.audit.metrics.score_drift import ks, psi
+from demur.audit.metrics.selective import e_aurc, n_rc_auc, prr, prr_areas, prr_grid, rc_auc, rc_curve
+from demur.audit.metrics.top_k import ace_at_k, brier_at_k, ece_at_k, nll_at_k, precision_at_k
+from demur.audit.metrics.weighted_calibration import (
+    weighted_ace,
+    weighted_bins,
+    weighted_brier,
+    weighted_c_slope,
+    weighted_citl,
+    weighted_ece,
+    weighted_nll,
+)
+from demur.audit.metrics.weighted_discrimination import (
+    weighted_au_prc,
+    weighted_error_au_prc,
+    weighted_error_roc_auc,
+    weighted_roc_auc,
+)
+from demur.audit.metrics.weighted_quality import (
+    weighted_macro_f1,
+    weighted_macro_f1_by_bucket,
+    weighted_macro_f1_multilabel,
+)
+from demur.audit.metrics.weighted_rows import weighted_mean
+from demur.audit.metrics.weighted_selective import (
+    area_shares,
+    weighted_n_rc_auc,
+    weighted_prr,
+    weighted_rc_auc,
+    weighted_selective_risk,
+)
+from demur.audit.metrics.weighted_sets import weighted_set_metrics
+from demur.audit.metrics.weighted_top_k import weighted_at_k
 
 __all__ = [
     "ace",
+    "ace_at_k",
+    "aipw_mean",
+    "area_shares",
     "au_prc",
+    "bootstrap",
     "brier",
+    "brier_at_k",
     "c_slope",
     "calibration_bins",
     "citl",
     "clopper_pearson",
+    "cohen_kappa",
+    "completion_weights",
+    "conformal_p_values",
     "decision_flips",
     "e_auopt_rc",
     "e_aurc",
     "ece",
+    "ece_at_k",
+    "effective_n",
     "error_au_prc",
     "error_roc_auc",
+    "excess_auopt_rc",
+    "exchangeability_martingale",
+    "fleiss_kappa",
+    "groupwise",
     "hajek_interval",
     "jaccard",
+    "kendall_tau_b",
+    "krippendorff_alpha",
+    "ks",
+    "label_shift",
+    "label_weights",
     "macro_f1",
+    "macro_f1_by_bucket",
     "macro_f1_multilabel",
     "mce",
     "mcnemar",
+    "missing_bounds",
     "n_rc_auc",
     "nll",
+    "nll_at_k",
     "paired_difference",
+    "precision_at_k",
     "prr",
+    "prr_areas",
+    "prr_grid",
+    "psi",
     "rc_auc",
     "rc_curve",
     "rejection_report",
+    "reviewer_rates",
+    "risk_sequence",
     "roc_auc",
+    "rogan_gladen",
+    "running_risk_sequence",
     "set_metrics",
+    "spearman",
+    "spearman_per_label",
+    "spearman_pooled",
     "trust_index",
+    "weighted_ace",
+    "weighted_at_k",
+    "weighted_au_prc",
+    "weighted_bins",
+    "weighted_brier",
+    "weighted_c_slope",
+    "weighted_citl",
+    "weighted_ece",
+    "weighted_error_au_prc",
+    "weighted_error_roc_auc",
+    "weighted_macro_f1",
+    "weighted_macro_f1_by_bucket",
+    "weighted_macro_f1_multilabel",
+    "weighted_mean",
+    "weighted_n_rc_auc",
+    "weighted_nll",
+    "weighted_prr",
+    "weighted_rc_auc",
+    "weighted_roc_auc",
+    "weighted_selective_risk",
+    "weighted_set_metrics",
     "wilson",
 ]

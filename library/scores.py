@@ -4,10 +4,12 @@
   and `binary_entropy_sample`.
 * Of repeated passes [n, T, C]: `sampled_max_probability`, `mc_entropy`, `probability_variance`, `bald`.
 * Of embeddings [n, d]: `fit_mahalanobis` and `fit_relative_mahalanobis` return an object with `distance`,
-  `fit_local_outlier_factor` one with `factor`, and `fit_isolation_forest` one with `score`, of other rows.
+  `fit_local_outlier_factor` one with `factor`, and `fit_isolation_forest` one with `score`, of other rows; so does
+  `trees_from`, of trees that were grown elsewhere.
 * Of the tokens of one reply: `avg_neg_logprob`, `max_neg_logprob`, `perplexity`, `improbability`,
   `greedy_neg_loglikelihood`, `token_entropy`, `token_entropy_sequence`.
 * Of sampled replies: `self_consistency`, `semantic_entropy`, `sample_frequency_scores`, `eigv_laplacian_jaccard`.
+* Of comparisons of two rows at a time: `run_tournament`, `rating_uncertainty`.
 
 Input that breaks a rule of a formula raises `ValueError`; what is undefined is NaN.
 """
@@ -22,7 +24,7 @@ from demur.uncertainty.class_probability import (
     softmax_response,
 )
 from demur.uncertainty.consistency import eigv_laplacian_jaccard
-from demur.uncertainty.isolation_forest import fit_isolation_forest
+from demur.uncertainty.isolation_forest import fit_isolation_forest, trees_from
 from demur.uncertainty.label_probability import binary_entropy, binary_entropy_sample
 from demur.uncertainty.local_outlier_factor import fit_local_outlier_factor
 from demur.uncertainty.mahalanobis import fit_mahalanobis, fit_relative_mahalanobis
@@ -35,6 +37,7 @@ from demur.uncertainty.tokens import (
     max_neg_logprob,
     perplexity,
 )
+from demur.uncertainty.tournament import rating_uncertainty, run_tournament
 
 __all__ = [
     "avg_neg_logprob",
@@ -54,6 +57,8 @@ __all__ = [
     "mc_entropy",
     "perplexity",
     "probability_variance",
+    "rating_uncertainty",
+    "run_tournament",
     "sample_frequency_scores",
     "sampled_max_probability",
     "self_consistency",
@@ -61,4 +66,5 @@ __all__ = [
     "softmax_response",
     "token_entropy",
     "token_entropy_sequence",
+    "trees_from",
 ]

@@ -18,6 +18,7 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import Error, connect, sql
+from psycopg.rows import class_row
 from uuid_utils.compat import uuid7
 
 from demur.review import queue, settling
@@ -25,7 +26,7 @@ from demur.review.item import NewCase, ReviewVerdict
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic.database import Connection, Database
-from demur.traffic.record import Answer, Entry, Record
+from demur.traffic.record import Answer, Entry, Record, ShadowDecision
 
 NO_FAILURE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # a busy machine; a database for all examples
 settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=NO_FAILURE)  # `make check`
@@ -257,3 +258,14 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def digit_rows(digits: Path, part: str = "test") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (digits / f"{part}.jsonl").read_text().splitlines()]
+
+
+def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | None:
+    """What was decided about a prediction in the shadow; None when nothing was."""
+    with connection.cursor(row_factory=class_row(ShadowDecision)) as cursor:
+        cursor.execute(
+            "select artifact, prediction, confidence, action, reason, prediction_set from shadow_decisions"
+            " where record_id = %s",
+            (record_id,),
+        )
+        return cursor.fetchone()

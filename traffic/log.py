@@ -221,17 +221,6 @@ def find_input(connection: Connection, record_id: UUID) -> Any:
     return None if row is None else row[0]
 
 
-def find_shadow(connection: Connection, record_id: UUID) -> ShadowDecision | None:
-    """Return what was decided about a prediction in the shadow, or None when nothing was."""
-    with connection.cursor(row_factory=class_row(ShadowDecision)) as cursor:
-        cursor.execute(
-            "select artifact, prediction, confidence, action, reason, prediction_set from shadow_decisions"
-            " where record_id = %s",
-            (record_id,),
-        )
-        return cursor.fetchone()
-
-
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
     """Append the truth about an existing record. Earlier ones stay; `demur.traffic.outcomes` says which one counts.
 

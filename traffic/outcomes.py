@@ -43,12 +43,6 @@ def position_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) ->
     return min(positions, key=lambda at: (ranks.get(outcomes[at].source, len(precedence)), -at), default=None)
 
 
-def the_one_that_counts(outcomes: Sequence[Outcome], precedence: Precedence) -> Outcome | None:
-    """Return the outcome of a record that counts, from all of them, oldest first."""
-    at = position_that_counts(outcomes, precedence)
-    return None if at is None else outcomes[at]
-
-
 def rule_in_words(precedence: Precedence) -> str:
     if not precedence:
         return "the latest"

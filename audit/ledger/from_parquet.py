@@ -39,16 +39,11 @@ def exported_end(url: str, model: str) -> datetime:
     return _end(ExportFolder(url, model))
 
 
-def partitions(url: str, model: str, since: datetime | None, until: datetime | None) -> list[tuple[datetime, datetime]]:
-    """Return [since, until) cut where days begin in UTC, without the days of which there are no records: each part can
-    be read, and audited, by itself."""
-    return [part for part, _ in _days(ExportFolder(url, model), since, until)]
-
-
-def _days(
+def days_with_records(
     exported: ExportFolder, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[tuple[datetime, datetime], int]]:
-    """Each beside how many records the whole day has."""
+    """Cut [since, until) where days begin in UTC, and leave out days without records. Each part comes beside the number
+    of records of its whole day."""
     for day, n in exported.days().items():
         begin = datetime.combine(day, clock_time(), UTC)
         part = (max(begin, since or begin), min(begin + DAY, until or begin + DAY))
@@ -238,7 +233,7 @@ def parts_of(
     return LedgerParts(
         url=url,
         extent=extent,
-        ranges=list(_of_like_size(_days(exported, extent.since, extent.until), most_rows)),
+        ranges=list(_of_like_size(days_with_records(exported, extent.since, extent.until), most_rows)),
         precedence=precedence,
         exact=exact,
     )

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import demur
-from demur.library import calibrators, metrics, plots, scores
+from demur.library import calibrators, decisions, metrics, plots, scores
 from tests.conftest import ROOT
 
 
@@ -22,7 +22,7 @@ def test_names_that_are_not_there_are_missed_in_the_usual_way():
         _ = demur.nothing
 
 
-@pytest.mark.parametrize("module", [calibrators, metrics, plots, scores])
+@pytest.mark.parametrize("module", [calibrators, decisions, metrics, plots, scores])
 def test_every_name_of_a_module_is_there_has_a_document_and_is_told(module):
     for name in module.__all__:
         assert getattr(module, name).__doc__

@@ -6,7 +6,7 @@ from demur.review import cases
 from demur.serve.database.opening import MIGRATIONS, open_database
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
-from tests.conftest import entry
+from tests.conftest import entry, find_shadow
 
 
 def applied(database):
@@ -45,7 +45,7 @@ def test_a_record_of_last_month_is_still_read(empty_dsn):
     migrate(database, MIGRATIONS)
     with database.transaction() as connection:
         assert log.find_one(connection, held.record.id) == held.record
-        assert log.find_shadow(connection, held.record.id) is None
+        assert find_shadow(connection, held.record.id) is None
         assert cases.case(connection, held.record.id).kind == "held"
         assert connection.execute("select steps, cost, cluster from records").fetchall() == [(None, None, None)]
     database.close()

@@ -14,7 +14,7 @@ from demur.traffic import log
 from demur.traffic.database import Database, migrate
 from demur.traffic.log import KeyReused, RecordNotFound
 from demur.traffic.record import KeyUse, ShadowDecision
-from tests.conftest import entry
+from tests.conftest import entry, find_shadow
 
 
 def use(key="k", position=0, fingerprint=b"f"):
@@ -168,7 +168,7 @@ def test_what_the_shadow_decided_is_read_as_it_was_written(database):
         with database.transaction() as connection:
             write(connection, [first, second, none])
     with database.transaction() as connection:
-        assert [log.find_shadow(connection, e.record.id) for e in (first, second, none)] == [shadow, unsure, None]
+        assert [find_shadow(connection, e.record.id) for e in (first, second, none)] == [shadow, unsure, None]
 
 
 def test_the_key_of_draws_is_made_once(database, dsn):

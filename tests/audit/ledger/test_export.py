@@ -15,7 +15,7 @@ from demur.audit.ledger import export as exporting
 from demur.audit.ledger.export import RangeTaken, export
 from demur.audit.ledger.exported import ExportedMeanwhile, ExportFolder, ExportUnreadable, NotExported, Run
 from demur.audit.ledger.from_database import read_ledger
-from demur.audit.ledger.from_parquet import exported_end, partitions, read_exported
+from demur.audit.ledger.from_parquet import days_with_records, exported_end, read_exported
 from demur.audit.ledger.ledger import Ledger
 from demur.calibration_store.folder import Folder
 from demur.review.item import Kind
@@ -164,7 +164,7 @@ def test_a_second_run_adds_what_is_new_to_the_day_of_its_record(
 def test_each_day_can_be_read_by_itself(database: Database, traffic: Any, tmp_path: Path) -> None:
     url = str(tmp_path)
     export(database, url, "toy")
-    parts = partitions(url, "toy", FIRST + timedelta(minutes=30), None)
+    parts = [part for part, _ in days_with_records(ExportFolder(url, "toy"), FIRST + timedelta(minutes=30), None)]
     assert [part[0] for part in parts] == [FIRST + timedelta(minutes=30), FIRST + timedelta(hours=2)]
     for since, until in parts:
         from_parquet, from_database = both(database, tmp_path, since=since, until=until)
