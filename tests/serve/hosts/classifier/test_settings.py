@@ -229,9 +229,7 @@ def test_inputs_that_a_model_does_not_take_are_refused(tiny_convnext):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script_method. is deprecated:DeprecationWarning"
-)  # torch's own use of it
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
 def test_a_compiled_model_says_what_the_plain_one_says(tiny_bert):
     plain, fast = loaded(tiny_bert), loaded(tiny_bert, compile=True, mc_passes=3)
     for texts in (TEXTS, TEXTS[:1], TEXTS * 5, ["cat " * 30]):
