@@ -34,7 +34,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labels:
+class OutcomeLabels:
     """Labels of one outcome."""
 
     n: int
@@ -49,8 +49,8 @@ class Labels:
 class RankingEvidence:
     """Whether a metric that ranks errors may have an interval."""
 
-    errors: Labels
-    right: Labels
+    errors: OutcomeLabels
+    right: OutcomeLabels
     show: bool
 
 
@@ -71,7 +71,7 @@ def ranking_evidence(outcome: Any, weights: Any, probability: Any, min_events: A
         wrong[known] = outcomes("outcome", at(rows, known)) == 1
     drawn = known & (chance < 1)
     errors, right = (
-        Labels(n=int(kind.sum()), n_drawn=int((kind & drawn).sum()), n_effective=effective(w[kind]))
+        OutcomeLabels(n=int(kind.sum()), n_drawn=int((kind & drawn).sum()), n_effective=effective(w[kind]))
         for kind in (known & wrong, known & ~wrong)
     )
     complete = bool((chance == 1).all())

@@ -1,5 +1,7 @@
 """Audits with missing reviews, reviewers who err, no labels, open blocks (METHODS 10.7, 10.9, 10.10, 10.14)."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -51,8 +53,6 @@ def test_the_assisted_monitor_of_full_labels_is_the_plain_one():
 @pytest.mark.parametrize("direction", ["above", "below"])
 @pytest.mark.parametrize("start", ["first", "any"])
 def test_averaged_over_draws_and_errors_at_the_target_the_capital_is_1(direction, start):
-    from itertools import product
-
     target, pi, f = 0.3, 0.5, [0.1, 0.6, 0.2]
     total = 0.0
     for labelled in product((0, 1), repeat=3):
