@@ -30,7 +30,7 @@ PYTHON = "3.11"
 
 EXTRAS = {
     "run": ("classifier", "transformers", "audit", "embedded"),
-    "features": ("lora", "oidc", "openai", "otel", "s3"),
+    "features": ("lora", "oidc", "onnx", "openai", "otel", "s3"),
     "dev": ("dev",),
     "bench": ("bench",),
 }
