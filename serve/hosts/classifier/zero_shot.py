@@ -1,6 +1,6 @@
 """Labels that a model was never trained on: it is asked of each one whether a sentence about it follows from the text.
 
-Yin, Hay & Roth (2019), "Benchmarking zero-shot text classification".
+Yin et al. (2019), "Benchmarking zero-shot text classification".
 """
 
 from collections.abc import Iterator, Sequence
