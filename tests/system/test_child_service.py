@@ -76,6 +76,7 @@ def test_it_ends_when_its_program_is_killed(rows):
     finally:
         program.send_signal(signal.SIGKILL)
         program.wait()
+        program.stdout.close()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while left := [one for one in below if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]:
         assert time.monotonic() < deadline, left
