@@ -1,5 +1,7 @@
 """A reviewer finds labels among 670,000 by typing, in a real browser."""
 
+from urllib.parse import urlencode
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
@@ -31,7 +33,8 @@ def parts(tmp_path_factory):
 
 def find(page, text):
     """Type, and wait until the server has answered."""
-    with page.expect_response(lambda reply: "/v1/labels?" in reply.url and reply.ok):
+    asked = urlencode({"query": page.locator("#find").input_value().lower() + text})
+    with page.expect_response(lambda reply: reply.url.endswith(f"&{asked}") and reply.ok):
         page.keyboard.type(text)
 
 

@@ -149,15 +149,15 @@ export function offer({ label, text = spelled(label), title = null }) {
 
 /** List these ticks in this order, and those that are chosen; leave out the others. */
 function list(some) {
-  const kept = new Set([...some, ...atFirst, ...ticks.filter((tick) => tick.checked)]);
-  for (const tick of ticks.filter((one) => !kept.has(one))) {
+  const shown = new Set(some);
+  const kept = ticks.filter((tick) => shown.has(tick) || atFirst.has(tick) || tick.checked);
+  for (const tick of ticks.filter((one) => !kept.includes(one))) {
     byLabel.delete(tick.value);
     tick.closest("li").remove();
   }
-  ticks.splice(0, ticks.length, ...kept);
-  $("choices").append(...ticks.map((tick) => tick.closest("li")));
-  const shown = new Set(some);
-  items = ticks.map(itemOf);
+  ticks.splice(0, ticks.length, ...kept); // in the order in which they came, so that what is ticked stays where it is
+  items = [...some, ...kept.filter((tick) => !shown.has(tick))].map(itemOf);
+  $("choices").append(...items.map(({ item }) => item));
   for (const { item, tick } of items) { item.hidden = !shown.has(tick); item.classList.remove("first"); }
 }
 
