@@ -14,6 +14,7 @@ from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.kind import BadModelOutput
 from demur.serve.hosts.outages import EndpointAway, Rest
 from demur.serve.hosts.remote.metadata import differences
+from demur.serve.hosts.remote.oip_grpc import OipGrpc
 from demur.serve.hosts.remote.oip_rest import OipRest
 from demur.serve.hosts.remote.plain_http import PlainHttp
 from demur.serve.hosts.remote.replies import ReplyReader
@@ -134,4 +135,4 @@ def server_of(model: ModelConfig, host: RemoteHost) -> RemoteServer:
     """Return the server of a model, opened in the running loop. Raises `BadModel`."""
     if host.protocol == "http":
         return PlainHttp(host, model.task.outputs)
-    return OipRest(host)
+    return OipGrpc(host) if host.protocol == "oip_grpc" else OipRest(host)

@@ -1,14 +1,9 @@
 """A classifier on another server: the same answers as here, whichever protocol carries them."""
 
-import asyncio
-
 import numpy as np
 import pytest
-from fastapi.responses import JSONResponse
 
-from demur.serve.contract.inputs import TableRow
-from tests.serve.hosts.remote.conftest import configured, run, why
-from tests.serve.model_server import COLUMNS, LABELS
+from tests.serve.hosts.remote.conftest import configured, run
 
 WAYS = {
     "plain": {"protocol": "http"},
