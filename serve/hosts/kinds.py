@@ -6,12 +6,14 @@ from demur.serve.hosts.classifier.kind import CLASSIFIER
 from demur.serve.hosts.given import GIVEN
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
+from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
 from demur.serve.hosts.remote.kind import REMOTE
 
 KINDS: dict[str, ModelKind] = {
     "classifier": CLASSIFIER,
     "python": PYTHON,
+    "onnx": ONNX,
     "given": GIVEN,
     "remote": REMOTE,
     "transformers": LANGUAGE,
