@@ -83,6 +83,7 @@ class ReplyReader:
         else:
             values = self._columns(found, n, place)
         read = self._arrays.logits if self._host.gives == "logits" else self._arrays.probabilities
+        values = np.where(np.isfinite(values), values, np.nan)  # it holds its row, and not its neighbours
         return read(values, n, of=place, embedding=embedding)
 
     def nothing(self, n: int, needs: frozenset[Need]) -> Output:
