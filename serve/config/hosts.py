@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from demur.library.settings import GatheredMistakes
 from demur.serve.config.input import InputConfig
@@ -141,6 +141,56 @@ class PythonHost(AnyHost):
 
     def _placed(self, base: Path) -> dict[str, Any]:
         return {"files": tuple((base / path).resolve() for path in self.files)}
+
+
+class TableHost(AnyHost):
+    """What every host of a model has that lies in one file and is asked about rows of a table."""
+
+    uses_gpu: ClassVar[bool] = False
+    file: Path
+    """The fitted model, as its own library saved it."""
+
+    input: InputConfig | None = None
+    """What one input is; by default a table with the columns that the file names."""
+
+    takes: ClassVar[tuple[str, ...]] = ("table",)
+    """Kinds of input that it may have."""
+
+    @property
+    def model_name(self) -> str:
+        return str(self.file)
+
+    @property
+    def threads(self) -> int:
+        """Threads in which it predicts."""
+        return max(1, int(self.cpus))
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"file": (base / self.file).resolve()}
+
+    @field_validator("input")
+    @classmethod
+    def input_is_taken(cls, value: InputConfig | None) -> InputConfig | None:
+        if value is not None and value.kind not in cls.takes:
+            raise ValueError(
+                f"kind: a host of this kind takes {' or '.join(cls.takes)}; for {value.kind} write a class of your own"
+                " (`host.kind: python`)"
+            )
+        return value
+
+
+class SklearnHost(TableHost):
+    """A fitted classifier or pipeline of scikit-learn, or of a library in its habits."""
+
+    package: ClassVar[tuple[str, str]] = ("skops", "pip install 'demur[sklearn]'")
+    takes: ClassVar[tuple[str, ...]] = ("table", "text")
+
+    kind: Literal["sklearn"]
+    trusted: tuple[str, ...] = ()
+    """Types in a file of skops that somebody has looked at, beside those that skops itself vouches for."""
+
+    trust: bool = False
+    """Whether the file may run any code when it is loaded, as every file of joblib or pickle can."""
 
 
 Part = Literal[
@@ -386,7 +436,8 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | GivenHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+    ClassifierHost | PythonHost | SklearnHost | GivenHost | TransformersHost | VllmHost | OpenAIHost,
+    Field(discriminator="kind"),
 ]
 
 

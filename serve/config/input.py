@@ -81,6 +81,10 @@ class InputConfig(Section):
     """Of a table, in the order in which the model takes them. Where none is named, the model's own file has to name
     them."""
 
+    missing: bool | None = None
+    """Of a table without `columns`: whether a row may come without any of the values; by default as the model's own
+    file shows."""
+
     @model_validator(mode="before")
     @classmethod
     def short_forms(cls, values: Any) -> Any:
@@ -100,6 +104,8 @@ class InputConfig(Section):
             raise ValueError(f"channels, height and width are for images, and the kind is {self.kind}")
         if self.kind != "table" and self.columns:
             raise ValueError(f"columns: they are for a table, and the kind is {self.kind}")
+        if self.missing is not None and (self.kind != "table" or self.columns):
+            raise ValueError("missing: it is for a table whose columns the model's file names; write it at each column")
         return self
 
 
