@@ -4,7 +4,9 @@
   with a guarantee: `guaranteed_risk`, `learn_then_test`, `conformal_risk_control`; by what errors cost:
   `chow_threshold`, `chow`, `chow_cost_matrix`. `binomial_upper_bound` and `labels_needed` say what so many labels can
   show.
-* Prediction sets: `conformal_quantile`, `conformal_sets`, `mondrian_quantiles`, `mondrian_sets`, `sample_conformal`.
+* Prediction sets: `conformal_quantile`, `conformal_sets`, `mondrian_quantiles`, `mondrian_sets`, `sample_conformal`;
+  with a promise for this fit: `pac_rank`, `pac_quantile`.
+* Sets of labels that hold together: `missed_labels`, `label_share_control`.
 * Limits that follow the traffic: `adaptive_alphas`, `ipw_adaptive_alphas`, `run_adaptive`, `threshold_track`,
   `price_run`, `rate_run`.
 * Labels that hold together: `thresholds_max_f1`, `up_propagate_labels`, `up_propagate_probs`, `imdrf_ancestors`.
@@ -17,6 +19,7 @@ from demur.policies.conformal import conformal_quantile, conformal_sets
 from demur.policies.cost import chow, chow_cost_matrix, chow_threshold
 from demur.policies.guaranteed_risk import guaranteed_risk
 from demur.policies.hierarchy import imdrf_ancestors, up_propagate_labels, up_propagate_probs
+from demur.policies.label_share import label_share_control, missed_labels
 from demur.policies.label_thresholds import thresholds_max_f1
 from demur.policies.learn_then_test import learn_then_test
 from demur.policies.mondrian import mondrian_quantiles, mondrian_sets
@@ -27,6 +30,7 @@ from demur.policies.risk_control import conformal_risk_control
 from demur.policies.sampled_sets import sample_conformal
 from demur.policies.threshold import threshold_at_rejection_rate, threshold_at_target_risk
 from demur.policies.tracked_limit import threshold_track
+from demur.policies.training_conditional import pac_quantile, pac_rank
 
 __all__ = [
     "adaptive_alphas",
@@ -40,10 +44,14 @@ __all__ = [
     "guaranteed_risk",
     "imdrf_ancestors",
     "ipw_adaptive_alphas",
+    "label_share_control",
     "labels_needed",
     "learn_then_test",
+    "missed_labels",
     "mondrian_quantiles",
     "mondrian_sets",
+    "pac_quantile",
+    "pac_rank",
     "price_run",
     "rate_run",
     "run_adaptive",

@@ -20,6 +20,8 @@
   `weighted_set_metrics`.
 * Whether something changes over time: `risk_sequence`, `running_risk_sequence`, `psi`, `ks`, `conformal_p_values`,
   `exchangeability_martingale`, `label_shift`.
+* Whether a promise was kept: `judge_count`, `judge_mean`, `fit_spread`; in many parts at once: `holm`,
+  `verdict_of_parts`.
 * How far people can be relied on: `cohen_kappa`, `fleiss_kappa`, `krippendorff_alpha`, `reviewer_rates`,
   `rogan_gladen`.
 
@@ -36,9 +38,11 @@ from demur.audit.metrics.exchangeability import conformal_p_values, exchangeabil
 from demur.audit.metrics.groups import groupwise
 from demur.audit.metrics.intervals import clopper_pearson, effective_n, hajek_interval, wilson
 from demur.audit.metrics.label_shift import label_shift
+from demur.audit.metrics.multiplicity import holm, verdict_of_parts
 from demur.audit.metrics.optimal_coverage import e_auopt_rc, excess_auopt_rc, rejection_report, trust_index
 from demur.audit.metrics.prediction_sets import set_metrics
 from demur.audit.metrics.predictive_quality import jaccard, macro_f1, macro_f1_by_bucket, macro_f1_multilabel
+from demur.audit.metrics.promise_tests import fit_spread, judge_count, judge_mean
 from demur.audit.metrics.resampling import bootstrap
 from demur.audit.metrics.reviewers import reviewer_rates, rogan_gladen
 from demur.audit.metrics.risk_sequence import risk_sequence, running_risk_sequence
@@ -103,10 +107,14 @@ __all__ = [
     "error_roc_auc",
     "excess_auopt_rc",
     "exchangeability_martingale",
+    "fit_spread",
     "fleiss_kappa",
     "groupwise",
     "hajek_interval",
+    "holm",
     "jaccard",
+    "judge_count",
+    "judge_mean",
     "kendall_tau_b",
     "krippendorff_alpha",
     "ks",
@@ -140,6 +148,7 @@ __all__ = [
     "spearman_per_label",
     "spearman_pooled",
     "trust_index",
+    "verdict_of_parts",
     "weighted_ace",
     "weighted_at_k",
     "weighted_au_prc",

@@ -5,7 +5,8 @@
 * Of repeated passes [n, T, C]: `sampled_max_probability`, `mc_entropy`, `probability_variance`, `bald`.
 * Of embeddings [n, d]: `fit_mahalanobis` and `fit_relative_mahalanobis` return an object with `distance`,
   `fit_local_outlier_factor` one with `factor`, and `fit_isolation_forest` one with `score`, of other rows; so does
-  `trees_from`, of trees that were grown elsewhere.
+  `trees_from`, of trees that were grown elsewhere. `deep_knn` needs no fit.
+* Of raw logits [n, C]: `energy`, `max_logit`.
 * Of the tokens of one reply: `avg_neg_logprob`, `max_neg_logprob`, `perplexity`, `improbability`,
   `greedy_neg_loglikelihood`, `token_entropy`, `token_entropy_sequence`.
 * Of sampled replies: `self_consistency`, `semantic_entropy`, `sample_frequency_scores`, `eigv_laplacian_jaccard`.
@@ -24,9 +25,11 @@ from demur.uncertainty.class_probability import (
     softmax_response,
 )
 from demur.uncertainty.consistency import eigv_laplacian_jaccard
+from demur.uncertainty.deep_knn import deep_knn
 from demur.uncertainty.isolation_forest import fit_isolation_forest, trees_from
 from demur.uncertainty.label_probability import binary_entropy, binary_entropy_sample
 from demur.uncertainty.local_outlier_factor import fit_local_outlier_factor
+from demur.uncertainty.logit_scores import energy, max_logit
 from demur.uncertainty.mahalanobis import fit_mahalanobis, fit_relative_mahalanobis
 from demur.uncertainty.options import sample_frequency_scores, self_consistency, semantic_entropy
 from demur.uncertainty.token_entropy import token_entropy, token_entropy_sequence
@@ -44,7 +47,9 @@ __all__ = [
     "bald",
     "binary_entropy",
     "binary_entropy_sample",
+    "deep_knn",
     "eigv_laplacian_jaccard",
+    "energy",
     "entropy",
     "fit_isolation_forest",
     "fit_local_outlier_factor",
@@ -53,6 +58,7 @@ __all__ = [
     "greedy_neg_loglikelihood",
     "improbability",
     "margin",
+    "max_logit",
     "max_neg_logprob",
     "mc_entropy",
     "perplexity",

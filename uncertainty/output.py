@@ -1,7 +1,7 @@
 """What a model hands over for a batch: probabilities, and whatever else the configured scores asked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -72,6 +72,10 @@ class Output:
     unreadable: NDArray[np.object_] | None = None
     """[n], why nothing could be read from the model's reply, None where something could. None: there is no such row."""
 
+    outages: NDArray[np.object_] | None = None
+    """[n], `Outage` where the server of the model could not be asked about a row; such a row is unreadable as well.
+    None: there is no such row. Those of a language model are in its `replies`."""
+
     def __post_init__(self) -> None:
         parts = self.parts()
         if len({len(array) for array in parts.values()}) > 1:
@@ -141,12 +145,13 @@ class Output:
             "slots": self.slots,
             "replies": self.replies,
             "unreadable": self.unreadable,
+            "outages": self.outages,
         }
         return {name: array for name, array in named.items() if array is not None}
 
     def only(self, needs: frozenset[Need]) -> "Output":
         """Return the output with these parts alone: nobody looks at what was made for others."""
-        wanted = {"logits", "probabilities", "slots", "unreadable", *needs}
+        wanted = {"logits", "probabilities", "slots", "unreadable", "outages", *needs}
         if needs & OF_REPLIES:
             wanted.add("replies")
         return Output(**{name: array for name, array in self.parts().items() if name in wanted})
@@ -191,13 +196,11 @@ class Output:
 
     @classmethod
     def concatenate(cls, batches: Sequence["Output"]) -> "Output":
-        """Join batches that hold the same parts, but for what only some of them could not read."""
-        if any(batch.unreadable is not None for batch in batches):
-            batches = [
-                batch if batch.unreadable is not None else replace(batch, unreadable=np.full(len(batch), None))
-                for batch in batches
-            ]
+        """Join batches that hold the same parts, but for what only some of them could not read or ask."""
         parts = [batch.parts() for batch in batches]
+        for name in ("unreadable", "outages"):
+            if any(name in of_batch for of_batch in parts):
+                parts = [{name: np.full(len(batch), None), **one} for batch, one in zip(batches, parts, strict=True)]
         return cls(**{name: np.concatenate([of_batch[name] for of_batch in parts]) for name in parts[0]})
 
 

@@ -35,6 +35,9 @@ def without_logprobs(output: Output) -> list[str]:
 
 def outages_in(output: Output) -> list[Outage | None]:
     """[n], why the model could not be asked about a row; None where it could."""
+    if output.outages is not None:
+        found: list[Outage | None] = output.outages.tolist()
+        return found
     if output.replies is None:
         return [None] * len(output)
     return [None if replies is None else replies.outage for replies in output.replies.tolist()]

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from demur.calibration_store.model_jobs import JobStatus
-from demur.serve.contract.wire import Body, Word
+from demur.serve.contract.wire import Body, Listed, Word
 
 Why = Field(min_length=1, max_length=1000, description="The reason. It stays in the history.")
 
@@ -37,7 +37,7 @@ class CanaryRequest(Body):
 
     artifact: Word | None
     share: float | None = Field(default=None, gt=0, lt=1, description="Share of the traffic that it decides.")
-    held_between: list[float] | None = Field(
+    held_between: Listed[float] | None = Field(
         default=None,
         min_length=2,
         max_length=2,

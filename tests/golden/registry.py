@@ -11,6 +11,7 @@ from tests.golden.registry_comparison import ENTRIES as COMPARISON
 from tests.golden.registry_decisions import ENTRIES as DECISIONS
 from tests.golden.registry_generations import ENTRIES as GENERATIONS
 from tests.golden.registry_metrics import ENTRIES as METRICS
+from tests.golden.registry_promises import ENTRIES as PROMISES
 
 
 def as_dict(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
@@ -28,4 +29,5 @@ REGISTRY: dict[str, Callable[..., Any]] = {
     **DECISIONS,
     **COMPARISON,
     **AUDIT,
+    **PROMISES,
 }

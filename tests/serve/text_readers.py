@@ -22,6 +22,8 @@ from demur.serve.access.tokens import read_token
 from demur.serve.config.file import DSN
 from demur.serve.config.redact import RedactConfig
 from demur.serve.contract.body import check_structure
+from demur.serve.contract.inference_protocol.structure import check_fields
+from demur.serve.contract.inference_protocol.tensors import tensor_from_bytes
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.printable import printable
 from demur.serve.contract.reading.numbers import array_of
@@ -40,8 +42,6 @@ from demur.serve.hosts.language.reply import TokenTexts, put_together
 from demur.serve.telemetry.logs import JsonStream
 from demur.serve.telemetry.request_middleware import SANE
 from demur.serve.web.audit.reports.with_bar import with_bar
-from demur.serve.web.inference_protocol.structure import check_fields
-from demur.serve.web.inference_protocol.tensors import tensor_from_bytes
 from demur.serve.web.native.deadline import seconds_of
 from demur.serve.web.openai.errors import problem_of
 from demur.serve.web.review.case_import import people_of

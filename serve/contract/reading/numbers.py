@@ -1,5 +1,6 @@
 """Pictures that come as nested lists of numbers, and arrays of a protocol that sends them as such."""
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -24,8 +25,9 @@ class NotNumbers(NoArray):
     """In the lists there is something other than numbers."""
 
 
-def array_of(lists: list[Any]) -> NDArray[Any]:
-    """Return nested lists of numbers, or of booleans, as an array; raise `RaggedArray` or `NotNumbers`.
+def array_of(lists: list[Any], *, nulls: bool = False) -> NDArray[Any]:
+    """Return nested lists of numbers, or of booleans, as an array; raise `RaggedArray` or `NotNumbers`. Where there may
+    be `nulls`, each is NaN.
 
     NumPy never sees a text here: it would make room for the longest text at the place of every number.
     """
@@ -39,6 +41,9 @@ def array_of(lists: list[Any]) -> NDArray[Any]:
     kinds = set(map(type, parts))
     if list in kinds:
         raise RaggedArray
+    if nulls and type(None) in kinds:
+        parts = [math.nan if part is None else part for part in parts]
+        kinds = {*kinds - {type(None)}, float}
     if not kinds <= {int, float, bool}:
         raise NotNumbers
     try:

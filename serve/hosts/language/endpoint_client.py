@@ -1,11 +1,10 @@
 """HTTP to one endpoint that speaks OpenAI's chat completions: in time, in bounds, and in words where it fails."""
 
-import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -13,36 +12,14 @@ from urllib.parse import urlsplit
 import httpx
 
 from demur.serve.contract.engine import CannotGive, EngineFailed
-from demur.serve.contract.printable import printable
-from demur.serve.hosts.checkpoint import first_line
-from demur.serve.hosts.language.outages import EndpointAway, outage_of_status, pause, retry_after
+from demur.serve.hosts.endpoint_http import SHOWN, EndpointHttp, TimeLimit, content_of, media_type
 from demur.serve.hosts.language.refused_parameters import Refusal
-from demur.uncertainty.generation import Outage
-
-CONNECT_SECONDS = 10.0
-MOST_OF_AN_ERROR = 64 * 2**10
-"""Bytes of a reply that says what is wrong; what follows is not read."""
-
-SHOWN = 80
-"""Characters of a reply that nobody can read, which are shown."""
+from demur.serve.hosts.outages import outage_of_status, retry_after
 
 OF_THE_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers, and the environment variables that the official client takes them from."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """Until when something must be done, in the time of the running loop, and how many seconds that was in all."""
-
-    seconds: float
-    deadline: float
-
-    @classmethod
-    def of(cls, seconds: float) -> "TimeLimit":
-        """From now on."""
-        return cls(seconds, asyncio.get_running_loop().time() + seconds)
 
 
 class RequestRefused(EngineFailed):
@@ -51,10 +28,6 @@ class RequestRefused(EngineFailed):
     def __init__(self, message: str, refusal: Refusal) -> None:
         super().__init__(message)
         self.refusal = refusal
-
-
-class TooLong(EngineFailed):
-    """The endpoint sent more than a reply can have, and no more of it was read."""
 
 
 class EndpointClient:
@@ -66,24 +39,19 @@ class EndpointClient:
         self._key_name = key_name
         self._key = _key(base_url, key_name)
         account = {header: os.environ[name] for header, name in OF_THE_ACCOUNT.items() if os.environ.get(name)}
-        self._client = httpx.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {self._key or 'none'}",
-                "Content-Type": "application/json",
-                "Accept-Encoding": "identity",  # a compressed reply could be of any size
-                **account,
-            },
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=None),
+        self._http = EndpointHttp(
+            base_url,
+            headers={"Authorization": f"Bearer {self._key or 'none'}", **account},
+            secrets=[self._key] if self._key else [],
+            concurrency=concurrency,
         )
-        self._slots = asyncio.Semaphore(concurrency)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._http.close()
 
     async def get(self, path: str, *, limit: TimeLimit, most_bytes: int) -> Any:
         """Return the JSON at a path. Raises as `post` does."""
-        return await self._in_time(limit, 0, lambda: self._whole("GET", path, None, most_bytes))
+        return await self._http.in_time(limit, 0, lambda: self._whole("GET", path, None, most_bytes))
 
     async def post(self, path: str, body: Mapping[str, Any], *, limit: TimeLimit, retries: int, most_bytes: int) -> Any:
         """Return the JSON of a reply of at most so many bytes.
@@ -92,7 +60,7 @@ class EndpointClient:
         time that the endpoint names or one that grows. Raises `EndpointAway` in an outage, `RequestRefused` where this
         request is not taken, and `EngineFailed` where the reply cannot be read.
         """
-        return await self._in_time(limit, retries, lambda: self._whole("POST", path, body, most_bytes))
+        return await self._http.in_time(limit, retries, lambda: self._whole("POST", path, body, most_bytes))
 
     @asynccontextmanager
     async def events(
@@ -100,15 +68,15 @@ class EndpointClient:
     ) -> AsyncGenerator[AsyncGenerator[Any, None], None]:
         """Give the JSON of each event of a streamed reply, all of which come within the limit; raises as `post` does,
         while it is opened and while it is read."""
-        async with self._until(limit):
-            await self._slots.acquire()
+        async with self._http.until(limit):
+            await self._http.slots.acquire()
         try:
-            async with self._until(limit):
-                response = await self._tried(limit, retries, lambda: self._opened("POST", path, body))
+            async with self._http.until(limit):
+                response = await self._http.tried(limit, retries, lambda: self._opened("POST", path, body))
             try:
-                if (kind := _media_type(response)) != "text/event-stream":
-                    async with self._until(limit):
-                        whole = self._json(response, await self._body(response, most_bytes))
+                if (kind := media_type(response)) != "text/event-stream":
+                    async with self._http.until(limit):
+                        whole = self._json(response, await self._http.body(response, most_bytes))
                     self._check_no_error(whole, response)
                     raise EngineFailed(f"{self.base_url} does not stream: it answered with {kind or 'no type'}")
                 async with aclosing(self._events(response, limit, most_bytes)) as events:
@@ -116,43 +84,16 @@ class EndpointClient:
             finally:
                 await response.aclose()
         finally:
-            self._slots.release()
+            self._http.slots.release()
 
     def told(self, said: str) -> str:
         """What an endpoint said, in one line, without our key, which some repeat, and without what no log can show."""
-        line = " ".join(said.encode("utf-8", "replace").decode().split())
-        return printable(line.replace(self._key, "(the key)") if self._key else line)
-
-    async def _in_time(self, limit: TimeLimit, retries: int, send: Callable[[], Awaitable[T]]) -> T:
-        async with self._until(limit), self._slots:
-            return await self._tried(limit, retries, send)
-
-    async def _tried(self, limit: TimeLimit, retries: int, send: Callable[[], Awaitable[T]]) -> T:
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                return await send()
-            except EndpointAway as away:
-                wait = pause(tries, away.outage.retry_after)
-                late = asyncio.get_running_loop().time() + wait >= limit.deadline
-                if not away.outage.passes or tries > retries or late:  # who has no time to wait is told at once
-                    raise
-                await asyncio.sleep(wait)
-
-    @asynccontextmanager
-    async def _until(self, limit: TimeLimit) -> AsyncIterator[None]:
-        """Raise `EndpointAway` where something takes longer."""
-        try:
-            async with asyncio.timeout_at(limit.deadline):
-                yield
-        except TimeoutError:
-            raise self._away(f"gave no whole reply within {limit.seconds:.3g} s", passes=True) from None
+        return self._http.told(said)
 
     async def _whole(self, method: str, path: str, body: Mapping[str, Any] | None, most_bytes: int) -> Any:
         response = await self._opened(method, path, body)
         try:
-            content = self._json(response, await self._body(response, most_bytes))
+            content = self._json(response, await self._http.body(response, most_bytes))
         finally:
             await response.aclose()
         self._check_no_error(content, response)
@@ -161,44 +102,17 @@ class EndpointClient:
     async def _opened(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
         """A response with status 200, of which nothing has been read but its head."""
         content = None if body is None else json.dumps(body).encode()
-        request = self._client.build_request(method, f"{self.base_url}/{path}", content=content)
-        try:
-            response = await self._client.send(request, stream=True)
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from None
+        response = await self._http.opened(method, f"{self.base_url}/{path}", content)
         if response.status_code == 200:
             return response
-        try:
-            said = await self._body(response, MOST_OF_AN_ERROR)
-        except TooLong:
-            said = b""
-        finally:
-            await response.aclose()
-        raise self._failure(response.status_code, _content(said), response)
-
-    async def _body(self, response: httpx.Response, most: int) -> bytes:
-        parts = [part async for part in self._bytes(response, most)]
-        return b"".join(parts)
-
-    async def _bytes(self, response: httpx.Response, most: int) -> AsyncGenerator[bytes, None]:
-        if (coding := response.headers.get("content-encoding", "identity")) != "identity":
-            raise self._away(f"sent a reply in the encoding {coding[:SHOWN]!r}, which was not asked for", passes=False)
-        size = 0
-        try:
-            async for part in response.aiter_raw():
-                size += len(part)
-                if size > most:
-                    raise TooLong(f"{self.base_url} sent more than {most:,} bytes, which no reply of this length has")
-                yield part
-        except httpx.TransportError as error:
-            raise self._unreachable(error, "broke off in the middle of a reply") from None
+        raise self._failure(response.status_code, await self._http.error_of(response), response)
 
     async def _events(self, response: httpx.Response, limit: TimeLimit, most: int) -> AsyncGenerator[Any, None]:
         """The data of each server-sent event but the last, [DONE]."""
         begun: list[bytes] = []  # parts of a line, joined once: a line that never ends costs no more than its bytes
-        async with aclosing(self._bytes(response, most)) as parts:
+        async with aclosing(self._http.parts(response, most)) as parts:
             while True:
-                async with self._until(limit):
+                async with self._http.until(limit):
                     part = await anext(parts, None)
                 first, *more = (b"\n" if part is None else part).split(b"\n")
                 begun.append(first)
@@ -215,15 +129,12 @@ class EndpointClient:
                     return
 
     def _json(self, response: httpx.Response, content: bytes) -> Any:
-        kind = _media_type(response)
-        if "html" in kind or content.lstrip()[:1] == b"<":
-            what = "answered with a web page"
-            why = f"{what} ({kind}, which begins {self._shown(content)}); see whether host.base_url is right"
-            raise self._away(what, why, passes=False)
+        kind = media_type(response)
+        self._http.check_no_page(response, content, setting="host.base_url")
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            came = f"which begins {self._shown(content)}" if content.strip() else "which is empty"
+            came = f"which begins {self._http.shown(content)}" if content.strip() else "which is empty"
             raise EngineFailed(f"{self.base_url} sent a reply that is not JSON ({kind or 'no type'}, {came})") from None
 
     def _check_no_error(self, content: Any, response: httpx.Response) -> None:
@@ -249,21 +160,10 @@ class EndpointClient:
                 why = f"{what} in {self._key_name} ({status}: {said[:300]})"
             elif location := response.headers.get("location"):
                 why += f" (it points to {location[:SHOWN]!r}, and redirects are not followed)"
-            return self._away(what, why, passes=passes, seconds=retry_after(response.headers) if passes else None)
+            return self._http.away(what, why, passes=passes, seconds=retry_after(response.headers) if passes else None)
         if status in (400, 403, 422):
             return RequestRefused(f"{self.base_url} refused the request: {said[:300]}", refusal)
         return EngineFailed(f"{self.base_url} answered {status}: {said[:300]}")
-
-    def _unreachable(self, error: httpx.TransportError, what: str = "cannot be reached") -> EndpointAway:
-        detail = self.told(first_line(error)) or type(error).__name__
-        return self._away(what, f"{what}: {detail[:300]}", passes=True)
-
-    def _away(self, what: str, why: str = "", *, passes: bool, seconds: float | None = None) -> EndpointAway:
-        whole = f"{self.base_url} {why or what}"
-        return EndpointAway(Outage(what=what, why=whole, passes=passes, retry_after=seconds))
-
-    def _shown(self, content: bytes) -> str:
-        return repr(self.told(content[: 4 * SHOWN].decode(errors="replace"))[:SHOWN])
 
 
 def _is_about_the_input(refusal: Refusal, said: str) -> bool:
@@ -299,19 +199,7 @@ def _refusal(content: Any) -> Refusal:
 
 def read_refusal(said: bytes) -> Refusal:
     """What the body of an error says."""
-    return _refusal(_content(said))
-
-
-def _content(said: bytes) -> Any:
-    try:
-        return json.loads(said)
-    except (ValueError, RecursionError):
-        return said[:1000].decode(errors="replace")
-
-
-def _media_type(response: httpx.Response) -> str:
-    kind: str = response.headers.get("content-type", "")
-    return kind.split(";")[0].strip().lower()[:SHOWN]
+    return _refusal(content_of(said))
 
 
 def _key(base_url: str, key_name: str) -> str | None:

@@ -27,10 +27,10 @@ from demur.serve.hosts.language.forms import (
     UnfitExample,
     form_of,
 )
-from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.prompts import BadPrompt, Prompts
 from demur.serve.hosts.language.row import LEAST, LanguageRow, Spending
 from demur.serve.hosts.language.tournament import Tournament
+from demur.serve.hosts.outages import EndpointAway
 from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.generation import Generation, as_column
 from demur.uncertainty.output import OF_REPLIES, Need, Output

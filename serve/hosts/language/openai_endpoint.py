@@ -22,10 +22,10 @@ from demur.serve.contract.engine import (
     Piece,
 )
 from demur.serve.contract.printable import printable
+from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language import endpoint_reply
-from demur.serve.hosts.language.endpoint_client import EndpointClient, RequestRefused, TimeLimit
+from demur.serve.hosts.language.endpoint_client import EndpointClient, RequestRefused
 from demur.serve.hosts.language.endpoint_reply import EndpointChoice, Tokens
-from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.reasoning import ReasoningStream, cut_off, split
 from demur.serve.hosts.language.refused_parameters import (
     ParameterChange,
@@ -34,6 +34,7 @@ from demur.serve.hosts.language.refused_parameters import (
     left_out,
     without,
 )
+from demur.serve.hosts.outages import EndpointAway
 from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.generation import Generation
 from demur.uncertainty.listed_labels import LabelUndecided, bounded_logprobs

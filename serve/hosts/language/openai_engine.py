@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from demur.serve.config.hosts import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
-from demur.serve.hosts.language.endpoint_client import TimeLimit
+from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import OpenAIEndpoint
-from demur.serve.hosts.language.outages import EndpointAway, pause
+from demur.serve.hosts.outages import EndpointAway, pause
 from demur.uncertainty.generation import Generation, Outage
 
 log = logging.getLogger("demur.language")

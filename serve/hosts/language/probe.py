@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import EndpointConfig, OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelNotListed, LabelsUntold
-from demur.serve.hosts.language.endpoint_client import TimeLimit
+from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint
 from demur.serve.hosts.language.refused_parameters import written
 from demur.uncertainty.generation import Generation

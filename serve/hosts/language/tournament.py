@@ -13,8 +13,8 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.contract.engine import CannotGive, Engine, EngineFailed
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.language.anchors import Anchors
-from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.pair import PairJudge, Side
+from demur.serve.hosts.outages import EndpointAway
 from demur.uncertainty.generation import Generation, Replies, Usage, as_column
 from demur.uncertainty.output import Output
 from demur.uncertainty.tournament import K, expected_score, positive_probability

@@ -6,8 +6,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from demur.serve.contract import wire
+from demur.serve.contract.inference_protocol.tensors import (
+    Tensor,
+    bytes_of,
+    json_of,
+    tensor_from_bytes,
+    tensor_from_json,
+)
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.web.inference_protocol.tensors import Tensor, bytes_of, json_of, tensor_from_bytes, tensor_from_json
 
 JSON_LENGTH_HEADER = "Inference-Header-Content-Length"
 """How long the JSON is at the head of a body; behind it is the data of tensors, as bytes."""

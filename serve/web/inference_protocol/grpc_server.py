@@ -14,6 +14,9 @@ from demur.serve.access.caller import Caller, owner_of
 from demur.serve.config.access import Scope
 from demur.serve.config.file import LimitsConfig
 from demur.serve.contract.body import read_apart
+from demur.serve.contract.inference_protocol.messages import CONTENTS, SERVICE, messages
+from demur.serve.contract.inference_protocol.structure import check_fields
+from demur.serve.contract.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.wire import MalformedBody
 from demur.serve.gateway.handler import Handler
@@ -24,10 +27,7 @@ from demur.serve.web.errors import retry_after
 from demur.serve.web.inference_protocol.body import Scalar
 from demur.serve.web.inference_protocol.errors import problem_of
 from demur.serve.web.inference_protocol.inference import infer
-from demur.serve.web.inference_protocol.messages import CONTENTS, SERVICE, messages
 from demur.serve.web.inference_protocol.served import ServedModels, check_may_ask, model_json, server_json
-from demur.serve.web.inference_protocol.structure import check_fields
-from demur.serve.web.inference_protocol.tensors import Tensor, bytes_of, tensor_from_bytes, tensor_from_elements
 from demur.serve.web.inference_protocol.versions import check_version
 from demur.serve.web.native.deadline import within
 

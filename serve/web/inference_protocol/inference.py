@@ -7,6 +7,7 @@ from functools import partial
 from demur.serve.access.caller import Caller
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
+from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.inference_protocol.body import Scalar
@@ -14,7 +15,6 @@ from demur.serve.web.inference_protocol.given_rows import given_requests
 from demur.serve.web.inference_protocol.outputs import parameters_of, version_of
 from demur.serve.web.inference_protocol.rows import key_use, makes_pictures, requests_of
 from demur.serve.web.inference_protocol.served import ServedModel, ServedModels, check_may_ask
-from demur.serve.web.inference_protocol.tensors import Tensor
 from demur.serve.web.inference_protocol.versions import check_decides_all
 
 

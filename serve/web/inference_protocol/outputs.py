@@ -9,8 +9,8 @@ import numpy as np
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract import wire
 from demur.serve.contract.decided import TOP
+from demur.serve.contract.inference_protocol.tensors import NUMPY, Datatype, Tensor
 from demur.serve.web.inference_protocol.body import Scalar
-from demur.serve.web.inference_protocol.tensors import NUMPY, Datatype, Tensor
 from demur.traffic.record import Record
 
 Told = Mapping[str, Any]

@@ -15,11 +15,11 @@ from pydantic_core import from_json
 
 from demur.serve.access.caller import Caller, owner_of
 from demur.serve.contract import wire
+from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import PNG_PREFIX, InputSpec, InvalidRequest
 from demur.serve.gateway.idempotency import SECOND
 from demur.serve.gateway.pictures import FEW_PIXELS
 from demur.serve.web.inference_protocol.body import Scalar
-from demur.serve.web.inference_protocol.tensors import Tensor
 from demur.traffic.record import KeyUse
 
 INPUT = "input"

@@ -17,7 +17,8 @@ from demur.serve.contract import wire
 from demur.serve.contract.engine import Asking, EngineFailed
 from demur.serve.contract.hosts import HostClient
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.hosts.language.endpoint_client import MOST_OF_AN_ERROR, read_refusal
+from demur.serve.hosts.endpoint_http import MOST_OF_AN_ERROR
+from demur.serve.hosts.language.endpoint_client import read_refusal
 from demur.serve.hosts.language.refused_parameters import LIMITS, change_for
 from demur.serve.web.openai import request as chat
 from demur.serve.web.openai.bounds import BoundedRequest, within_bounds

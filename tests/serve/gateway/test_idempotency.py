@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from demur.serve.access.caller import Caller, Via
 from demur.serve.config.access import Scope
+from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.idempotency import key_use
 from demur.serve.web.inference_protocol.inference import infer
 from demur.serve.web.inference_protocol.served import ServedModels
-from demur.serve.web.inference_protocol.tensors import Tensor
 from demur.traffic.log import KeyReused
 
 

@@ -19,6 +19,7 @@ from demur.audit.ledger.from_database import read_ledger
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.access.caller import Caller, Via
 from demur.serve.config.file import Config, LimitsConfig
+from demur.serve.contract.inference_protocol.messages import SERVICE
 from demur.serve.fitting import rerun
 from demur.serve.fitting.fit import fit_model
 from demur.serve.fitting.rerun import NobodyReplied
@@ -26,7 +27,6 @@ from demur.serve.gateway.upstream import UpstreamUnavailable
 from demur.serve.hosts.host import Host
 from demur.serve.telemetry.request_middleware import RequestMiddleware
 from demur.serve.web.inference_protocol.grpc_server import listening
-from demur.serve.web.inference_protocol.messages import SERVICE
 from demur.serve.web.native.app import gateway_app
 from demur.traffic import failed_requests, log
 from demur.traffic.database import DatabaseUnavailable

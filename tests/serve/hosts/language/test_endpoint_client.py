@@ -10,10 +10,10 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response, Streamin
 
 from demur.serve.config.hosts import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
-from demur.serve.hosts.language.endpoint_client import TooLong
+from demur.serve.hosts.endpoint_http import TooLong
 from demur.serve.hosts.language.engines import started
 from demur.serve.hosts.language.openai_endpoint import most_bytes
-from demur.serve.hosts.language.outages import LONGEST_RETRY_AFTER, EndpointAway, outage_of_status, retry_after
+from demur.serve.hosts.outages import LONGEST_RETRY_AFTER, EndpointAway, outage_of_status, retry_after
 from tests.serve.endpoint import delta, refusal, reply, running
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

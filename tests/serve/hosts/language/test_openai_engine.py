@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from demur.serve.config.hosts import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelsUntold
 from demur.serve.hosts.language.engines import started
-from demur.serve.hosts.language.outages import EndpointAway
+from demur.serve.hosts.outages import EndpointAway
 from tests.serve.endpoint import choice, choices, delta, refusal, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

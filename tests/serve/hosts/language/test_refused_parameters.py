@@ -10,8 +10,8 @@ from demur.serve.config.hosts import OpenAIHost
 from demur.serve.contract.engine import Asking, EngineFailed
 from demur.serve.hosts.language.endpoint_client import _refusal
 from demur.serve.hosts.language.engines import started
-from demur.serve.hosts.language.outages import EndpointAway
 from demur.serve.hosts.language.refused_parameters import MOST_CHANGES, Refusal, change_for
+from demur.serve.hosts.outages import EndpointAway
 from tests.serve.endpoint import choice, choices, delta, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]

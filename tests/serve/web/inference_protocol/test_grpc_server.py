@@ -25,13 +25,13 @@ from demur.serve.access.rates import Bucket, Rate
 from demur.serve.access.refusals import NotKnown
 from demur.serve.config.access import Scope
 from demur.serve.config.file import LimitsConfig
+from demur.serve.contract.inference_protocol.messages import FIELDS, SERVICE, messages
+from demur.serve.contract.inference_protocol.structure import MOST_FIELDS, check_fields
 from demur.serve.contract.inputs import TooLarge
 from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.telemetry import metrics
 from demur.serve.web.inference_protocol import grpc_server
 from demur.serve.web.inference_protocol.grpc_server import MOST_ELEMENTS, listening
-from demur.serve.web.inference_protocol.messages import FIELDS, SERVICE, messages
-from demur.serve.web.inference_protocol.structure import MOST_FIELDS, check_fields
 
 LONGEST = 100_000
 

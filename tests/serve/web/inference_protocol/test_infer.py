@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from demur.serve.access.needs import GATEWAY
 from demur.serve.config.access import Scope
+from demur.serve.contract.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.web.inference_protocol.body import JSON_LENGTH_HEADER
-from demur.serve.web.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
 from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.native.app import gateway_app
 from demur.traffic import log

@@ -14,11 +14,18 @@ SERVICE = "inference.GRPCInferenceService"
 CONTENTS = {
     "BOOL": "bool_contents",
     "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-"""Where the elements of a tensor are that is not sent as bytes, by its datatype."""
+"""Where the elements of a tensor are that is not sent as bytes, by its datatype. FP16 is only sent as bytes."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "ServerLiveRequest": (),

@@ -15,16 +15,18 @@ CONTENTS: Inside = {}
 INPUT: Inside = {5: CONTENTS}
 OUTPUT: Inside = {}
 REQUEST: Inside = {5: INPUT, 6: OUTPUT}
+RESPONSE: Inside = {5: INPUT}
 
 NUMBER, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 """How a field is written."""
 
 
-def check_fields(message: bytes) -> None:
-    """Raise `TooLarge` for a `ModelInferRequest` of more fields than are taken. One that is none may pass."""
+def check_fields(message: bytes, inside: Inside = REQUEST) -> None:
+    """Raise `TooLarge` for a `ModelInferRequest`, or a response to one, of more fields than are taken. A message that
+    is none may pass."""
     if len(message) <= 2 * MOST_FIELDS:  # each takes two bytes at least
         return
-    left, waiting = MOST_FIELDS, [(0, len(message), REQUEST)]
+    left, waiting = MOST_FIELDS, [(0, len(message), inside)]
     while waiting:
         at, end, inside = waiting.pop()
         while at < end:

@@ -12,17 +12,52 @@ from demur.serve.contract.body import MOST_VALUES
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.reading.numbers import MOST_DIMENSIONS, NotNumbers, array_of
 
-Datatype = Literal["BOOL", "UINT8", "FP32", "FP64", "BYTES"]
+Datatype = Literal[
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "FP32",
+    "FP64",
+    "BYTES",
+]
 
 NUMPY: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
     "UINT8": np.dtype("u1"),
+    "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("i1"),
+    "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"),
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
 }
 
-MOST_ROWS = 1024
-"""The first dimension counts rows, and `limits.batch` is never more than this."""
+
+@dataclass(frozen=True, kw_only=True)
+class TensorBounds:
+    """What is taken of a tensor that somebody sends."""
+
+    datatypes: tuple[str, ...]
+    most_rows: int
+    """The first dimension counts rows."""
+
+    nulls: bool = False
+    """Whether null in JSON stands for a number that is undefined."""
+
+
+REQUESTED = TensorBounds(datatypes=("BOOL", "UINT8", "FP32", "FP64", "BYTES"), most_rows=1024)
+"""What the models here are asked with; `limits.batch` is never more than these rows."""
 
 LENGTH_BYTES = 4
 """Before each element of BYTES, where it is sent as bytes, stands its length."""
@@ -42,13 +77,15 @@ class Tensor:
         return sum(map(len, self.values)) if isinstance(self.values, list) else self.values.nbytes
 
 
-def tensor_from_json(name: str, datatype: str, shape: Sequence[int], data: Any, *, place: str) -> Tensor:
+def tensor_from_json(
+    name: str, datatype: str, shape: Sequence[int], data: Any, *, place: str, bounds: TensorBounds = REQUESTED
+) -> Tensor:
     """Read data that is nested as the shape says, or flat."""
-    count = _count(datatype, shape, place)
+    count = _count(datatype, shape, place, bounds)
     if not isinstance(data, list):
         raise InvalidRequest(f"{place}.data: a list is wanted, flat or nested as the shape is")
     try:
-        array = np.asarray(data, dtype=object) if datatype == "BYTES" else array_of(data)
+        array = np.asarray(data, dtype=object) if datatype == "BYTES" else array_of(data, nulls=bounds.nulls)
     except NotNumbers:
         raise InvalidRequest(_no_such(datatype, place)) from None
     except ValueError:
@@ -64,9 +101,11 @@ def tensor_from_json(name: str, datatype: str, shape: Sequence[int], data: Any, 
     return Tensor(name, datatype, tuple(shape), _numbers(array, datatype, place).reshape(shape))
 
 
-def tensor_from_elements(name: str, datatype: str, shape: Sequence[int], elements: list[Any], *, place: str) -> Tensor:
+def tensor_from_elements(
+    name: str, datatype: str, shape: Sequence[int], elements: list[Any], *, place: str, bounds: TensorBounds = REQUESTED
+) -> Tensor:
     """Read elements that are of the datatype already, or close to it."""
-    count = _count(datatype, shape, place)
+    count = _count(datatype, shape, place, bounds)
     if len(elements) != count:
         raise InvalidRequest(f"{place}.contents: there are {len(elements)} elements; the shape says {_product(shape)}")
     if datatype == "BYTES":
@@ -74,10 +113,12 @@ def tensor_from_elements(name: str, datatype: str, shape: Sequence[int], element
     return Tensor(name, datatype, tuple(shape), _numbers(np.asarray(elements), datatype, place).reshape(shape))
 
 
-def tensor_from_bytes(name: str, datatype: str, shape: Sequence[int], raw: memoryview, *, place: str) -> Tensor:
+def tensor_from_bytes(
+    name: str, datatype: str, shape: Sequence[int], raw: memoryview, *, place: str, bounds: TensorBounds = REQUESTED
+) -> Tensor:
     """Read data as the extension for binary tensors has it: little-endian, the last dimension running fastest. Arrays
     look into `raw`; nothing is copied."""
-    count = _count(datatype, shape, place)
+    count = _count(datatype, shape, place, bounds)
     if datatype == "BYTES":
         return Tensor(name, datatype, tuple(shape), _elements(raw, count, place))
     kind = NUMPY[datatype]
@@ -108,26 +149,28 @@ def bytes_of(tensor: Tensor) -> bytes:
     return tensor.values.tobytes()
 
 
-def _count(datatype: str, shape: Sequence[int], place: str) -> int:
+def _count(datatype: str, shape: Sequence[int], place: str, bounds: TensorBounds) -> int:
     """How many elements there must be; whether so many were sent is for the caller to see before it makes room."""
-    if datatype != "BYTES" and datatype not in NUMPY:
-        raise InvalidRequest(f"{place}.datatype: {datatype!r} is not taken; there are: {', '.join(NUMPY)}, BYTES")
+    if datatype not in bounds.datatypes:
+        raise InvalidRequest(f"{place}.datatype: {datatype!r} is not taken; there are: {', '.join(bounds.datatypes)}")
     if not 1 <= len(shape) <= MOST_DIMENSIONS:
         raise InvalidRequest(f"{place}.shape: a tensor has 1 to {MOST_DIMENSIONS} dimensions here")
     if any(not 1 <= size < 2**63 for size in shape):
         raise InvalidRequest(f"{place}.shape: the size of each dimension is from 1 to 2^63 - 1")
-    if shape[0] > MOST_ROWS:
-        raise TooLarge(f"the request has {shape[0]:,} rows; at most {MOST_ROWS:,} are taken")
+    if shape[0] > bounds.most_rows:
+        raise TooLarge(f"the request has {shape[0]:,} rows; at most {bounds.most_rows:,} are taken")
     return math.prod(shape)
 
 
 def _numbers(array: NDArray[Any], datatype: str, place: str) -> NDArray[Any]:
     kind = NUMPY[datatype]
-    taken = {"BOOL": "b", "UINT8": "iu"}.get(datatype, "fiu")
+    taken = {"b": "b", "f": "fiu"}.get(kind.kind, "iu")
     if array.dtype.kind not in taken:
         raise InvalidRequest(_no_such(datatype, place))
-    if datatype == "UINT8" and (array.min() < 0 or array.max() > 255):
-        raise InvalidRequest(f"{place}.data: of UINT8, the elements are from 0 to 255")
+    if kind.kind in "iu":
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+        if int(array.min()) < least or int(array.max()) > most:
+            raise InvalidRequest(f"{place}.data: of {datatype}, the elements are from {least} to {most}")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which no model takes
         return array.astype(kind)
 
