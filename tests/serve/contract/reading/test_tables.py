@@ -62,7 +62,7 @@ def test_unknown_categories_are_missing_or_kept_as_the_column_says():
     ("changes", "why"),
     [
         ({"age": None}, "input.age: a value is missing, and this model needs one"),
-        ({"age": "40"}, "input.age: a number is wanted here, not text"),
+        ({"age": "40"}, "input.age: a number is wanted here, not a text"),
         ({"age": True}, "input.age: a number is wanted here, not true or false"),
         ({"age": 10**400}, "input.age: a finite number is wanted here"),
         ({"age": math.inf}, "input.age: a finite number is wanted here"),
