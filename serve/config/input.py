@@ -11,14 +11,15 @@ from demur.serve.config.settings import Section
 
 MOST_COLUMNS = 10_000
 
-ColumnKind = Literal["number", "boolean", "category", "text"]
+ColumnKind = Literal["number", "numeric", "boolean", "category", "text"]
 
 
 class ColumnConfig(Section):
     """One column of a table."""
 
     kind: ColumnKind = "number"
-    """`number`, finite; `boolean`, true or false; `category`, one of a few texts; `text`, any text."""
+    """`number`, finite; `boolean`, true or false; `numeric`, either of them, true being 1 and false 0; `category`, one of a
+    few texts; `text`, any text."""
 
     missing: bool = False
     """Whether a row may come without it, or with null. The model then gets NaN for a number, and nothing for a text."""
@@ -36,6 +37,11 @@ class ColumnConfig(Section):
     """What becomes of a category that is not among `values`: the row is refused, the value counts as missing, or the
     model gets it as it is."""
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the model gets a number."""
+        return self.kind in ("number", "numeric", "boolean")
+
     @cached_property
     def known(self) -> frozenset[str]:
         """The known categories, for looking one up."""
@@ -46,7 +52,8 @@ class ColumnConfig(Section):
         gathered = GatheredMistakes()
         for name, kind in (("min", "number"), ("max", "number"), ("values", "category")):
             with gathered:
-                if getattr(self, name) not in (None, ()) and self.kind != kind:
+                kinds = ("number", "numeric") if kind == "number" else (kind,)
+                if getattr(self, name) not in (None, ()) and self.kind not in kinds:
                     raise ValueError(f"{name}: it is for a {kind}, and this column is a {self.kind}")
         with gathered:
             if self.unknown != "refuse" and not self.values:

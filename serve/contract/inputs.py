@@ -164,7 +164,7 @@ def example_of(spec: InputSpec) -> ModelInput:
 
 
 def _example_cell(column: ColumnConfig) -> Cell:
-    if column.kind in ("number", "boolean"):
+    if column.is_numeric:
         return min(max(0.0, column.min if column.min is not None else 0.0), column.max if column.max is not None else 0)
     return column.values[0] if column.values else "a text"
 

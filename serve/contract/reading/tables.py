@@ -67,6 +67,8 @@ def _cell(name: str, value: Any, column: ColumnConfig, limits: InputLimits) -> C
         return None
     if column.kind == "number":
         return _number(place, value, column)
+    if column.kind == "numeric":
+        return _number(place, int(value) if isinstance(value, bool) else value, column)
     if column.kind == "boolean":
         if not isinstance(value, bool):
             raise InvalidRequest(f"{place}: true or false is wanted here, not {kind_of(value)}")

@@ -23,7 +23,7 @@ def reader_of(columns: TableColumns, names: Sequence[str] | None, with_none: Col
     configs, order = columns.configs, columns.order
     known = list(columns.spec.columns)
     gone = [None if known[at] in with_none else np.nan for at in order]
-    if names is None and all(config.kind in ("number", "boolean") for config in configs):
+    if names is None and all(config.is_numeric for config in configs):
         return lambda rows: numbers_of(rows, order)
     if names is None:
 
@@ -53,13 +53,13 @@ def numbers_of(rows: Sequence[TableRow], order: Sequence[int]) -> NDArray[np.flo
 def _dtype(config: ColumnConfig) -> str:
     if config.kind == "boolean" and not config.missing:
         return "bool"
-    return "float64" if config.kind in ("number", "boolean") else "object"
+    return "float64" if config.is_numeric else "object"
 
 
 def _column(cells: Sequence[Cell], config: ColumnConfig, absent: Any) -> NDArray[Any]:
-    if config.kind in ("number", "boolean"):
+    if config.is_numeric:
         values = np.array(cells, dtype=np.float64)
-        return values if config.kind == "number" or config.missing else values != 0
+        return values != 0 if config.kind == "boolean" and not config.missing else values
     column = np.empty(len(cells), dtype=object)
     column[:] = [absent if cell is None else cell for cell in cells] if config.missing else cells
     return column

@@ -37,7 +37,8 @@ def own_columns(estimator: Any) -> OwnColumns | None:
     """Return the columns that a fitted estimator takes; None where it does not tell them.
 
     Encoders tell the categories, vectorizers that a column is a text. A value may be missing where an imputer or a
-    model that knows missing values takes it. Whatever is not known to be something else is a number.
+    model that knows missing values takes it. Whatever is not known to be something else is a number, or true or
+    false.
     """
     names, are_named = _names(estimator)
     if names is None:
@@ -47,7 +48,7 @@ def own_columns(estimator: Any) -> OwnColumns | None:
         found[name] = _both(found[name], use) if name in found else use
     used = [name for name in names if name in found] if are_named else names
     return OwnColumns(
-        columns={name: found[name].config if name in found else ColumnConfig() for name in used},
+        columns={name: found[name].config if name in found else ColumnConfig(kind="numeric") for name in used},
         are_named=are_named,
         examples={name: found[name].example for name in used if name in found and found[name].example is not None},
     )
@@ -145,7 +146,7 @@ def _use(chain: Chain) -> ColumnUse:
             missing = True
         elif missing is None and not _lets_nan_through(step):
             missing = False
-    return ColumnUse(config=ColumnConfig(missing=missing is not False))
+    return ColumnUse(config=ColumnConfig(kind="numeric", missing=missing is not False))
 
 
 def _encoded(values: list[Any], step: Any, *, imputed: bool) -> ColumnUse:
@@ -161,13 +162,13 @@ def _encoded(values: list[Any], step: Any, *, imputed: bool) -> ColumnUse:
     if known and all(isinstance(one, bool | np.bool_) for one in known):
         return ColumnUse(config=ColumnConfig(kind="boolean", missing=missing), example=float(known[0]))
     if known and all(isinstance(one, int | float | np.number) for one in known):
-        return ColumnUse(config=ColumnConfig(missing=missing), example=float(known[0]))
-    return ColumnUse(config=ColumnConfig(missing=missing))
+        return ColumnUse(config=ColumnConfig(kind="numeric", missing=missing), example=float(known[0]))
+    return ColumnUse(config=ColumnConfig(kind="numeric", missing=missing))
 
 
 def _both(one: ColumnUse, other: ColumnUse) -> ColumnUse:
     """A column that two parts use: what both of them take."""
-    more = one if one.config.kind != "number" else other
+    more = one if one.config.kind != "numeric" else other
     config = more.config.model_copy(update={"missing": one.config.missing and other.config.missing})
     return ColumnUse(config=config, example=more.example)
 

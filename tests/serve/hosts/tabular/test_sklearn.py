@@ -85,7 +85,7 @@ def test_the_columns_are_read_from_the_pipeline_where_none_is_configured(saved):
     loaded, output = ask(configured(**saved(pipeline())), [{"age": None, "job": "nurse", "smoker": 1, "note": "hello"}])
     columns = loaded.spec.columns
     assert list(columns) == ["age", "job", "smoker", "note"]
-    assert [columns[name].kind for name in columns] == ["number", "category", "number", "text"]
+    assert [columns[name].kind for name in columns] == ["numeric", "category", "numeric", "text"]
     assert columns["age"].missing
     assert not columns["job"].missing
     assert (columns["job"].values, columns["job"].unknown) == (("clerk", "nurse", "other"), "refuse")
