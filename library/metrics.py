@@ -21,7 +21,11 @@
 * Whether something changes over time: `risk_sequence`, `running_risk_sequence`, `psi`, `ks`, `conformal_p_values`,
   `exchangeability_martingale`, `label_shift`.
 * Whether a promise was kept: `judge_count`, `judge_mean`, `fit_spread`; in many parts at once: `holm`,
-  `verdict_of_parts`.
+  `verdict_of_parts`; with missing reviews: `confidence_strata`, `missing_verdict`; with reviewers who err:
+  `corrected_rate`. `ranking_evidence` says whether a ranking metric may have an interval.
+* Without labels: `expected_risk`, `average_thresholded_confidence`.
+* Alarms that may be read at any time: `risk_monitor`, `assisted_risk_monitor`, fed with `complete_blocks`. Which
+  records get a label: `allocate`, `adaptive_spot_check`.
 * How far people can be relied on: `cohen_kappa`, `fleiss_kappa`, `krippendorff_alpha`, `reviewer_rates`,
   `rogan_gladen`.
 
@@ -30,10 +34,14 @@
 
 from demur.audit.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from demur.audit.metrics.assisted_mean import aipw_mean
+from demur.audit.metrics.assisted_risk_monitor import assisted_risk_monitor
 from demur.audit.metrics.calibration import ace, brier, c_slope, calibration_bins, citl, ece, mce, nll
 from demur.audit.metrics.comparison import decision_flips, mcnemar, paired_difference
+from demur.audit.metrics.complete_blocks import complete_blocks
+from demur.audit.metrics.confidence_strata import confidence_strata
 from demur.audit.metrics.correlation import kendall_tau_b, spearman, spearman_per_label, spearman_pooled
 from demur.audit.metrics.discrimination import au_prc, error_au_prc, error_roc_auc, roc_auc
+from demur.audit.metrics.evidence import ranking_evidence
 from demur.audit.metrics.exchangeability import conformal_p_values, exchangeability_martingale
 from demur.audit.metrics.groups import groupwise
 from demur.audit.metrics.intervals import clopper_pearson, effective_n, hajek_interval, wilson
@@ -44,12 +52,21 @@ from demur.audit.metrics.prediction_sets import set_metrics
 from demur.audit.metrics.predictive_quality import jaccard, macro_f1, macro_f1_by_bucket, macro_f1_multilabel
 from demur.audit.metrics.promise_tests import fit_spread, judge_count, judge_mean
 from demur.audit.metrics.resampling import bootstrap
-from demur.audit.metrics.reviewers import reviewer_rates, rogan_gladen
+from demur.audit.metrics.reviewers import corrected_rate, reviewer_rates, rogan_gladen
+from demur.audit.metrics.risk_monitor import risk_monitor
 from demur.audit.metrics.risk_sequence import risk_sequence, running_risk_sequence
-from demur.audit.metrics.sampling import completion_weights, label_weights, missing_bounds
+from demur.audit.metrics.sampling import (
+    adaptive_spot_check,
+    allocate,
+    completion_weights,
+    label_weights,
+    missing_bounds,
+    missing_verdict,
+)
 from demur.audit.metrics.score_drift import ks, psi
 from demur.audit.metrics.selective import e_aurc, n_rc_auc, prr, prr_areas, prr_grid, rc_auc, rc_curve
 from demur.audit.metrics.top_k import ace_at_k, brier_at_k, ece_at_k, nll_at_k, precision_at_k
+from demur.audit.metrics.unlabelled_risk import average_thresholded_confidence, expected_risk
 from demur.audit.metrics.weighted_calibration import (
     weighted_ace,
     weighted_bins,
@@ -84,9 +101,13 @@ from demur.audit.metrics.weighted_top_k import weighted_at_k
 __all__ = [
     "ace",
     "ace_at_k",
+    "adaptive_spot_check",
     "aipw_mean",
+    "allocate",
     "area_shares",
+    "assisted_risk_monitor",
     "au_prc",
+    "average_thresholded_confidence",
     "bootstrap",
     "brier",
     "brier_at_k",
@@ -95,8 +116,11 @@ __all__ = [
     "citl",
     "clopper_pearson",
     "cohen_kappa",
+    "complete_blocks",
     "completion_weights",
+    "confidence_strata",
     "conformal_p_values",
+    "corrected_rate",
     "decision_flips",
     "e_auopt_rc",
     "e_aurc",
@@ -107,6 +131,7 @@ __all__ = [
     "error_roc_auc",
     "excess_auopt_rc",
     "exchangeability_martingale",
+    "expected_risk",
     "fit_spread",
     "fleiss_kappa",
     "groupwise",
@@ -126,6 +151,7 @@ __all__ = [
     "mce",
     "mcnemar",
     "missing_bounds",
+    "missing_verdict",
     "n_rc_auc",
     "nll",
     "nll_at_k",
@@ -135,10 +161,12 @@ __all__ = [
     "prr_areas",
     "prr_grid",
     "psi",
+    "ranking_evidence",
     "rc_auc",
     "rc_curve",
     "rejection_report",
     "reviewer_rates",
+    "risk_monitor",
     "risk_sequence",
     "roc_auc",
     "rogan_gladen",

@@ -3,12 +3,13 @@
 A verdict is 1 where the reviewer says that the model was wrong, 0 where they say it was right.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from demur.audit.metrics.intervals import effective, normal_quantile
+from demur.audit.metrics.promise_tests import SLACK, PromiseStatus, judge_mean
 from demur.audit.metrics.weighted_rows import at, column_of, mean_of, row_weights
 from demur.uncertainty.checks import Array, fraction, outcomes, real_number, same_length
 
@@ -40,6 +41,19 @@ class CorrectedRate:
     standard_error: float
     lower: float
     upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRate:
+    """A rate of errors without those that the reviewers made, and whether it is above a target."""
+
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+    p_broken: float
+    p_kept: float
+    status: PromiseStatus
 
 
 def reviewer_rates(verdict: Any, truth: Any, weights: Any) -> ReviewerRates:
@@ -99,6 +113,71 @@ def rogan_gladen(
         standard_error=error,
         lower=_clipped(estimate - z * error),
         upper=_clipped(estimate + z * error),
+    )
+
+
+def corrected_rate(
+    rate: Any,
+    n: Any,
+    sensitivity: Any,
+    n_sensitivity: Any,
+    specificity: Any,
+    n_specificity: Any,
+    target: Any,
+    delta: Any = 0.05,
+    min_rereviews: Any = 20,
+) -> JudgedRate:
+    """Return the rate of errors behind the `rate` of verdicts of 1, its interval, and the word about `target`.
+
+    The interval is wide where few blind second looks (`n_sensitivity`, `n_specificity`) were taken, even if these show
+    no error of a reviewer (Lang & Reiczigel 2014). Below `min_rereviews` of either kind only the estimate is given. All
+    NaN if the verdicts are no better than chance. The numbers of rows are above 0 and may be effective ones.
+    """
+    q, se, sp, bar = (
+        fraction(name, real_number(name, value))
+        for name, value in (
+            ("rate", rate),
+            ("sensitivity", sensitivity),
+            ("specificity", specificity),
+            ("target", target),
+        )
+    )
+    rows, n_se, n_sp = (
+        real_number(name, value, above=0)
+        for name, value in (("n", n), ("n_sensitivity", n_sensitivity), ("n_specificity", n_specificity))
+    )
+    z, least = normal_quantile(delta), real_number("min_rereviews", min_rereviews, least=0)
+    seen_se, seen_sp = (n_se * se + 1) / (n_se + 2), (n_sp * sp + 1) / (n_sp + 2)  # as if one more of either kind
+    lift = seen_se + seen_sp - 1
+    nothing = JudgedRate(
+        estimate=np.nan,
+        standard_error=np.nan,
+        lower=np.nan,
+        upper=np.nan,
+        p_broken=np.nan,
+        p_kept=np.nan,
+        status=PromiseStatus.UNDECIDED,
+    )
+    if min(se + sp - 1, lift) <= SMALLEST_LIFT:
+        return nothing
+    estimate = _clipped((q + sp - 1) / (se + sp - 1))
+    if min(n_se, n_sp) < least * (1 - SLACK):
+        return replace(nothing, estimate=estimate)
+    seen_rows, seen_rate = rows + z**2, (rows * q + z**2 / 2) / (rows + z**2)
+    behind = (seen_rate + seen_sp - 1) / lift
+    v_se, v_sp = seen_se * (1 - seen_se) / (n_se + 2), seen_sp * (1 - seen_sp) / (n_sp + 2)
+    variance = seen_rate * (1 - seen_rate) / seen_rows + behind**2 * v_se + (1 - behind) ** 2 * v_sp
+    error = float(np.sqrt(variance)) / lift
+    middle = behind + 2 * z**2 * (behind * v_se - (1 - behind) * v_sp)
+    tested = judge_mean(middle, error, bar, delta)
+    return JudgedRate(
+        estimate=estimate,
+        standard_error=error,
+        lower=_clipped(middle - z * error),
+        upper=_clipped(middle + z * error),
+        p_broken=tested.p_broken,
+        p_kept=tested.p_kept,
+        status=tested.status,
     )
 
 

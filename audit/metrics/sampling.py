@@ -7,8 +7,19 @@ from typing import Any
 import numpy as np
 
 from demur.audit.metrics.categories import grouped
+from demur.audit.metrics.promise_tests import PromiseStatus
 from demur.audit.metrics.weighted_rows import at, column_of, label_draw, least_probability
-from demur.uncertainty.checks import Array, InvalidInput, Mask, outcomes, real_number, same_length, unit_interval
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    Mask,
+    fraction,
+    one_of,
+    outcomes,
+    real_number,
+    same_length,
+    unit_interval,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,6 +49,12 @@ class MissingBounds:
     lower: float
     upper: float
     share_missing: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DowngradedVerdict:
+    status: PromiseStatus
+    downgraded: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,7 +133,7 @@ def completion_weights(selected: Any, completed: Any, probability: Any, strata: 
     Right only if, within a stratum, completion does not depend on the outcome; strata hold what drives turnaround. A
     stratum with drawn records and no review is refused: its NaN makes every metric raise that would include it.
     """
-    drawn, done, chance = _reviews(selected, completed, probability)
+    drawn, done, chance = reviews(selected, completed, probability)
     codes, names = grouped("strata", strata)
     same_length(selected=drawn, strata=codes)
     n_drawn, n_done = (np.bincount(codes, weights=x, minlength=len(names)) for x in (drawn, done))
@@ -136,7 +153,7 @@ def missing_bounds(errors: Any, selected: Any, completed: Any, probability: Any)
 
     `errors` are in [0, 1], read where the review is completed. NaN where nothing was drawn.
     """
-    drawn, done, chance = _reviews(selected, completed, probability)
+    drawn, done, chance = reviews(selected, completed, probability)
     rows = column_of("errors", errors)
     same_length(errors=rows, selected=drawn)
     wrong = np.zeros(len(drawn))
@@ -152,7 +169,54 @@ def missing_bounds(errors: Any, selected: Any, completed: Any, probability: Any)
     )
 
 
-def _reviews(selected: Any, completed: Any, probability: Any) -> tuple[Mask, Mask, Array]:
+def missing_verdict(
+    status: Any, lower: Any, upper: Any, target: Any, share_missing: Any, max_missing: Any = 0.05
+) -> DowngradedVerdict:
+    """Return what is left of a verdict when drawn reviews are missing: nothing, if the worst of them could turn it.
+
+    `lower` and `upper` are those of `missing_bounds`. If more than `max_missing` of the drawn reviews are missing, kept
+    with `upper` above the target and broken with `lower` at or below it become not enough evidence. Apply it last.
+    """
+    one_of("status", status, list(PromiseStatus))
+    low, high = (fraction(name, real_number(name, x)) for name, x in (("lower", lower), ("upper", upper)))
+    bar = fraction("target", real_number("target", target))
+    missing, most = (
+        fraction(name, real_number(name, x))
+        for name, x in (("share_missing", share_missing), ("max_missing", max_missing))
+    )
+    if low > high:
+        raise InvalidInput(f"lower is {low}, above upper = {high}")
+    turned = (status == PromiseStatus.KEPT and high > bar) or (status == PromiseStatus.BROKEN and low <= bar)
+    downgraded = missing > most and turned
+    return DowngradedVerdict(
+        status=PromiseStatus.UNDECIDED if downgraded else PromiseStatus(status), downgraded=downgraded
+    )
+
+
+def adaptive_spot_check(confidence: Any, reference_confidence: Any, rate: Any = 0.02, floor: Any = 0.01) -> Allocation:
+    """Return the probability [n] of a label for answered records: the less sure, the more often.
+
+    min(1, max(floor, s sqrt(c (1 - c)))), with s fixed beforehand so that recent answered traffic,
+    `reference_confidence` [m], would have got a share `rate` of labels. Where errors follow confidence an alarm comes
+    sooner; where they do not, later, so keep `floor` near half of the rate (METHODS 10.14).
+    """
+    c = unit_interval("confidence", confidence)
+    before = unit_interval("reference_confidence", reference_confidence)
+    share = fraction("rate", real_number("rate", rate), open_low=True)
+    least = least_probability(floor, np.empty(0))
+    if least > share:
+        raise InvalidInput(f"floor is {least:g}, above the rate of {share:g}")
+    scale = allocate(before, share * len(before), least).scale
+    spread = np.sqrt(c * (1 - c))
+    steep = np.where(spread > 0, np.inf, 0.0) if np.isinf(scale) else scale * spread
+    return Allocation(scale=scale, probabilities=np.clip(steep, least, 1.0))
+
+
+def reviews(selected: Any, completed: Any, probability: Any) -> tuple[Mask, Mask, Array]:
+    """Return which records [n] were drawn for a review, which reviews are completed, and the chance of each draw.
+
+    A record that was completed and not drawn raises.
+    """
     drawn, chance = label_draw(selected, probability)
     done = outcomes("completed", completed) == 1
     same_length(selected=drawn, completed=done)

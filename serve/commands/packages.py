@@ -4,6 +4,8 @@ EXTRAS = {
     "adbc_driver_postgresql": "audit",
     "joserfc": "oidc",
     "lightgbm": "lightgbm",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "openai": "openai",
     "opentelemetry": "otel",
     "pandas": "sklearn",

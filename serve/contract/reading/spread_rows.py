@@ -49,11 +49,10 @@ def _cell(value: Any, column: ColumnConfig) -> Any:
         return None
     if not isinstance(value, str):
         return _as_text(value) if column.kind == "category" and value is not None else value
-    counts = column.kind in ("number", "numeric")
-    if counts and NUMBER.fullmatch(value.strip()):
+    if column.is_number and NUMBER.fullmatch(value.strip()):
         with suppress(ValueError):
             return float(value)
-    if counts and value.strip().lower() == "nan":
+    if column.is_number and value.strip().lower() == "nan":
         return None
     return TRUTHS.get(value.strip().lower(), value) if column.kind in ("boolean", "numeric") else value
 
