@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review model model-sums clean
+.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review tutorials model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-soak: $(VENV)/dev ## a steady 1,000 predictions a second for ten minutes, 
 
 bench-load: $(VENV)/run ## ask the service that `make run` started, and print how fast it answers
 	@$(BIN)/python benchmarks/load.py
+
+tutorials: $(VENV)/dev ## run the tutorials, and write their notebooks again (five minutes)
+	@$(BIN)/python -m docs.tutorials.notebooks
 
 model: $(VENV)/dev ## train the quickstart's model again (two minutes)
 	@$(BIN)/python deploy/models/digits/train.py

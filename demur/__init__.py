@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from demur.client.sync_client import Client
     from demur.library import calibrators, decisions, metrics, plots, scores
     from demur.library.selective_classifier import SelectiveClassifier
+    from demur.serve.local.child_service import start_service
 
 HOMES = {
     "AsyncClient": "demur.client.async_client",
@@ -25,6 +26,7 @@ HOMES = {
     "metrics": "demur.library.metrics",
     "plots": "demur.library.plots",
     "scores": "demur.library.scores",
+    "start_service": "demur.serve.local.child_service",
 }
 """The module in which each public name lives; or which it is, where it is called so."""
 
@@ -39,6 +41,7 @@ __all__ = [
     "metrics",
     "plots",
     "scores",
+    "start_service",
 ]
 
 

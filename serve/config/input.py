@@ -11,14 +11,19 @@ from demur.serve.config.settings import Section
 
 MOST_COLUMNS = 10_000
 
-ColumnKind = Literal["number", "boolean", "category", "text"]
+NO_SIZE = "an image has `channels`, 1 or 3, and the `height` and `width` that the model takes"
+
+ColumnKind = Literal["number", "integer", "boolean", "category", "text"]
+
+NUMBERS: tuple[ColumnKind, ...] = ("number", "integer")
 
 
 class ColumnConfig(Section):
     """One column of a table."""
 
     kind: ColumnKind = "number"
-    """`number`, finite; `boolean`, true or false; `category`, one of a few texts; `text`, any text."""
+    """`number`, finite; `integer`, a whole number; `boolean`, true or false; `category`, one of a few texts; `text`,
+    any text."""
 
     missing: bool = False
     """Whether a row may come without it, or with null. The model then gets NaN for a number, and nothing for a text."""
@@ -36,6 +41,10 @@ class ColumnConfig(Section):
     """What becomes of a category that is not among `values`: the row is refused, the value counts as missing, or the
     model gets it as it is."""
 
+    @property
+    def is_number(self) -> bool:
+        return self.kind in NUMBERS
+
     @cached_property
     def known(self) -> frozenset[str]:
         """The known categories, for looking one up."""
@@ -44,10 +53,10 @@ class ColumnConfig(Section):
     @model_validator(mode="after")
     def settings_suit_the_kind(self) -> "ColumnConfig":
         gathered = GatheredMistakes()
-        for name, kind in (("min", "number"), ("max", "number"), ("values", "category")):
+        for name, kinds in (("min", NUMBERS), ("max", NUMBERS), ("values", ("category",))):
             with gathered:
-                if getattr(self, name) not in (None, ()) and self.kind != kind:
-                    raise ValueError(f"{name}: it is for a {kind}, and this column is a {self.kind}")
+                if getattr(self, name) not in (None, ()) and self.kind not in kinds:
+                    raise ValueError(f"{name}: it is for a {kinds[0]}, and this column is of the kind {self.kind}")
         with gathered:
             if self.unknown != "refuse" and not self.values:
                 raise ValueError("unknown: no category is unknown while `values` lists none")
@@ -72,7 +81,7 @@ class InputConfig(Section):
     `json`: anything, which the model reads by itself."""
 
     channels: int = Field(default=0, ge=0, le=4)
-    """Of an image: 1 for grey, 3 for colours."""
+    """Of an image: 1 for grey, 3 for colours. Where no size is written, the model's own file has to say it."""
 
     height: int = Field(default=0, ge=0)
     width: int = Field(default=0, ge=0)
@@ -94,13 +103,27 @@ class InputConfig(Section):
     @model_validator(mode="after")
     def settings_suit_the_kind(self) -> "InputConfig":
         sized = self.channels, self.height, self.width
-        if self.kind == "image" and (self.channels not in (1, 3) or min(sized) < 1):
-            raise ValueError("an image has `channels`, 1 or 3, and the `height` and `width` that the model takes")
+        if self.kind == "image" and any(sized) and not self.is_sized:
+            raise ValueError(NO_SIZE)
         if self.kind != "image" and any(sized):
             raise ValueError(f"channels, height and width are for images, and the kind is {self.kind}")
         if self.kind != "table" and self.columns:
             raise ValueError(f"columns: they are for a table, and the kind is {self.kind}")
         return self
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether the size of an image is known."""
+        return self.channels in (1, 3) and min(self.height, self.width) >= 1
+
+
+def check_complete(value: InputConfig) -> None:
+    """Raise `ValueError` where the size of an image, or the columns of a table, are left to a file that names them, and
+    there is none."""
+    if value.kind == "image" and not value.is_sized:
+        raise ValueError(NO_SIZE)
+    if value.kind == "table" and not value.columns:
+        raise ValueError("columns: name the columns of the table, such as `columns: {age: number}`")
 
 
 def _column(value: Any) -> Any:

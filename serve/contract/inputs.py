@@ -1,5 +1,6 @@
 """What a model takes, how much of it one request may bring, and how a request is refused."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -164,8 +165,10 @@ def example_of(spec: InputSpec) -> ModelInput:
 
 
 def _example_cell(column: ColumnConfig) -> Cell:
-    if column.kind in ("number", "boolean"):
-        return min(max(0.0, column.min if column.min is not None else 0.0), column.max if column.max is not None else 0)
+    if column.is_number or column.kind == "boolean":
+        least = max(0.0, column.min or 0.0)
+        number = min(least, column.max) if column.max is not None else least
+        return float(math.ceil(number)) if column.kind == "integer" else number
     return column.values[0] if column.values else "a text"
 
 

@@ -6,11 +6,13 @@ from demur.serve.hosts.classifier.kind import CLASSIFIER
 from demur.serve.hosts.given import GIVEN
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
+from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
 
 KINDS: dict[str, ModelKind] = {
     "classifier": CLASSIFIER,
     "python": PYTHON,
+    "onnx": ONNX,
     "given": GIVEN,
     "transformers": LANGUAGE,
     "vllm": LANGUAGE,

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from pydantic import ValidationError
 
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import PythonHost
-from demur.serve.config.input import InputConfig
+from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import (
     InputSpec,
@@ -30,6 +31,7 @@ from demur.serve.hosts.arrays import ArrayReader
 from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
+from demur.serve.hosts.pixels import sized
 from demur.uncertainty.output import Need, Output
 
 GIVES: dict[Need, str] = {"embedding": "embed"}
@@ -73,13 +75,16 @@ class PythonModel:
                 f"a score needs the {', '.join(lacking).replace('_', ' ')}, which {self._name} does not give;"
                 f" {way_out} that score out"
             )
-        values = [plain_value(value) for value in inputs]
+        values = [self._plain(value) for value in inputs]
         embedding = None
         if "embedding" in needs:
             embedding = self._read.embedding(self._called("embed", values), len(values), of="embed")
         way = "predict_logits" if self._method("predict_logits") else "predict_proba"
         read = self._read.logits if way == "predict_logits" else self._read.probabilities
         return read(self._called(way, values), len(values), of=way, embedding=embedding)
+
+    def _plain(self, value: ModelInput) -> Any:
+        return sized(value, self._spec) if isinstance(value, np.ndarray) else plain_value(value)
 
     def _called(self, method: str, values: list[Any]) -> Any:
         found = self._method(method)
@@ -125,9 +130,12 @@ def _spec_of(host: PythonHost, model: object) -> InputSpec:
     name = host.class_path
     if (own := getattr(model, "input", None)) is not None:
         try:
-            return spec_of(InputConfig.model_validate(own))
-        except ValidationError as error:
-            raise BadModel(f"{name}: its `input` is not one that can be configured: {complaint(error, own)}") from None
+            told = InputConfig.model_validate(own)
+            check_complete(told)
+        except (ValidationError, ValueError) as error:
+            why = complaint(error, own) if isinstance(error, ValidationError) else error
+            raise BadModel(f"{name}: its `input` is not one that can be configured: {why}") from None
+        return spec_of(told)
     shape = getattr(model, "image_shape", None)
     if shape is None:
         return InputSpec(kind="text")

@@ -49,10 +49,10 @@ def _cell(value: Any, column: ColumnConfig) -> Any:
         return None
     if not isinstance(value, str):
         return _as_text(value) if column.kind == "category" and value is not None else value
-    if column.kind == "number" and NUMBER.fullmatch(value.strip()):
+    if column.is_number and NUMBER.fullmatch(value.strip()):
         with suppress(ValueError):
             return float(value)
-    if column.kind == "number" and value.strip().lower() == "nan":
+    if column.is_number and value.strip().lower() == "nan":
         return None
     return TRUTHS.get(value.strip().lower(), value) if column.kind == "boolean" else value
 

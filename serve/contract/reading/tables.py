@@ -12,6 +12,9 @@ from demur.serve.contract.reading.texts import kind_of
 MOST_TOLD = 5
 """Mistakes of one row that are told."""
 
+MOST_WHOLE = 2**53 - 1
+"""Larger whole numbers that differ by one may be the same as floating point."""
+
 
 def read_row(value: Any, spec: InputSpec, limits: InputLimits) -> TableRow:
     """Return one row in the order of the columns. It comes as an object with a value for each, or as an array of all.
@@ -65,7 +68,7 @@ def _cell(name: str, value: Any, column: ColumnConfig, limits: InputLimits) -> C
         if not column.missing:
             raise InvalidRequest(f"{place}: a value is missing, and this model needs one")
         return None
-    if column.kind == "number":
+    if column.is_number:
         return _number(place, value, column)
     if column.kind == "boolean":
         if not isinstance(value, bool):
@@ -94,6 +97,8 @@ def _number(place: str, value: Any, column: ColumnConfig) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise InvalidRequest(f"{place}: a finite number is wanted here")
+    if column.kind == "integer" and (abs(number) > MOST_WHOLE or not number.is_integer()):
+        raise InvalidRequest(f"{place}: a whole number of at most {MOST_WHOLE:,} is wanted here")
     if column.min is not None and number < column.min:
         raise InvalidRequest(f"{place}: it is {number:g}; at least {column.min:g} is taken")
     if column.max is not None and number > column.max:

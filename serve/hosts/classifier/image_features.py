@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.contract.inputs import InputSpec, Pixels
-
-Floats = NDArray[np.float32]
+from demur.serve.hosts.pixels import Floats, as_floats
 
 Images = Sequence[Pixels] | NDArray[Any]
 """Of several sizes, or stacked."""
@@ -94,12 +93,6 @@ class ImageFeatures:
         scaled = torch.from_numpy((np.stack(trial) - mean) / std)
         same = set(made) == {"pixel_values"} and made["pixel_values"].shape == scaled.shape
         return (mean, std) if same and torch.allclose(made["pixel_values"], scaled, rtol=0, atol=1e-6) else None
-
-
-def as_floats(pixels: NDArray[Any]) -> Floats:
-    """Pixels in [0, 1], whichever way they came."""
-    floats: Floats = pixels.astype(np.float32, copy=False)
-    return floats / np.float32(255) if pixels.dtype == np.uint8 else floats
 
 
 def check_scale(processor: Any, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from demur.serve.config.input import ColumnConfig, InputConfig
+from demur.serve.config.input import ColumnConfig, InputConfig, check_complete
 
 
 def test_short_forms():
@@ -19,7 +19,7 @@ def test_short_forms():
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"kind": "image"}, "an image has `channels`, 1 or 3, and the `height` and `width`"),
+        ({"kind": "image", "channels": 3}, "an image has `channels`, 1 or 3, and the `height` and `width`"),
         ({"kind": "image", "channels": 2, "height": 4, "width": 4}, "an image has `channels`, 1 or 3"),
         ({"kind": "text", "width": 4}, "channels, height and width are for images"),
         ({"kind": "text", "columns": {"a": "number"}}, "columns: they are for a table"),
@@ -38,3 +38,15 @@ def test_short_forms():
 def test_what_does_not_go_together_is_refused(told, why):
     with pytest.raises(ValidationError, match=why):
         InputConfig.model_validate(told)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"), [("image", "an image has `channels`, 1 or 3"), ("table", "columns: name the columns of the table")]
+)
+def test_what_the_models_own_file_may_say_is_missing_where_there_is_none(told, why):
+    with pytest.raises(ValueError, match=why):
+        check_complete(InputConfig.model_validate(told))
+
+
+def test_whole_numbers_have_bounds_like_others():
+    assert ColumnConfig(kind="integer", min=0, max=3).is_number

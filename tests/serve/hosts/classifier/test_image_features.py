@@ -10,8 +10,8 @@ from PIL import Image
 
 from demur.serve.contract.inputs import InputLimits
 from demur.serve.contract.reading.inputs import read_inputs
-from demur.serve.hosts.classifier.image_features import as_floats
 from demur.serve.hosts.classifier.model import Classifier
+from demur.serve.hosts.pixels import as_floats
 from tests.conftest import ROOT, digit_rows
 from tests.serve.contract.reading.png_files import png, url
 

@@ -1,0 +1,1 @@
+"""Graphs in ONNX's format, run by onnxruntime."""
