@@ -62,7 +62,8 @@ def _columns(booster: Any, text: str, host: TableHost) -> tuple[OwnColumns, dict
     names = booster.feature_name()
     known = _categories(booster, text, host)
     learnt = _learnt_missing(text, len(names))
-    columns, codes = {}, {}
+    columns: dict[str, ColumnConfig] = {}
+    codes: dict[int, Codes] = {}
     for at, (name, missing) in enumerate(zip(names, learnt, strict=True)):
         if values := known.get(at):
             codes[at] = {value: float(code) for code, value in enumerate(values)}

@@ -68,7 +68,8 @@ def _columns(booster: Any, host: TableHost) -> tuple[OwnColumns, dict[int, Codes
     if len(set(names)) < len(names):
         raise BadModel(f"host.file: two columns of {host.file} have one name; train the model with different names")
     known = _categories(booster)
-    columns, codes = {}, {}
+    columns: dict[str, ColumnConfig] = {}
+    codes: dict[int, Codes] = {}
     for at, (name, kind) in enumerate(zip(names, types, strict=True)):
         values = known.get(name) if kind == "c" else None
         if values:
