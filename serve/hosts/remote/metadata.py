@@ -23,7 +23,7 @@ class TensorDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerMetadata:
+class RemoteMetadata:
     """What a server says. Empty where it says nothing."""
 
     versions: tuple[str, ...] = ()
@@ -31,13 +31,13 @@ class ServerMetadata:
     outputs: tuple[TensorDescription, ...] = ()
 
 
-def metadata_of(said: Any) -> ServerMetadata | None:
+def metadata_of(said: Any) -> RemoteMetadata | None:
     """Read the metadata that a server sent as JSON; None where they are none."""
     if not isinstance(said, Mapping):
         return None
     versions = said.get("versions")
     listed = versions[:MOST] if isinstance(versions, list) else []
-    return ServerMetadata(
+    return RemoteMetadata(
         versions=tuple(str(one)[:LONGEST] for one in listed),
         inputs=_tensors(said.get("inputs")),
         outputs=_tensors(said.get("outputs")),
@@ -65,7 +65,7 @@ def _is_number(size: int | str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < LONGEST
 
 
-def differences(said: ServerMetadata, host: RemoteSettings, labels: int) -> Iterator[tuple[str, str]]:
+def differences(said: RemoteMetadata, host: RemoteSettings, labels: int) -> Iterator[tuple[str, str]]:
     """Yield each key of `host` that is not as the server says, and a sentence. `labels` counts those of the task."""
     if host.version and said.versions and host.version not in said.versions:
         yield "version", f"the server has no such version: {one_of(host.version, said.versions)}"

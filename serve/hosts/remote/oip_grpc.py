@@ -24,7 +24,7 @@ from demur.serve.hosts.kind import BadModelOutput
 from demur.serve.hosts.outages import EndpointAway, pause, retry_after
 from demur.serve.hosts.remote.input_tensors import tensors_of
 from demur.serve.hosts.remote.input_values import about_bytes
-from demur.serve.hosts.remote.metadata import MOST, ServerMetadata, TensorDescription
+from demur.serve.hosts.remote.metadata import MOST, RemoteMetadata, TensorDescription
 from demur.serve.hosts.remote.oip_rest import MOST_TENSORS, REPLIED, reply_of
 from demur.serve.hosts.remote.replies import RemoteReply, shown
 from demur.serve.hosts.remote.server import InputRefused, certificates, secret_headers
@@ -78,11 +78,11 @@ class OipGrpc:
         content = await self._called("ModelInfer", request, limit, self._host.retries)
         return await read_apart(len(content), lambda: self._reply(content))
 
-    async def metadata(self, limit: TimeLimit) -> ServerMetadata | None:
+    async def metadata(self, limit: TimeLimit) -> RemoteMetadata | None:
         named = {"name": self._host.model, "version": self._host.version}
         request = self._messages["ModelMetadataRequest"](**named).SerializeToString()
         said = self._parsed("ModelMetadataResponse", await self._called("ModelMetadata", request, limit, 0))
-        return ServerMetadata(
+        return RemoteMetadata(
             versions=tuple(said.versions[:MOST]), inputs=_described(said.inputs), outputs=_described(said.outputs)
         )
 

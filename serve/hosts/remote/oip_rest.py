@@ -24,7 +24,7 @@ from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.kind import BadModelOutput
 from demur.serve.hosts.remote.input_tensors import tensors_of
 from demur.serve.hosts.remote.input_values import about_bytes
-from demur.serve.hosts.remote.metadata import ServerMetadata, metadata_of
+from demur.serve.hosts.remote.metadata import RemoteMetadata, metadata_of
 from demur.serve.hosts.remote.replies import RemoteReply, read_json, shown
 from demur.serve.hosts.remote.server import HttpAnswer, RemoteHttp
 
@@ -57,7 +57,7 @@ class OipRest:
         answer = await self._http.post(f"{self._url}/infer", body, limit, headers)
         return await read_apart(len(answer.content), lambda: self._reply(answer))
 
-    async def metadata(self, limit: TimeLimit) -> ServerMetadata | None:
+    async def metadata(self, limit: TimeLimit) -> RemoteMetadata | None:
         return metadata_of(read_json((await self._http.get(self._url, limit)).content))
 
     def _body(self, inputs: Sequence[ModelInput]) -> tuple[bytes, int | None]:

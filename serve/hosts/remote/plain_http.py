@@ -13,7 +13,7 @@ from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.remote.input_values import about_bytes
-from demur.serve.hosts.remote.metadata import ServerMetadata
+from demur.serve.hosts.remote.metadata import RemoteMetadata
 from demur.serve.hosts.remote.replies import RemoteReply, read_json, shown
 from demur.serve.hosts.remote.request_body import BodyWriter
 from demur.serve.hosts.remote.server import RemoteHttp
@@ -37,7 +37,7 @@ class PlainHttp:
         answer = await self._http.post(self._host.url, body, limit, {"Accept": "application/json"})
         return await read_apart(len(answer.content), lambda: self._reply(answer.content))
 
-    async def metadata(self, limit: TimeLimit) -> ServerMetadata | None:  # noqa: ARG002 - such a server tells none
+    async def metadata(self, limit: TimeLimit) -> RemoteMetadata | None:  # noqa: ARG002 - such a server tells none
         return None
 
     def _reply(self, content: bytes) -> RemoteReply:

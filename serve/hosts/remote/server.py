@@ -13,7 +13,7 @@ from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.endpoint_http import SHOWN, EndpointHttp, TimeLimit
 from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.outages import LASTING, EndpointAway, retry_after
-from demur.serve.hosts.remote.metadata import ServerMetadata
+from demur.serve.hosts.remote.metadata import RemoteMetadata
 from demur.serve.hosts.remote.replies import RemoteReply
 
 PASSING = frozenset({429, 502, 503, 504})
@@ -34,7 +34,7 @@ class RemoteServer(Protocol):
         refuses these inputs, or where nothing can be read from its reply."""
         ...
 
-    async def metadata(self, limit: TimeLimit) -> ServerMetadata | None:
+    async def metadata(self, limit: TimeLimit) -> RemoteMetadata | None:
         """Return what the server says of its model, None where it does not tell. Raises as `ask` does."""
         ...
 
