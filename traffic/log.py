@@ -221,6 +221,12 @@ def find_input(connection: Connection, record_id: UUID) -> Any:
     return None if row is None else row[0]
 
 
+def find_output(connection: Connection, record_id: UUID) -> Any:
+    """Return what a request brought of a model that runs elsewhere, or None when its time was up."""
+    row = connection.execute("select output from payloads where record_id = %s", (record_id,)).fetchone()
+    return None if row is None else row[0]
+
+
 def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
     """Append the truth about an existing record. Earlier ones stay; `demur.traffic.outcomes` says which one counts.
 

@@ -84,6 +84,7 @@ REVIEW: Needs = {
     "GET /v1/backlog": Scope.REVIEW,
     "GET /v1/progress": Scope.REVIEW,
     "GET /v1/shelves": Scope.REVIEW,
+    "GET /v1/labels": Scope.REVIEW,
     "GET /v1/cases": Scope.REVIEW,
     "GET /v1/cases/{id}": Scope.REVIEW,
     "GET /v1/cases/{id}/events": Scope.REVIEW,

@@ -243,7 +243,7 @@ def compare_artifacts(
         raise BadConfig("--until goes with --since; a labelled file is compared on as a whole")
     if data is None and (input_column or label_column or encoding):
         raise BadConfig(NO_FILE)
-    form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
+    form = file_form(settings.model(model), input_column, label_column, encoding)
     start, end = moment(since), moment(until) or now()
     from demur.serve.commands.compare_tables import remarks, tables
     from demur.serve.fitting.compare import compare_on_file, compare_on_traffic

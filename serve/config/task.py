@@ -41,7 +41,8 @@ class TaskConfig(Section):
     `right` or `wrong`."""
 
     label_file: Path | None = None
-    """Of a sparse task: the file that `labels` names, with one label on each line."""
+    """Of a sparse task: the file that `labels` names, with one label on each line, and its title behind a tab if it
+    has one."""
 
     sparse: bool = False
     """Whether a prediction names some candidates among very many labels, which stand in a file. For predictions that
@@ -169,7 +170,7 @@ class TaskConfig(Section):
     def means_the_same_as(self, other: "TaskConfig") -> bool:
         """Whether both say the same about an input, in whatever way their models come to it."""
         if self.sparse or other.sparse:
-            return (self.kind, self.sparse, self.table) == (other.kind, other.sparse, other.table)
+            return (self.kind, self.sparse, self.table.sha256) == (other.kind, other.sparse, other.table.sha256)
         return (self.kind, self.labels, self.parents_sha256) == (other.kind, other.labels, other.parents_sha256)
 
     def at(self, base: Path) -> "TaskConfig":

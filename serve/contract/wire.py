@@ -406,10 +406,10 @@ def checked_label(label: Answer, model: str, task: TaskConfig) -> Answer:
         raise InvalidRequest(f"label: the {task.kind} task of {model!r} takes {wanted}")
     told = [label] if isinstance(label, str) else label
     if unknown := [one for one in told if one not in task.table.index]:
-        raise InvalidRequest(
-            f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r};"
-            f" it has: {', '.join(task.labels[:50])}"
+        known = (
+            f"{len(task.labels):,}, which stand in its file of labels" if task.sparse else ", ".join(task.labels[:50])
         )
+        raise InvalidRequest(f"label: {', '.join(map(repr, unknown[:5]))} is not a label of {model!r}; it has: {known}")
     return label if isinstance(label, str) else task.with_ancestors(label)
 
 

@@ -8,10 +8,12 @@ from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
 from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
+from demur.serve.hosts.tabular.sklearn_model import SKLEARN
 
 KINDS: dict[str, ModelKind] = {
     "classifier": CLASSIFIER,
     "python": PYTHON,
+    "sklearn": SKLEARN,
     "onnx": ONNX,
     "given": GIVEN,
     "transformers": LANGUAGE,

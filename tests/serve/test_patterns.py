@@ -46,6 +46,7 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/config/redact.py": (1, FILE),
     "serve/config/yaml_trouble.py": (1, FILE),
     "serve/deployments/host_trouble.py": (2, OURS),
+    "serve/web/review/label_search.py": (1, ("a search for labels",)),
     "serve/web/native/deadline.py": (1, ("X-Request-Timeout",)),
     "serve/hosts/language/label_lists.py": (4, ("labels on lines", "labels as JSON")),
     "serve/hosts/language/matching.py": (2, ("a number in a reply", "a reply that is compared")),

@@ -20,6 +20,7 @@ from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.access.refusals import NotKnown
 from demur.serve.access.tokens import read_token
 from demur.serve.config.file import DSN
+from demur.serve.config.label_table import LabelTable
 from demur.serve.config.redact import RedactConfig
 from demur.serve.contract.body import check_structure
 from demur.serve.contract.inference_protocol.structure import check_fields
@@ -45,6 +46,7 @@ from demur.serve.web.audit.reports.with_bar import with_bar
 from demur.serve.web.native.deadline import seconds_of
 from demur.serve.web.openai.errors import problem_of
 from demur.serve.web.review.case_import import people_of
+from demur.serve.web.review.label_search import LabelSearch
 from demur.serve.web.review.label_studio import annotations_of, rows_of_export
 from demur.serve.web.review.showing import glance
 from demur.serve.web.shared.cookies import PlainCookies, cookie
@@ -257,6 +259,10 @@ READERS: dict[str, Reader] = {
             repeated('{"a":', '{"model": "m", "input": '),
             repeated('"a": 1, ', '{"model": "m", "input": {', '"a": 1}}'),
         ),
+    ),
+    "a search for labels": Reader(
+        LabelSearch(LabelTable(tuple(f"part {at}" for at in range(2000)), "of a test")).find,
+        (repeated("part 1 "), repeated("a b "), repeated("é"), repeated("花"), repeated("ab")),
     ),
     "an outcome": Reader(
         lambda text: parse(OutcomeRequest, text.encode()),

@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import uvicorn
@@ -71,16 +72,30 @@ KINDS = {
         "reply": {"text": "Yes.", "finish_reason": "stop"},
     },
     "fields": {"model": "mood", "input": {"name": "kettle", "price": 31.5, "tags": ["a", "b"]}, "prediction": "good"},
+    "leak": {
+        "model": "parts",
+        "input": SENTENCE,
+        "prediction": ["part 7"],
+        "prediction_set": [],
+        "top_labels": ["part 7", "part 3"],
+        "label_confidence": [0.8, 0.3],
+        "output": {"candidates": {"part 3": 0.4, "part 7": 0.9, "part 12": 0.2}},
+    },
     "gone": {"model": "mood", "input": SENTENCE, "prediction": None, "confidence": None},
 }
+
+
+def made(*, output=None, **changes):
+    """An entry of the log, with what the request brought of a model that runs elsewhere."""
+    return replace(entry(**changes), output=output)
 
 
 class Site:
     """The pages over a database of their own, at a port of their own."""
 
-    def __init__(self, dsn, **review):
+    def __init__(self, dsn, *, models=MODELS, **review):
         self.database = open_database(dsn)
-        config = Config.model_validate({"models": MODELS, "review": {"undo_seconds": 60, **review}})
+        config = Config.model_validate({"models": models, "review": {"undo_seconds": 60, **review}})
         self.desk = ReviewService(config, self.database)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -110,7 +125,7 @@ class Site:
     def put(self, *kinds, **case):
         """Cases of these kinds, in this order."""
         start = datetime.now(UTC) - timedelta(minutes=9)
-        entries = [entry(created_at=start + timedelta(seconds=i), **KINDS[kind]) for i, kind in enumerate(kinds)]
+        entries = [made(created_at=start + timedelta(seconds=i), **KINDS[kind]) for i, kind in enumerate(kinds)]
         with self.database.transaction() as connection:
             log.append(connection, entries)
             queue.enqueue(connection, [new_case(one, **case) for one in entries])

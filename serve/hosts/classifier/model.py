@@ -93,6 +93,10 @@ class Classifier:
             return "a text"
         return np.zeros((spec.channels, spec.height, spec.width), dtype=np.float32)
 
+    def remarks(self) -> list[str]:
+        """Return nothing: there is nothing to remark."""
+        return []
+
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked for about each input, and nothing that was not."""
         features = self._features(inputs)

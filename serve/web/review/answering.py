@@ -1,11 +1,12 @@
 """How a case is answered on its page: which labels it offers, in which form, and by which keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.web.review.label_search import search_of
 from demur.traffic.record import Answer
 
 DIGITS = tuple("1234567890")
@@ -46,6 +47,12 @@ class LabelChoice:
     above: tuple[str, ...] = ()
     """The labels right above it."""
 
+    title: str = ""
+    """What the file of labels says beside it."""
+
+    share: float | None = None
+    """How probable the model found it, where that may be shown."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerForm:
@@ -61,10 +68,13 @@ class AnswerForm:
     prefix: str = ""
     """What begins a command in the search box; empty where there is none."""
 
+    n_labels: int = 0
+    """How many labels the model has, where `choices` are only some of them and the others are looked up."""
+
     @property
     def searched(self) -> bool:
         """Whether there are so many labels that one types to find one."""
-        return len(self.choices) > FEW
+        return self.n_labels > 0 or len(self.choices) > FEW
 
     @property
     def tree(self) -> bool:
@@ -77,11 +87,21 @@ class AnswerForm:
         return "" if not keys else keys[0] if len(keys) == 1 else f"{keys[0]}–{keys[-1]}"
 
 
-def answering(task: TaskConfig | None, options: int = 0) -> AnswerForm:
-    """How a case of this task is answered, where the question has so many options (0: it has none). Without a task,
-    which is no longer served, nothing can be chosen."""
+def answering(task: TaskConfig | None, options: int = 0, offered: Sequence[LabelChoice] = ()) -> AnswerForm:
+    """How a case of this task is answered, where the question has so many options (0: it has none). Of a sparse task
+    only the labels that are `offered` are on the page. Without a task, which is no longer served, nothing can be
+    chosen."""
     if task is None:
         return AnswerForm(form="list", choices=(), keys=command_keys(()))
+    if task.sparse:
+        prefix = prefix_but(search_of(task.table).first_characters)
+        return AnswerForm(
+            form="list" if task.exclusive else "ticks",
+            choices=tuple(offered),
+            keys=command_keys((), prefix),
+            prefix=prefix,
+            n_labels=len(task.labels),
+        )
     labels = task.labels[: options or None]
     keys = label_keys(labels)
     choices = in_tree(task) if task.tree else [LabelChoice(label=label) for label in labels]
@@ -127,7 +147,12 @@ def command_keys(taken: Sequence[str], prefix: str = "") -> dict[str, str]:
 
 def search_prefix(labels: Sequence[str]) -> str:
     """Return the first prefix of commands with which no label begins; the last one where all do."""
-    return next((one for one in PREFIXES if not any(label.startswith(one) for label in labels)), PREFIXES[-1])
+    return prefix_but({label[:1] for label in labels})
+
+
+def prefix_but(taken: Collection[str]) -> str:
+    """Return the first prefix of commands that is not one of these characters; the last one where all are."""
+    return next((one for one in PREFIXES if one not in taken), PREFIXES[-1])
 
 
 def in_tree(task: TaskConfig) -> list[LabelChoice]:

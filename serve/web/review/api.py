@@ -14,6 +14,7 @@ from demur.review.cases import Filter
 from demur.review.item import Case, Status
 from demur.serve.contract.wire import parse
 from demur.serve.web.review import review_wire as wire
+from demur.serve.web.review.label_search import MOST_FOUND
 from demur.serve.web.review.site import Content, Name, Reviews, Site, Word, problems, reply
 from demur.serve.web.shared.bodies import takes
 from demur.serve.web.shared.visitor import COOKIE, HEADER
@@ -120,6 +121,23 @@ def listed(
     inputs = reviews.glances(name, found[:limit]) if glance else {}
     lines = [{**_line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
     return reply({"cases": lines, "more": len(found) > limit})
+
+
+@router.get(
+    "/v1/labels",
+    response_model=wire.FoundLabelList,
+    responses=problems(401, 403, 422),
+    summary="Find labels of a model by typing",
+)
+def labels(
+    name: Name,
+    reviews: Reviews,
+    model: Word,
+    query: Annotated[Word, Query(description="The beginning of a label, or of words in it or its title.")],
+    limit: Annotated[int, Query(ge=1, le=MOST_FOUND)] = 20,
+) -> Response:
+    found, more = reviews.labels_like(name, model, query, limit=limit)
+    return reply(wire.labels_json(found, more=more))
 
 
 @router.get(

@@ -1,7 +1,8 @@
 """Cases in the JSON format of Label Studio: as its tasks, with the labelling configuration for them, and back.
 
 The format is that of its documentation (labelstud.io/guide/task_format, /guide/predictions, /tags): a task has `data`,
-`predictions` and `annotations`; a chosen label is a result of type `choices`, one in a tree a path of type `taxonomy`.
+`predictions` and `annotations`; a chosen label is a result of type `choices`, one in a tree a path of type `taxonomy`,
+and labels of a sparse task are the lines of a `textarea`.
 """
 
 import json
@@ -111,7 +112,13 @@ def label_config(task: TaskConfig, kind: InputKind) -> str:
     view = ElementTree.Element("View")
     for tag, attributes in _OBJECTS[kind]:
         ElementTree.SubElement(view, tag, attributes)
-    if task.tree:
+    if task.sparse:  # no project can list them all
+        ElementTree.SubElement(view, "Header", value=f"Labels, one on each line, as in the file ({len(task.labels):,})")
+        wanted = {"maxSubmissions": "1", "required": "true"} if task.exclusive else {"maxSubmissions": "1"}
+        ElementTree.SubElement(
+            view, "TextArea", {"name": CONTROL, "toName": OBJECT, "placeholder": "Labels", "rows": "4", **wanted}
+        )
+    elif task.tree:
         taxonomy = ElementTree.SubElement(view, "Taxonomy", name=CONTROL, toName=OBJECT)
         _add_choices(taxonomy, task)
     else:
@@ -244,7 +251,9 @@ def _read(
 
 
 def _labels_in(value: Mapping[str, Any]) -> list[str]:
-    """Return the labels of a choice, or every step of the paths of a taxonomy."""
+    """Return the labels of a choice, every step of the paths of a taxonomy, or each line of a text."""
+    if "text" in value:
+        return [line.strip() for line in (_text_in(value) or "").split("\n") if line.strip()]
     paths = value.get("taxonomy", value.get("choices"))
     if not isinstance(paths, list):
         raise Unreadable("its choice is no list of labels")
@@ -315,6 +324,9 @@ def _result(answer: Answer, task: TaskConfig) -> list[dict[str, Any]]:
     labels = [answer] if isinstance(answer, str) else answer
     if not labels:
         return []
+    if task.sparse:
+        told = {"text": ["\n".join(labels)]}
+        return [{"from_name": CONTROL, "to_name": OBJECT, "type": "textarea", "value": told}]
     kind = "taxonomy" if task.tree else "choices"
     chosen: list[Any] = _paths(labels, task) if task.tree else labels
     return [{"from_name": CONTROL, "to_name": OBJECT, "type": kind, "value": {kind: chosen}}]

@@ -7,7 +7,7 @@ from typing import Annotated
 from urllib.parse import urlencode
 from uuid import UUID
 
-from fastapi import APIRouter, FastAPI, Form, Request, Response
+from fastapi import APIRouter, FastAPI, Form, Query, Request, Response
 
 from demur.review.cases import CaseNotFound, Filter
 from demur.review.item import ENDED, Status
@@ -21,6 +21,8 @@ from demur.serve.web.login.oidc_pages import add_oidc
 from demur.serve.web.review.access_log import add_access_log
 from demur.serve.web.review.answering import COMMANDS, REASONS, answering, chosen_labels
 from demur.serve.web.review.gauges import QueueCollector
+from demur.serve.web.review.label_search import search_of
+from demur.serve.web.review.offered import labels_on_page, offered_labels
 from demur.serve.web.review.overview import add_overview_routes
 from demur.serve.web.review.service import VisibleCase
 from demur.serve.web.review.showing import glance, showing
@@ -175,12 +177,31 @@ def take_next(request: Request, site: Site, model: FormText = "", again: Annotat
 
 
 @router.get("/cases/{id}")
-def show_case(request: Request, site: Site, id: UUID, model: str = "", after: UUID | None = None) -> Response:
+def show_case(
+    request: Request,
+    site: Site,
+    id: UUID,
+    model: str = "",
+    after: UUID | None = None,
+    find: str = "",
+    label: Annotated[list[str] | None, Query()] = None,
+    comment: str = "",
+) -> Response:
+    """The page of one case. A browser without scripts looks labels up with `find`, and sends along what is ticked."""
     name = visitor_of(request)
     sight = site.reviews.see(name, id, through="page")
     served = site.config.models.get(sight.case.model)
     input = showing(sight.value)
-    way = answering(served.task if served else None, len(input.options))
+    draft = {**(sight.draft or {}), **({"label": label} if label else {}), **({"comment": comment} if comment else {})}
+    before = [draft["label"]] if isinstance(draft.get("label"), str) else draft.get("label") or []
+    sparse = served.task if served is not None and served.task.sparse else None
+    found, offered, titles = [], [], {}
+    if sparse is not None:
+        found = [one.label for one in search_of(sparse.table).find(find)[0]] if find.strip() else []
+        offered = offered_labels(sparse.table, sight.record if sight.shown else None, sight.output, before, found)
+        own = [said.label for said in (*sight.opinions, *([sight.own] if sight.own else []))]
+        titles = sparse.table.titles_of(labels_on_page(sight.record, [sight.case.label, *own, before]))
+    way = answering(served.task if served else None, len(input.options), offered)
     return site.page(
         request,
         "case.html",
@@ -190,6 +211,11 @@ def show_case(request: Request, site: Site, id: UUID, model: str = "", after: UU
         input=input,
         small=small_picture(input.text) if input.kind == "picture" else None,
         way=way,
+        draft=draft,
+        before=before,
+        find=find,
+        found=found,
+        titles=titles,
         keys=way.keys,
         commands=COMMANDS,
         reasons=REASONS,

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from demur.audit.visible import visible
 from demur.review.cases import Backlog
 from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.fields import fields_of
 from demur.serve.contract.wire import Body, Listed, OutcomeView, Problem, Word
+from demur.serve.web.review.label_search import FoundLabel, Match
 from demur.serve.web.review.service import VisibleCase
 from demur.traffic.record import Record
 
@@ -161,8 +164,30 @@ class TaskView(BaseModel):
 
     kind: Literal["binary", "multiclass", "multilabel", "choice", "generate"]
     exclusive: bool = Field(description="Exactly one label is right; else any number of them.")
-    labels: list[str]
+    labels: list[str] | None = Field(
+        description="Null where they stand in a file, as very many do: look them up at `labels_url`."
+    )
+    n_labels: int
+    labels_url: str = Field(description="Where labels are found by typing; add `&query=`.")
     tree: dict[str, list[str]] | None = Field(description="The labels right above a label, where there are any.")
+
+
+class FoundLabelView(BaseModel):
+    """A label that was found."""
+
+    label: str = Field(description="To be sent in an answer.")
+    text: str = Field(description="The label as people read it: characters that nobody sees are spelled out.")
+    title: str | None = Field(description="What the file of labels says beside it.")
+    match: Match = Field(
+        description="It begins so; all words of the search begin words of the label or its title; or they are similar."
+    )
+
+
+class FoundLabelList(BaseModel):
+    """The labels that fit best come first."""
+
+    labels: list[FoundLabelView]
+    more: bool = Field(description="There are more than `limit`: type more.")
 
 
 class ShownPrediction(BaseModel):
@@ -253,14 +278,27 @@ class LostClaimResponse(BaseModel):
     error: LostClaim
 
 
-def task_json(task: TaskConfig) -> dict[str, Any]:
+def task_json(model: str, task: TaskConfig) -> dict[str, Any]:
     """`TaskView`."""
     tree: dict[str, list[str]] | None = None
     if task.tree:
         tree = {}
         for child, parent in zip(*(ends.tolist() for ends in task.tree.links), strict=True):
             tree.setdefault(task.labels[child], []).append(task.labels[parent])
-    return fields_of(TaskView, task, tree=tree)
+    return fields_of(
+        TaskView,
+        task,
+        tree=tree,
+        labels=None if task.sparse else task.labels,
+        n_labels=len(task.labels),
+        labels_url=f"/v1/labels?{urlencode({'model': model})}",
+    )
+
+
+def labels_json(found: Sequence[FoundLabel], *, more: bool) -> dict[str, Any]:
+    """`FoundLabelList`."""
+    told = [{**asdict(one), "text": visible(one.label), "title": visible(one.title) or None} for one in found]
+    return {"labels": told, "more": more}
 
 
 def backlog_json(backlog: Backlog) -> dict[str, Any]:

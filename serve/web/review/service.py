@@ -21,6 +21,7 @@ from demur.review.settling import DisagreementRule, Settlement
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import checked_label
+from demur.serve.web.review.label_search import FoundLabel, search_of
 from demur.traffic import log
 from demur.traffic.database import Connection, Database
 from demur.traffic.draw import Draws
@@ -42,6 +43,9 @@ class VisibleCase:
     """The input; None when it is no longer kept."""
 
     record: Record
+    output: Any
+    """What the request brought, where the task is sparse; None when it is no longer kept."""
+
     shown: bool
     """Whether what the model said about it may be shown: while a person is to answer blindly it may not."""
 
@@ -129,6 +133,7 @@ class ReviewService:
                 case=case,
                 mine=mine,
                 value=log.find_input(connection, case.record_id),
+                output=log.find_output(connection, case.record_id) if self._is_sparse(case.model) else None,
                 record=log.find_one(connection, case.record_id),
                 shown=ended or self._sees_prediction(case, name, opinions),
                 draft=cases.draft_of(connection, case_id, name),
@@ -142,6 +147,13 @@ class ReviewService:
                 told = [what for what, is_shown in shown.items() if is_shown]
                 access.note(connection, [case_id], name, through=through, shown=told)
             return sight
+
+    def labels_like(self, name: str, model: str, query: str, *, limit: int) -> tuple[list[FoundLabel], bool]:
+        """Labels of a model that this person types, the best first, and whether there are more than `limit`."""
+        scope = self._scope(name)
+        if scope.models is not None and model not in scope.models:
+            raise NotYours(f"{name} does not see cases of {model!r}; whoever does stands in review.people")
+        return search_of(self._model(model).task.table).find(query, limit)
 
     def claim(self, name: str, case_id: UUID) -> Claim:
         with self._database.transaction() as connection:
@@ -331,6 +343,9 @@ class ReviewService:
         if model is None:
             raise InvalidRequest(f"the model {name!r} is no longer served; its labels are not known")
         return model
+
+    def _is_sparse(self, model: str) -> bool:
+        return model in self.config.models and self.config.models[model].task.sparse
 
     def _keep_draft(self, name: str, case_id: UUID, draft: dict[str, Any]) -> None:
         with self._database.transaction() as connection:

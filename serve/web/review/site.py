@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from demur.serve.config.file import Config
 from demur.serve.contract.wire import ProblemResponse, dump
 from demur.serve.web.review import review_wire as wire
 from demur.serve.web.review.access_log import sees_access_log
+from demur.serve.web.review.label_search import search_of
 from demur.serve.web.review.service import ReviewService
 from demur.serve.web.review.words import FILTERS
 from demur.serve.web.shared.bodies import whole_body
@@ -77,9 +79,12 @@ def add_site(app: FastAPI, reviews: ReviewService, database: Database) -> Review
     templates = templates_of("demur.serve.web.review", FILES)
     templates.filters.update(FILTERS)
     config = reviews.config
-    tasks = {name: wire.task_json(model.task) for name, model in config.models.items()}
+    tasks = {name: wire.task_json(name, model.task) for name, model in config.models.items()}
     site = ReviewSite(reviews=reviews, config=config, database=database, templates=templates, tasks=tasks)
     app.state.site = site
+    tables = [model.task.table for model in config.models.values() if model.task.sparse]
+    if tables:  # whoever searches first need not wait
+        Thread(target=lambda: [search_of(table) for table in tables], name="label-search", daemon=True).start()
     return site
 
 

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
+from demur.serve.config.label_table import read_labels
 from demur.serve.fitting.compare import compare_on_file
 from demur.serve.fitting.fit import fit_model
 from demur.serve.web.native.app import gateway_app
@@ -201,10 +202,17 @@ def test_what_a_sparse_task_cannot_have(label_file, more, why):
     [
         (None, "there is no file of labels"),
         ("a\n", "has 1 lines"),
-        ("a\n\nb\n", "line 2: a label has 1 to 200 characters"),
+        ("a\n\nb\n", "line 2: a label, and its title behind a tab, have 1 to 200 characters"),
         ("a\nb\na\n", "line 3: 'a' is there twice"),
-        (b"a\n\xff\n", "is not text in UTF-8"),
-        ("a\nb\tc\n", "line 2: a label has"),
+        ("a\nb\tsome\na\tother", "line 3: 'a' is there twice"),
+        ("caf\u00e9\nb\ncafe\u0301\n", "line 3: 'café' looks the same as line 1"),
+        (b"a\n\xff\n", "is not text in UTF-8: invalid start byte at byte 2; save it as UTF-8"),
+        ("a\nb\n".encode("utf-16"), "is not text in UTF-8"),
+        ("a\nb\x7f\n", "line 2: a label, and its title"),
+        ("a\nb\u2028c\n", "line 2: a label, and its title"),
+        ("a\nb\tc\td\n", "line 2: a label, and its title"),
+        ("a\n" + 201 * "b", "line 2: a label, and its title"),
+        ("a\nb\t" + 201 * "c", "line 2: a label, and its title"),
     ],
 )
 def test_a_file_of_labels_is_checked(tmp_path, content, why):
@@ -214,6 +222,18 @@ def test_a_file_of_labels_is_checked(tmp_path, content, why):
     with pytest.raises(ValidationError) as refused:
         Config.model_validate({"models": {"tags": section(path)}})
     assert why in str(refused.value)
+
+
+def test_titles_stand_behind_a_tab_and_change_nothing_else(tmp_path):
+    plain, titled = tmp_path / "plain.txt", tmp_path / "titled.txt"
+    names = ['say "hi", twice', "\u202eesrever", " spaced ", "b"]
+    plain.write_bytes("\r\n".join(names).encode())
+    titled.write_text("\n".join(f"{name}\tTitle of {name}" for name in names[:3]) + "\nb\t\n", encoding="utf-8-sig")
+    one, other = read_labels(plain), read_labels(titled)
+    assert one.names == other.names == tuple(names)
+    assert one.sha256 == other.sha256  # an artifact stays good when titles change
+    assert one.titles == ()
+    assert other.titles_of(["b", " spaced ", "nothing"]) == {" spaced ": "Title of  spaced"}
 
 
 def test_labels_below_a_limit_that_misses_few(tmp_path, label_file):

@@ -1,7 +1,7 @@
 // A case that is being answered. What a person has typed or chosen is kept in this browser and on the server until it
 // is known to have arrived.
 import { busy, keyTooSoon, missed } from "./guard.js";
-import { showChosen, ticks } from "./labels.js";
+import { offer, showChosen, ticks } from "./labels.js";
 import { capital, insist, online, post, say } from "./sending.js";
 
 const $ = (id) => document.getElementById(id);
@@ -47,6 +47,7 @@ function work(form) {
     reason.value = draft.reason ?? "";
     $("cannot").open = Boolean(draft.reason);
     const labels = new Set([draft.label ?? []].flat());
+    for (const label of labels) offer({ label });
     for (const tick of ticks) tick.checked = labels.has(tick.value);
     for (const button of buttons) {
       button.classList.toggle("before", labels.has(button.value));

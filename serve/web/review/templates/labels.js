@@ -1,4 +1,5 @@
-// Many labels: found by typing, those that are chosen in sight above the list, and labels above labels.
+// Many labels: found by typing, those that are chosen in sight above the list, and labels above labels. Where there are
+// very many, the page holds some of them and the server finds the others.
 import { enter, isCommand, press } from "./keys.js";
 import { heldDown, keyTooSoon, missed, taken } from "./guard.js";
 
@@ -7,6 +8,8 @@ const form = $("answer"), find = $("find"), how = $("how"), ticked = $("ticked")
 export const ticks = form ? [...form.querySelectorAll("input[name=label]")] : [];
 const one = form?.dataset.form === "list";
 const BOUNCE_MILLISECONDS = 250;
+const PAUSE_MILLISECONDS = 120; // in which somebody types on, before the server is asked
+const lookedUp = find?.dataset.labels; // the address where labels are found
 const labels = (n) => `${n} ${n === 1 ? "label" : "labels"}`;
 
 // ---- labels above labels ----
@@ -23,12 +26,15 @@ function spread(label, links, checked) {
   }
 }
 
-for (const tick of ticks) {
+const nameOfLabel = (tick) => tick.dataset.text ?? tick.value;
+
+function watch(tick) {
   tick.addEventListener("change", () => {
     spread(tick.value, tick.checked ? above : below, tick.checked);
     showChosen();
   });
 }
+ticks.forEach(watch);
 
 // ---- those that are chosen ----
 
@@ -39,8 +45,8 @@ export function showChosen() {
   if (!ticked) return;
   ticked.hidden = chosen.length === 0;
   ticked.replaceChildren(...chosen.map((tick) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "chip", textContent: tick.value });
-    button.setAttribute("aria-label", `Remove ${tick.value}`);
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "chip", textContent: nameOfLabel(tick) });
+    button.setAttribute("aria-label", `Remove ${nameOfLabel(tick)}`);
     button.addEventListener("click", () => remove(tick));
     const item = document.createElement("li");
     item.append(button);
@@ -52,19 +58,22 @@ function remove(tick) {
   const place = ticks.filter((other) => other.checked).indexOf(tick);
   tick.checked = false;
   tick.dispatchEvent(new Event("change", { bubbles: true }));
-  tell(`${tick.value} is removed.`);
+  tell(`${nameOfLabel(tick)} is removed.`);
   (ticked.querySelectorAll("button")[place] ?? find).focus();
 }
 
 // ---- found by typing ----
 
-const items = ticks.map((tick) => ({ tick, item: tick.closest("li"), text: tick.value.toLowerCase() }));
+const itemOf = (tick) => ({ tick, item: tick.closest("li"), text: tick.value.toLowerCase() });
+let items = ticks.map(itemOf);
+const atFirst = new Set(ticks); // what is listed while nothing is typed
 const visible = () => items.filter(({ item }) => !item.hidden);
 let tickedAt = -Infinity;
 
 /** Of the labels that are found the one that Enter takes: that which is called so, else one that begins so, else the first. */
 function best(query) {
   const found = visible();
+  if (lookedUp) return items.find(({ item }) => item.classList.contains("first"));
   return found.find(({ text }) => text === query) ?? found.find(({ text }) => text.startsWith(query)) ?? found[0];
 }
 
@@ -82,6 +91,7 @@ function search() {
     return press(text);
   }
   const query = text === prefix ? "" : text;
+  if (lookedUp) return lookUp(query, text === prefix);
   const words = query.split(/\s+/).filter(Boolean);
   for (const { item, text: label } of items) item.hidden = !words.every((word) => label.includes(word));
   const marked = words.length ? best(query) : undefined;
@@ -91,12 +101,16 @@ function search() {
     ? `${labels(visible().length)}; Enter ${one ? "sends" : "ticks"} ${marked.tick.value}.` : "No label is like that.");
 }
 
-function take() {
+async function take() {
+  const asked = typed();
+  await answered;
+  if (typed() !== asked) return;
   if (!find.value.trim()) {
     if (performance.now() - tickedAt < BOUNCE_MILLISECONDS) return missed("“Enter” was not taken: it had only just ticked a label. Press it again to send.");
     return enter();
   }
   const found = best(typed());
+  if (!found && visible().length) return missed("“Enter” was not taken: these labels are only like it. ↓ goes to them.");
   if (!found) return missed(`“Enter” was not taken: no label is like that. “${find.dataset.prefix}” in the empty field shows the commands.`);
   if (one) {
     if (!found.tick.checked) found.tick.click();
@@ -108,9 +122,74 @@ function take() {
   find.value = "";
   search();
   tickedAt = performance.now();
-  tell(already ? `${tick.value} was ticked already.` : `${tick.value} is ticked.`);
+  tell(already ? `${nameOfLabel(tick)} was ticked already.` : `${nameOfLabel(tick)} is ticked.`);
 }
 
+// ---- looked up on the server ----
+
+let answered = Promise.resolve(); // when the server has answered the last search
+let asking = new AbortController();
+const spelled = (text) => text.replace(/[\p{Cc}\p{Cf}]/gu, (one) => `[U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+
+/** The tick of a label; it is made where the page has none. */
+export function offer({ label, text = spelled(label), title = null }) {
+  const known = byLabel.get(label);
+  if (known || !lookedUp) return known;
+  const item = $("one-label").content.firstElementChild.cloneNode(true), tick = item.querySelector("input");
+  const [name, beside] = item.querySelectorAll("bdi");
+  tick.value = label;
+  tick.dataset.text = name.textContent = text;
+  if (title) beside.textContent = title; else beside.remove();
+  byLabel.set(label, tick);
+  ticks.push(tick);
+  watch(tick);
+  $("choices").append(item);
+  return tick;
+}
+
+/** List these ticks in this order, and those that are chosen; leave out the others. */
+function list(some) {
+  const shown = new Set(some);
+  const kept = ticks.filter((tick) => shown.has(tick) || atFirst.has(tick) || tick.checked);
+  for (const tick of ticks.filter((one) => !kept.includes(one))) {
+    byLabel.delete(tick.value);
+    tick.closest("li").remove();
+  }
+  ticks.splice(0, ticks.length, ...kept); // in the order in which they came, so that what is ticked stays where it is
+  items = [...some, ...kept.filter((tick) => !shown.has(tick))].map(itemOf);
+  $("choices").append(...items.map(({ item }) => item));
+  for (const { item, tick } of items) { item.hidden = !shown.has(tick); item.classList.remove("first"); }
+}
+
+function lookUp(query, command) {
+  asking.abort();
+  if (!query) {
+    answered = Promise.resolve();
+    list([...atFirst, ...ticks.filter((tick) => tick.checked && !atFirst.has(tick))]);
+    return tell(command ? commands(find.dataset.prefix) : "");
+  }
+  const asked = asking = new AbortController();
+  answered = new Promise((done) => setTimeout(done, PAUSE_MILLISECONDS))
+    .then(() => (asked.signal.aborted ? null : foundLike(query, asked.signal)))
+    .then((found) => found && !asked.signal.aborted && showFound(found))
+    .catch(() => { if (!asked.signal.aborted) { list([]); tell("Labels cannot be looked up just now. Type on to try again."); } });
+}
+
+async function foundLike(query, signal) {
+  const reply = await fetch(`${lookedUp}&${new URLSearchParams({ query })}`, { signal: AbortSignal.any([signal, AbortSignal.timeout(15000)]) });
+  if (!reply.ok) throw new Error(reply.status);
+  return reply.json();
+}
+
+function showFound(found) {
+  list(found.labels.map(offer));
+  const first = found.labels[0], sure = first && first.match !== "similar";
+  if (sure) byLabel.get(first.label).closest("li").classList.add("first");
+  const n = `${labels(found.labels.length)}${found.more ? " and more" : ""}`;
+  tell(!first ? "No label is like that." : sure ? `${n}; Enter ${one ? "sends" : "ticks"} ${first.text}.` : `${n} like it; ↓ goes to them.`);
+}
+
+$("plain-find")?.remove(); // for browsers without scripts
 if (find) {
   find.closest(".search").hidden = false;
   if (matchMedia("(pointer: fine)").matches && document.activeElement === document.body) find.focus({ preventScroll: true });

@@ -316,7 +316,7 @@ def test_a_graph_that_fails_on_a_row_says_so(tmp_path):
         {"table": np.array([[0.2, 0.8], [0.9, 0.1]], np.float32), "one": np.array([1])},
     )
     assert run(configured(path), rows_of([[1], [0]]))[1].probabilities[:, 0].tolist() == pytest.approx([0.9, 0.2])
-    with pytest.raises(BadModelOutput, match="onnxruntime could not run the graph: .*indices element out of"):
+    with pytest.raises(BadModelOutput, match=r"onnxruntime could not run the graph: .*indices element out of"):
         run(configured(path), rows_of([[7]]))
 
 

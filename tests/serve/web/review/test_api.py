@@ -115,7 +115,14 @@ def test_a_case_from_the_queue_to_its_answer(ask, held):
     seen = ask("ada", "get", claim["url"])
     assert (seen["mine"], seen["token"], seen["status"]) == (True, claim["token"], "claimed")
     assert seen["input"] == [[0.0, 1.0], [1.0, 0.0]]
-    assert seen["task"] == {"kind": "multiclass", "exclusive": True, "labels": ["1", "3", "7"], "tree": None}
+    assert seen["task"] == {
+        "kind": "multiclass",
+        "exclusive": True,
+        "labels": ["1", "3", "7"],
+        "n_labels": 3,
+        "labels_url": "/v1/labels?model=toy",
+        "tree": None,
+    }
     assert seen["prediction"]["prediction_set"] == ["7", "1"]
     assert seen["prediction"]["reason"] is None
     draft = {"label": "3", "reason": None, "comment": "hm"}
