@@ -18,6 +18,7 @@
 # %%
 import json
 import random
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -28,8 +29,7 @@ from openai import OpenAI
 import demur
 
 rng = random.Random(0)
-folder = Path("var/gate")
-folder.mkdir(parents=True, exist_ok=True)
+folder = Path(tempfile.mkdtemp())
 
 
 def draw_sum() -> tuple[str, str]:
