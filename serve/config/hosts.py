@@ -257,6 +257,20 @@ class SklearnHost(TableHost):
     """Whether the file may run any code when it is loaded, as every file of joblib or pickle can."""
 
 
+class XgboostHost(TableHost):
+    """Trees of XGBoost, in its own JSON or UBJ."""
+
+    package: ClassVar[tuple[str, str]] = ("xgboost", "pip install 'demur[xgboost]'")
+    kind: Literal["xgboost"]
+
+
+class LightgbmHost(TableHost):
+    """Trees of LightGBM, in its own text format."""
+
+    package: ClassVar[tuple[str, str]] = ("lightgbm", "pip install 'demur[lightgbm]'")
+    kind: Literal["lightgbm"]
+
+
 Part = Literal[
     "probabilities",
     "candidates",
@@ -500,7 +514,16 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | SklearnHost | OnnxHost | GivenHost | TransformersHost | VllmHost | OpenAIHost,
+    ClassifierHost
+    | PythonHost
+    | SklearnHost
+    | XgboostHost
+    | LightgbmHost
+    | OnnxHost
+    | GivenHost
+    | TransformersHost
+    | VllmHost
+    | OpenAIHost,
     Field(discriminator="kind"),
 ]
 
