@@ -23,6 +23,7 @@ from demur.serve.commands.key_commands import keys
 from demur.serve.commands.packages import how_to_install
 from demur.serve.commands.rank.command import rank
 from demur.serve.commands.review_commands import review
+from demur.serve.commands.starting.command import init
 from demur.serve.commands.terminal import (
     ConfigOption,
     config_path,
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(artifacts, name="artifacts")
 app.add_typer(review, name="review")
+app.command()(init)
 app.command()(audit)
 app.add_typer(alarms, name="alarms")
 app.add_typer(keys, name="keys")
@@ -180,7 +182,7 @@ def fit(
                 bar.update(task, description=f"fitting and measuring {model}")
 
         if database is None:
-            form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
+            form = file_form(settings.model(model), input_column, label_column, encoding)
             done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)
         else:
             done = fit_on_traffic(
@@ -218,7 +220,7 @@ def replay(
     settings = load_config(config_path(config))
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from demur.serve.commands.replay_tables import left_out, table
+    from demur.serve.commands.replay_tables import left_out, tables
     from demur.serve.fitting.replay import replay_traffic
 
     with ExitStack() as opened:
@@ -234,7 +236,8 @@ def replay(
             until=end,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    out.print(table(done))
+    for table in tables(done):
+        out.print(table)
     out.print(left_out(done))
     write_json(to, done.as_json())
 
@@ -271,7 +274,7 @@ def demo(
     name = model or next(iter(settings.models))
     path = data or _beside(settings.model(name).calibration.data, name)
     address = url or f"http://{settings.http.host}:{settings.http.port}"
-    form = file_form(settings.model(name).calibration, input_column, label_column, encoding)
+    form = file_form(settings.model(name), input_column, label_column, encoding)
     todo = samples(path, seed, form)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))

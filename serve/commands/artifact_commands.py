@@ -243,7 +243,7 @@ def compare_artifacts(
         raise BadConfig("--until goes with --since; a labelled file is compared on as a whole")
     if data is None and (input_column or label_column or encoding):
         raise BadConfig(NO_FILE)
-    form = file_form(settings.model(model).calibration, input_column, label_column, encoding)
+    form = file_form(settings.model(model), input_column, label_column, encoding)
     start, end = moment(since), moment(until) or now()
     from demur.serve.commands.compare_tables import remarks, tables
     from demur.serve.fitting.compare import compare_on_file, compare_on_traffic
@@ -270,7 +270,9 @@ def compare_artifacts(
 def _report_shadow(
     settings: Config, model: str, name: str | None, *, since: str | None, until: str | None, to: Path | None
 ) -> None:
-    artifact = name or ArtifactStore(settings.artifacts).standing(model).shadow
+    standing = ArtifactStore(settings.artifacts).standing(model)
+    observes = settings.model(model).policy.get("kind") == "observe"  # what it would have decided stands as a shadow's
+    artifact = name or standing.shadow or (standing.in_force if observes else None)
     if artifact is None:
         raise BadConfig(
             f"model {model!r} has no shadow now; name the artifact that was one"

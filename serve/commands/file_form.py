@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from demur.serve.config.file import CalibrationConfig
+from demur.serve.config.file import ModelConfig
 from demur.traffic.file_form import FileForm
 
 InputColumn = Annotated[
@@ -32,8 +32,6 @@ Encoding = Annotated[
 NO_FILE = "--input-column, --label-column and --encoding say how a labelled file is read; leave them out with --since"
 
 
-def file_form(
-    configured: CalibrationConfig, input_column: str | None, label_column: str | None, encoding: str | None
-) -> FileForm:
+def file_form(model: ModelConfig, input_column: str | None, label_column: str | None, encoding: str | None) -> FileForm:
     """What the options say, and where they say nothing the configuration."""
-    return configured.form.changed(input=input_column, label=label_column, encoding=encoding)
+    return model.file_form.changed(input=input_column, label=label_column, encoding=encoding)

@@ -71,7 +71,7 @@ def rank(
             budget=Budget(rounds=rounds, comparisons=comparisons, settled=settled),
             criterion=cut,
             anew=anew,
-            form=file_form(settings.model(model).calibration, input_column, label_column, encoding),
+            form=file_form(settings.model(model), input_column, label_column, encoding),
             told=told,
         )
         bar.update(turns, completed=found.ratings.rounds)

@@ -69,7 +69,8 @@ def _cell(name: str, value: Any, column: ColumnConfig, limits: InputLimits) -> C
             raise InvalidRequest(f"{place}: a value is missing, and this model needs one")
         return None
     if column.is_number:
-        return _number(place, value, column)
+        truth = column.kind == "numeric" and isinstance(value, bool)
+        return _number(place, float(value) if truth else value, column)
     if column.kind == "boolean":
         if not isinstance(value, bool):
             raise InvalidRequest(f"{place}: true or false is wanted here, not {kind_of(value)}")

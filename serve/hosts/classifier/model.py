@@ -83,6 +83,10 @@ class Classifier:
         """An input without meaning that the model takes: to warm it up, and to show what a request looks like."""
         return example_of(self.spec)
 
+    def remarks(self) -> list[str]:
+        """Return nothing: there is nothing to remark."""
+        return []
+
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked for about each input, and nothing that was not."""
         if self._sentences is not None and "embedding" in needs:

@@ -1,7 +1,5 @@
 """Graphs that take rows of a table: models of scikit-learn, converted, and graphs that were made by hand."""
 
-import asyncio
-
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -25,29 +23,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.inputs import InputLimits, InvalidRequest, TableRow
-from demur.serve.contract.model import ModelRequest
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model, kind_of
+from demur.serve.hosts.kinds import check_model
 from tests.serve.hosts.onnx.graphs import configured, linear, saved, value
+from tests.serve.hosts.onnx.running import rows_of, run
 
 LIMITS = InputLimits(text_characters=1000)
 FRUITS = ("apple", "medlar", "pear")
-
-
-def run(model, inputs, *needs):
-    async def main():
-        loaded = await kind_of(model).load(model, None)
-        try:
-            return loaded.spec, await loaded.run(ModelRequest(inputs=inputs, needs=frozenset(needs)))
-        finally:
-            await loaded.close()
-
-    return asyncio.run(main())
-
-
-def rows_of(array):
-    return [TableRow(tuple(float(number) for number in row)) for row in array]
 
 
 def iris(names=FRUITS):

@@ -1,0 +1,202 @@
+"""What a file of rows shows: its columns, the labels in it, and what of a model's output stands there."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from demur.serve.config.hosts import Part
+from demur.serve.contract.reading.spread_rows import NUMBER
+from demur.traffic.dataset import BESIDE
+from demur.traffic.row_file import open_rows
+from demur.traffic.table_file import MOST_LISTED, BadDataFile, Row
+
+MOST_LABELS = 1000
+"""More labels than that nobody would read in a configuration."""
+
+MOST_CATEGORIES = 20
+ROWS_PER_CATEGORY = 5
+"""A column of texts holds categories where each occurs about that often; else it holds texts."""
+
+PARTS: tuple[str, ...] = get_args(Part)
+IN_ORDER = ("probabilities", "logits", "passes")
+"""Parts that may be lists, which do not say which label comes first."""
+
+PREFIX = "p_"
+
+NO_VALUE = (None, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSample:
+    """A file of rows, read once."""
+
+    path: Path
+    rows: int
+    has_labels: bool
+    kind: str
+    """Of the task: `binary`, `multiclass` or `multilabel`."""
+
+    labels: tuple[str, ...]
+    """In the order of the outputs where the file shows one, else sorted."""
+
+    parts: Mapping[str, int]
+    """What the file holds of a model's output, and how many numbers each has, 0 where that says nothing."""
+
+    numbers: tuple[str, ...]
+    """Names in a column `scores`."""
+
+    columns: Mapping[str, Any]
+    """Of an input that is spread over columns: each with its kind, as `host.input.columns` takes it."""
+
+    input: Any
+    """The first input, where there is such a column; else None."""
+
+    right: float | None
+    """Share of the rows in which the most probable label is the right one, in this order of labels."""
+
+    is_told: bool
+    """Whether the file itself names the order of the labels, or needs none."""
+
+
+def read_sample(path: Path, *, input_column: str, label_column: str, with_outputs: bool) -> LabelledSample:
+    """Read a .csv, .jsonl or .parquet file. `with_outputs`: it may hold what a model said. Raises `BadDataFile`."""
+    rows = [row for _, row in open_rows(path).rows()]
+    if not rows:
+        raise BadDataFile(f"{path}: there are no rows")
+    first = rows[0]
+    label_column = "labels" if label_column not in first and "labels" in first else label_column
+    if label_column not in ("label", "labels") and label_column not in first:
+        there = ", ".join(map(repr, list(first)[:MOST_LISTED]))
+        raise BadDataFile(f"{path} has no column {label_column!r}, which --label-column names; there are: {there}")
+    if input_column != "input" and input_column not in first:
+        there = ", ".join(map(repr, list(first)[:MOST_LISTED]))
+        raise BadDataFile(f"{path} has no column {input_column!r}, which --input-column names; there are: {there}")
+    truths = [row.get(label_column) for row in rows]
+    several = any(isinstance(one, list) for one in truths)
+    found = _labels_in(path, truths, label_column)
+    named = (_spread_labels(first) or _named(rows)) if with_outputs else []
+    labels = tuple(dict.fromkeys([*named, *found]))
+    parts = _parts(rows, labels) if with_outputs else {}
+    return LabelledSample(
+        path=path,
+        rows=len(rows),
+        has_labels=any(one not in NO_VALUE for one in truths),
+        kind="multilabel" if several else "binary" if len(labels) == 2 else "multiclass",
+        labels=labels,
+        parts=parts,
+        numbers=_numbers(rows) if "scores" in parts else (),
+        columns={} if input_column in first else _columns(rows, leave_out=(label_column, *BESIDE)),
+        input=first.get(input_column),
+        right=None if several else _right(rows, truths, labels),
+        is_told=not any(isinstance(_output_of(first).get(part), list) for part in IN_ORDER if part in parts),
+    )
+
+
+def _labels_in(path: Path, truths: Sequence[Any], column: str) -> list[str]:
+    """The labels of the column, sorted. A number that stands for a label is sorted by its value."""
+    counted = Counter(
+        str(one) for truth in truths if truth not in NO_VALUE for one in (truth if isinstance(truth, list) else [truth])
+    )
+    if len(counted) > MOST_LABELS:
+        raise BadDataFile(
+            f"{path}: the column {column!r} has {len(counted):,} different values, which are hardly labels of a model;"
+            " name the right column with --label-column"
+        )
+    if all(NUMBER.fullmatch(one) for one in counted):
+        return sorted(counted, key=lambda one: (float(one), one))
+    return sorted(counted)
+
+
+def _spread_labels(first: Row) -> list[str]:
+    """Labels that have a column of their own, such as `p_billing`."""
+    return [name.removeprefix(PREFIX) for name in first if name.startswith(PREFIX) and name != PREFIX]
+
+
+def _output_of(row: Row) -> Mapping[str, Any]:
+    """The columns of a row, and what stands in its column `output`."""
+    said = row.get("output")
+    return {**row, **said} if isinstance(said, Mapping) else row
+
+
+def _named(rows: Sequence[Row]) -> list[str]:
+    """Labels that probabilities or logits name."""
+    names: dict[str, None] = {}
+    for row in rows:
+        for part in ("probabilities", "logits"):
+            said = _output_of(row).get(part)
+            if isinstance(said, Mapping):
+                names.update(dict.fromkeys(map(str, said)))
+    return list(names)[: MOST_LABELS + 1]
+
+
+def _parts(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, int]:
+    first = _output_of(rows[0])
+    found = {part: _size(first[part]) for part in PARTS if part in first}
+    if "reply" in found and isinstance(first["reply"], Mapping) and "logprobs" in first["reply"]:
+        found.setdefault("logprobs", 0)
+    by_label = [name for name in labels if name in first or f"{PREFIX}{name}" in first]
+    if "probabilities" not in found and labels and len(by_label) == len(labels) and _is_number(first, labels[0]):
+        found["probabilities"] = len(labels)
+    if "candidates" in found:
+        found["candidates"] = max(_size(_output_of(row).get("candidates")) for row in rows)
+    return found
+
+
+def _is_number(first: Mapping[str, Any], label: str) -> bool:
+    value = first.get(f"{PREFIX}{label}", first.get(label))
+    return isinstance(value, int | float) or (isinstance(value, str) and bool(NUMBER.fullmatch(value.strip())))
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, list | Mapping) else 0
+
+
+def _numbers(rows: Sequence[Row]) -> tuple[str, ...]:
+    said = _output_of(rows[0]).get("scores")
+    return tuple(map(str, said)) if isinstance(said, Mapping) else ()
+
+
+def _right(rows: Sequence[Row], truths: Sequence[Any], labels: Sequence[str]) -> float | None:
+    """How often the largest of the numbers is that of the right label, where they stand in a list."""
+    hits = total = 0
+    for row, truth in zip(rows, truths, strict=True):
+        output = _output_of(row)
+        said = output.get("probabilities", output.get("logits"))
+        if not isinstance(said, list) or len(said) != len(labels) or truth in NO_VALUE:
+            continue
+        if all(isinstance(one, int | float) for one in said):
+            total += 1
+            hits += labels[said.index(max(said))] == str(truth)
+    return hits / total if total else None
+
+
+def _columns(rows: Sequence[Row], leave_out: Sequence[str]) -> dict[str, Any]:
+    """The kind of each column, by its values."""
+    names = [name for name in rows[0] if name not in leave_out]
+    return {name: _column([row.get(name) for row in rows]) for name in names}
+
+
+def _column(values: Sequence[Any]) -> Any:
+    there = [one for one in values if not _is_missing(one)]
+    kind: dict[str, Any] = {"kind": _kind(there)}
+    if kind["kind"] == "category":
+        kind["values"] = sorted(set(map(str, there)))
+    if len(there) < len(values):
+        kind["missing"] = True
+    return kind["kind"] if list(kind) == ["kind"] else kind
+
+
+def _is_missing(value: Any) -> bool:
+    return value in NO_VALUE or value != value or (isinstance(value, str) and value.strip().lower() == "nan")
+
+
+def _kind(values: Sequence[Any]) -> str:
+    if values and all(isinstance(one, bool) or str(one).strip().lower() in ("true", "false") for one in values):
+        return "boolean"
+    if all(isinstance(one, int | float) or (isinstance(one, str) and NUMBER.fullmatch(one.strip())) for one in values):
+        return "number"
+    different = len(set(map(str, values)))
+    few = different <= MOST_CATEGORIES and different * ROWS_PER_CATEGORY <= len(values)
+    return "category" if few else "text"
