@@ -131,13 +131,16 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
     from demur.serve.commands.checkpoint_trial import try_checkpoint
     from demur.serve.commands.endpoint_trial import try_endpoints
     from demur.serve.commands.model_trial import try_model
+    from demur.serve.commands.remote_trial import try_remote
 
     model = config.models[name]
-    if model.host.is_endpoint:
+    if model.host.is_endpoint and model.host.is_language:
         yield from try_endpoints(name, model, offline=offline)
     else:
         has_checkpoint = hasattr(model.host, "checkpoint")
         found = list(try_checkpoint(name, model, offline=offline) if has_checkpoint else try_model(name, model))
+        if model.host.is_endpoint and not found:
+            found += try_remote(name, model, offline=offline)
         yield from found
         if any(isinstance(finding, Wrong) for finding in found):
             return

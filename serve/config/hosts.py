@@ -10,9 +10,11 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from demur.library.settings import GatheredMistakes
 from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.pydantic_words import PythonName, written_as
+from demur.serve.config.remote import RemoteSettings
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
+from demur.uncertainty.output import Need
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 
@@ -58,6 +60,16 @@ class AnyHost(Scaled):
     def has_replies(self) -> bool:
         """Whether scores may read replies of a language model."""
         return self.is_language
+
+    @property
+    def given_elsewhere(self) -> frozenset[Need]:
+        """Parts of an output, beside the probabilities, that a server gives which runs a classifier elsewhere."""
+        return frozenset()
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        """The labels in the order of the model's numbers, where that is told beside the task; else None."""
+        return None
 
     @property
     def rated_by(self) -> "TournamentConfig | None":
@@ -365,6 +377,31 @@ class GivenHost(AnyHost):
             raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
 
 
+class RemoteHost(RemoteSettings, AnyHost):
+    """A classifier that another server serves."""
+
+    is_endpoint: ClassVar[bool] = True
+    uses_gpu: ClassVar[bool] = False
+    kind: Literal["remote"]
+    batch: BatchConfig = BatchConfig(in_flight=8)
+
+    @property
+    def model_name(self) -> str:
+        name = " ".join(filter(None, (self.model, self.version)))
+        return f"{name} at {self.url}" if name else self.url
+
+    @property
+    def given_elsewhere(self) -> frozenset[Need]:
+        return frozenset({"embedding"}) if self.embedding is not None else frozenset()
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        return self.labels
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {} if self.ca is None else {"ca": str((base / self.ca).resolve())}
+
+
 class TournamentConfig(Section):
     """A binary input is rated by comparing it with inputs whose ratings are known (`demur rank`)."""
 
@@ -521,6 +558,7 @@ HostConfig = Annotated[
     | LightgbmHost
     | OnnxHost
     | GivenHost
+    | RemoteHost
     | TransformersHost
     | VllmHost
     | OpenAIHost,
