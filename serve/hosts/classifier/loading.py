@@ -38,7 +38,7 @@ def load_network(host: ClassifierHost) -> Network:
         raise BadCheckpoint("host.dtype: float16 is for GPUs, and there is none here; write float32 or bfloat16")
     module, missing = _load(folder, facts, "auto" if host.dtype == "auto" else getattr(torch, host.dtype))
     if host.adapter is not None:
-        module = _with_adapter(module, host.adapter)
+        module = with_adapter(module, host.adapter)
         missing -= _own_weights(host.adapter)
     if missing:  # transformers would go on with random numbers in their place
         raise BadCheckpoint(f"{folder} lacks weights of its model: {', '.join(sorted(missing)[:5])}")
@@ -58,8 +58,8 @@ def _load(folder: Path, facts: CheckpointFacts, dtype: Any) -> tuple[Any, set[st
     return model, set(found["missing_keys"])
 
 
-def _with_adapter(model: nn.Module, adapter: Path) -> Any:
-    """The model with what an adapter changes added to its own weights."""
+def with_adapter(model: nn.Module, adapter: Path) -> Any:
+    """Return the model with what an adapter changes added to its own weights. Raises `BadCheckpoint`."""
     try:
         from peft import PeftModel, get_peft_model_state_dict
     except ImportError:

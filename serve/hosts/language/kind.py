@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost, OpenAIHost, TransformersHost, VllmHost
+from demur.serve.config.hosts import LanguageHost, OpenAIHost, TransformersHost, VllmHost, WriterHost
 from demur.serve.contract.model import Model
 from demur.serve.hosts.checkpoint import check_writes, fingerprint, local_folder
 from demur.serve.hosts.kind import ModelKind
+from demur.serve.hosts.language.adapter import check_adapter, lora_arguments
 from demur.serve.hosts.language.anchors import Anchors, ratings_fingerprint
 from demur.serve.hosts.language.engines import started
 from demur.serve.hosts.language.few_shot import Reviewed
@@ -20,13 +21,19 @@ from demur.serve.hosts.language.prompts import prompt_fingerprint
 
 
 def weights_fingerprint(model: ModelConfig) -> str:
-    """Return the fingerprint of the weights alone, whatever they are asked. Of a model elsewhere only the name is
-    known: nobody here can tell when its weights change."""
+    """Return the fingerprint of the weights, and of what the chat template is told beside the conversation. Of a model
+    elsewhere only the name is known: nobody here can tell when its weights change."""
     host = model.host
     if isinstance(host, OpenAIHost):
-        return json.dumps([host.base_url, host.model, host.extra_body], sort_keys=True)
-    assert isinstance(host, TransformersHost | VllmHost)
-    return fingerprint(local_folder(host.checkpoint))
+        variables = [host.chat_template_kwargs] if host.chat_template_kwargs else []
+        return json.dumps([host.base_url, host.model, host.extra_body, *variables], sort_keys=True)
+    assert isinstance(host, WriterHost)
+    files = fingerprint(local_folder(host.checkpoint))
+    if host.adapter is None and not host.chat_template_kwargs:  # artifacts stay valid that are older than these
+        return files
+    adapter = fingerprint(host.adapter) if host.adapter else None
+    told = [files, adapter, host.chat_template_kwargs]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def check_ratings(model: ModelConfig) -> None:
@@ -43,8 +50,11 @@ async def _load(model: ModelConfig, reviewed: Reviewed | None) -> Model:
 
 def _check(model: ModelConfig) -> None:
     host = model.host
-    assert isinstance(host, TransformersHost | VllmHost)
+    assert isinstance(host, WriterHost)
     check_writes(str(local_folder(host.checkpoint)))
+    check_adapter(host.adapter)
+    if isinstance(host, VllmHost):
+        lora_arguments(host.adapter)
     check_ratings(model)
 
 
@@ -66,8 +76,10 @@ def _has_ratings(model: ModelConfig) -> bool:
 
 
 def _is_here(model: ModelConfig) -> bool:
-    assert isinstance(model.host, TransformersHost | VllmHost)
-    return Path(model.host.checkpoint).is_dir() and _has_ratings(model)
+    host = model.host
+    assert isinstance(host, WriterHost)
+    is_whole = Path(host.checkpoint).is_dir() and (host.adapter is None or host.adapter.is_dir())
+    return is_whole and _has_ratings(model)
 
 
 LANGUAGE = ModelKind(load=_load, check=_check, fingerprint=_fingerprint, is_here=_is_here)

@@ -191,6 +191,8 @@ class OpenAIEndpoint:
                 body["structured_outputs"] = {"choice": list(asking.only)}
             else:
                 body["response_format"] = _one_of(asking.only)
+        if self._host.chat_template_kwargs:
+            body["chat_template_kwargs"] = self._host.chat_template_kwargs
         return body | self._host.extra_body
 
     async def _speaks_vllm(self, limit: TimeLimit) -> bool:

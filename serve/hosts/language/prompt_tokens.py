@@ -1,7 +1,7 @@
 """A conversation as the tokens that a checkpoint of ours was trained to read."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,22 @@ class PromptTokens:
 
 
 class ChatTemplate:
-    """A tokenizer with the template that came with it. Raises `BadCheckpoint` where none came."""
+    """A tokenizer with the template that came with it. Raises `BadCheckpoint` where none came, or where it reads none
+    of the `variables`."""
 
-    def __init__(self, tokenizer: Any, checkpoint: str, *, longest: int | None) -> None:
+    def __init__(
+        self, tokenizer: Any, checkpoint: str, *, longest: int | None, variables: Mapping[str, Any] | None = None
+    ) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise BadCheckpoint(
                 f"{checkpoint} has no chat template; add `chat_template.jinja` to its folder, or serve a model that "
                 "was trained on conversations"
+            )
+        self._variables = dict(variables or {})
+        if unread := [name for name in self._variables if name not in str(tokenizer.chat_template)]:
+            raise BadCheckpoint(
+                f"host.chat_template_kwargs.{unread[0]}: the chat template of {checkpoint} reads no variable of this"
+                " name, so it would change nothing; look into the template, or leave this out"
             )
         self._tokenizer = tokenizer
         self._plain = inside_of(tokenizer)
@@ -71,7 +80,9 @@ class ChatTemplate:
 
     def _rendered(self, messages: Sequence[Message]) -> str:
         try:
-            text: str = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
+            text: str = self._tokenizer.apply_chat_template(
+                list(messages), add_generation_prompt=True, tokenize=False, **self._variables
+            )
         except Exception as error:  # templates raise what they like, often to refuse a role
             raise EngineFailed(f"the chat template refuses this conversation: {first_line(error)}") from None
         return text

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +13,8 @@ from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import TransformersHost
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
-from demur.serve.hosts.classifier.loading import best_device
+from demur.serve.hosts.classifier.loading import best_device, with_adapter
+from demur.serve.hosts.language.adapter import check_adapter
 from demur.serve.hosts.language.decoding import Decoder, DecodingRequest, DecodingRow, Place, as_array
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
 from demur.serve.hosts.language.reasoning import ReasoningStream
@@ -24,7 +26,15 @@ class TransformersEngine:
     """Gives everything. Greedy and sampled requests are decoded together, and a seeded one is the same whatever else is
     decoded with it, up to the rounding of the model's numbers."""
 
-    def __init__(self, checkpoint: str, *, device: str = "auto") -> None:
+    def __init__(
+        self,
+        checkpoint: str,
+        *,
+        device: str = "auto",
+        adapter: Path | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`variables` are those of the chat template. Raises `BadCheckpoint`."""
         folder = local_folder(checkpoint)
         check_writes(checkpoint)
         where = torch.device(best_device() if device == "auto" else device)
@@ -35,8 +45,11 @@ class TransformersEngine:
             raise BadCheckpoint(
                 f"{checkpoint} holds no language model that transformers can load: {first_line(error)}"
             ) from None
+        check_adapter(adapter)
+        if adapter is not None:
+            model = with_adapter(model, adapter)
         longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self._template = ChatTemplate(tokenizer, checkpoint, longest=longest)
+        self._template = ChatTemplate(tokenizer, checkpoint, longest=longest, variables=variables)
         self._texts = TokenTexts(tokenizer)
         self._model = model.to(where).eval()
         self._end = _ends(tokenizer, model, checkpoint)
@@ -46,7 +59,9 @@ class TransformersEngine:
     @classmethod
     async def started(cls, host: TransformersHost) -> "TransformersEngine":
         """Load the checkpoint. Raises `BadCheckpoint` where that cannot be done."""
-        engine = await asyncio.to_thread(cls, host.checkpoint, device=host.device)
+        engine = await asyncio.to_thread(
+            cls, host.checkpoint, device=host.device, adapter=host.adapter, variables=host.chat_template_kwargs
+        )
         await engine.generate([{"role": "user", "content": "."}], Asking(max_tokens=1))
         return engine
 

@@ -17,6 +17,7 @@ from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import VllmHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
+from demur.serve.hosts.language.adapter import lora_arguments
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
 from demur.serve.hosts.language.reasoning import ReasoningStream
 from demur.serve.hosts.language.reply import TokenTexts, put_together
@@ -45,6 +46,7 @@ class VllmEngine:
             from vllm import SamplingParams
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.exceptions import VLLMClientError
+            from vllm.lora.request import LoRARequest
             from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
             from vllm.tokenizers import cached_tokenizer_from_config
             from vllm.v1.engine.async_llm import AsyncLLM
@@ -58,7 +60,8 @@ class VllmEngine:
         self._dead, self._failed = EngineDeadError, (EngineGenerateError, VLLMClientError, ValueError)
         known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
         _check_arguments(host.engine, known)
-        arguments = {"disable_log_stats": True, **(ON_A_CPU if is_cpu else {}), **host.engine}
+        lora = lora_arguments(host.adapter)
+        arguments = {"disable_log_stats": True, **(ON_A_CPU if is_cpu else {}), **lora, **host.engine}
         try:
             self._engine = AsyncLLM.from_engine_args(
                 AsyncEngineArgs(model=str(local_folder(host.checkpoint)), **arguments)
@@ -69,8 +72,11 @@ class VllmEngine:
             raise EngineFailed(f"vLLM's engine did not start: {_short(error)}") from None
         config = self._engine.model_config
         tokenizer = cached_tokenizer_from_config(config)  # the engine's own is one for many threads, and slower
+        self._lora = None if host.adapter is None else LoRARequest("adapter", 1, str(host.adapter.absolute()))
         self._most_logprobs: int = config.max_logprobs
-        self._template = ChatTemplate(tokenizer, host.checkpoint, longest=config.max_model_len)
+        self._template = ChatTemplate(
+            tokenizer, host.checkpoint, longest=config.max_model_len, variables=host.chat_template_kwargs
+        )
         self._texts = TokenTexts(tokenizer)
         if tokenizer.eos_token_id is None:
             raise BadCheckpoint(f"{host.checkpoint} names no token that ends a reply; set it in tokenizer_config.json")
@@ -127,7 +133,10 @@ class VllmEngine:
         text, parts = self._texts.growing(), ReasoningStream(opened=prompt.opened, stop=asking.stop)
         whole = _VllmReply()
         running = self._engine.generate(
-            _tokens(prompt.ids), self._sampling(asking, self._kinds.DELTA), request_id=next(self._names)
+            _tokens(prompt.ids),
+            self._sampling(asking, self._kinds.DELTA),
+            request_id=next(self._names),
+            lora_request=self._lora,
         )
         with self._clear_errors():
             async with contextlib.aclosing(running):
@@ -153,7 +162,10 @@ class VllmEngine:
         """What comes of a request in the end. Cancelling the task that waits for it stops the request."""
         output = None
         with self._clear_errors():
-            async for told in self._engine.generate(_tokens(ids), sampling, request_id=next(self._names)):
+            running = self._engine.generate(
+                _tokens(ids), sampling, request_id=next(self._names), lora_request=self._lora
+            )
+            async for told in running:
                 output = told
         if output is None or not output.finished:
             raise EngineFailed("vLLM ended a request without a reply")

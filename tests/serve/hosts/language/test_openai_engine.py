@@ -316,6 +316,13 @@ def test_only_some_texts_by_vllms_own_means(endpoint):
     assert "response_format" not in endpoint.asked[0]
 
 
+def test_variables_of_the_chat_template_are_sent(endpoint):
+    ask(endpoint, chat_template_kwargs={"enable_thinking": False})
+    assert endpoint.asked[-1]["chat_template_kwargs"] == {"enable_thinking": False}
+    ask(endpoint)
+    assert "chat_template_kwargs" not in endpoint.asked[-1]
+
+
 def test_an_endpoint_that_keeps_to_no_texts(endpoint):
     endpoint.replies = [reply("maybe")]
     with pytest.raises(CannotGive, match=r"set prompt\.constrained to false"):
