@@ -41,7 +41,6 @@ def read_adapter(folder: Path | None) -> AdapterFacts | None:
         for_texts=told.get("task_type") == "SEQ_CLS",
         outputs=_outputs(folder / WEIGHTS),
         rank=max((rank for rank in listed if isinstance(rank, int)), default=0),
-        is_even=not (ranks or told.get("alpha_pattern")),
     )
 
 

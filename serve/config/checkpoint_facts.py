@@ -50,9 +50,6 @@ class AdapterFacts:
     rank: int
     """The largest of its matrices; 0 where its description names none."""
 
-    is_even: bool = True
-    """Whether all its matrices have one rank and one scale."""
-
 
 def read_facts(folder: Path, adapter: AdapterFacts | None = None) -> CheckpointFacts:
     """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch. A

@@ -28,13 +28,10 @@ def lora_arguments(adapter: Path | None) -> dict[str, Any]:
     facts = check_adapter(adapter)
     if facts is None:
         return {}
-    merged = "merge it into the checkpoint with peft (`merge_and_unload`), and serve that"
-    if not facts.is_even:
-        raise BadCheckpoint(
-            f"host.adapter: {adapter} has ranks or scales of its own for some layers (rank_pattern, alpha_pattern), and"
-            f" vLLM takes one for all; {merged}"
-        )
     room = next((rank for rank in RANKS if rank >= facts.rank), None)
     if room is None or facts.rank < 1:
-        raise BadCheckpoint(f"host.adapter: {adapter} has rank {facts.rank}, and vLLM takes 1 to {RANKS[-1]}; {merged}")
+        raise BadCheckpoint(
+            f"host.adapter: {adapter} has rank {facts.rank}, and vLLM takes 1 to {RANKS[-1]}; merge it into the"
+            " checkpoint with peft (`merge_and_unload`), and serve that"
+        )
     return {"enable_lora": True, "max_loras": 1, "max_lora_rank": room}
