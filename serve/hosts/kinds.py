@@ -8,6 +8,7 @@ from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
 from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
+from demur.serve.hosts.remote.kind import REMOTE
 from demur.serve.hosts.tabular.lightgbm_model import LIGHTGBM
 from demur.serve.hosts.tabular.sklearn_model import SKLEARN
 from demur.serve.hosts.tabular.xgboost_model import XGBOOST
@@ -20,6 +21,7 @@ KINDS: dict[str, ModelKind] = {
     "lightgbm": LIGHTGBM,
     "onnx": ONNX,
     "given": GIVEN,
+    "remote": REMOTE,
     "transformers": LANGUAGE,
     "vllm": LANGUAGE,
     "openai": ENDPOINT,
