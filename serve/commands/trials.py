@@ -105,13 +105,11 @@ def _secrets(config: Config) -> Iterator[Finding]:
 def _packages(config: Config) -> Iterator[Finding]:
     """What does not come with demur itself."""
     for name, model in config.models.items():
-        if model.host.package is None:
-            continue
-        package, command = model.host.package
-        if "RAY_ADDRESS" in os.environ:
-            yield NotTried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
-        elif find_spec(package) is None:
-            yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
+        for package, command in model.host.packages:
+            if "RAY_ADDRESS" in os.environ:
+                yield NotTried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
+            elif find_spec(package) is None:
+                yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
     if config.access and config.access.oidc and find_spec("joserfc") is None:
         yield Wrong(("access", "oidc"), "the package joserfc is missing: pip install 'demur[oidc]'")
 
