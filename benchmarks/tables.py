@@ -26,10 +26,11 @@ from demur.serve.contract.inputs import InputLimits, InvalidRequest
 from demur.serve.contract.model import Model, ModelRequest
 from demur.serve.contract.reading.inputs import read_inputs
 from demur.serve.hosts.kinds import kind_of
+from demur.uncertainty.output import Need
 
 BATCHES = (1, 1024)
 NUMBERS = [f"n{at}" for at in range(18)]
-WANTED = frozenset(("probabilities",))
+WANTED: frozenset[Need] = frozenset(("probabilities",))
 
 
 def table(rows: int) -> pd.DataFrame:
