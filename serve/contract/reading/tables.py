@@ -37,10 +37,11 @@ def read_row(value: Any, spec: InputSpec, limits: InputLimits) -> TableRow:
 
 
 def by_name(value: Any, spec: InputSpec) -> Any:
-    """Return a row as an object, which is how it is stored and shown; anything else as it came."""
+    """Return a row that was read as an object in the order of the columns, null for what is missing: so it is stored
+    and shown. Anything else is returned as it came."""
     if isinstance(value, list) and len(value) == len(spec.columns):
         return dict(zip(spec.columns, value, strict=True))
-    return value
+    return {name: value.get(name) for name in spec.columns} | value if isinstance(value, dict) else value
 
 
 def _by_name(value: Any, columns: Mapping[str, ColumnConfig]) -> Mapping[str, Any]:

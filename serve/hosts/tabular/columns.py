@@ -23,6 +23,12 @@ class OwnColumns:
     examples: Mapping[str, Cell] = field(default_factory=dict)
     """Values that the model knows, of columns where not any will do."""
 
+    blank: str = " "
+    """What stands in the names of the file for a blank."""
+
+    closed: bool = False
+    """Whether the model can do nothing with a category that the file does not list."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableColumns:
@@ -63,15 +69,24 @@ def columns_of(host: TableHost, own: OwnColumns | None) -> TableColumns:
             for name, column in own.columns.items()
         }
     elif own.are_named:
-        _check_names(configured, own.columns)
+        configured = {name: _closed(column, own, name) for name, column in configured.items()}
+        _check_names({name.replace(" ", own.blank): column for name, column in configured.items()}, own.columns)
     elif len(configured) != len(own.columns):
         raise BadModel(
             f"host.input.columns: the model takes {len(own.columns):,} columns, and {len(configured):,} are named here"
         )
-    places = {name: at for at, name in enumerate(configured)}
+    places = {name.replace(" ", own.blank): at for at, name in enumerate(configured)}
     order = [places[name] for name in own.columns] if own.are_named else list(range(len(configured)))
     spec = InputSpec(kind="table", columns=configured)
     return TableColumns(spec=spec, order=order, example=_example(spec, own, order))
+
+
+def _closed(column: ColumnConfig, own: OwnColumns, name: str) -> ColumnConfig:
+    """Return a configured column with the categories of the file, where it names none and any other is of no use."""
+    known = own.columns.get(name.replace(" ", own.blank))
+    if column.kind != "category" or column.values or not own.closed or known is None or not known.values:
+        return column
+    return column.model_copy(update={"values": known.values})
 
 
 def _check_names(configured: Mapping[str, ColumnConfig], own: Mapping[str, ColumnConfig]) -> None:

@@ -40,6 +40,9 @@ def test_a_row_comes_as_an_object_or_as_an_array_and_is_the_same():
     assert read() == read_input(list(ROW.values()), SPEC, LIMITS) == right
     assert by_name(list(ROW.values()), SPEC) == ROW
     assert by_name([1], SPEC) == [1]
+    turned = by_name(dict(reversed({**ROW, "income": 2}.items())), SPEC)
+    assert list(turned) == list(ROW)
+    assert list(by_name({"note": "a"}, SPEC).items())[:2] == [("age", None), ("income", None)]  # shown as missing
 
 
 def test_the_order_of_the_keys_does_not_matter():
