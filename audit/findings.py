@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from demur.audit.metrics import calibration, discrimination, optimal_coverage, selective
 from demur.audit.metrics.predictive_quality import macro_f1
 from demur.audit.metrics.ranking import Ranking
-from demur.audit.metrics.top_k import TopK
+from demur.audit.metrics.top_k import TopK, ks_of
 from demur.uncertainty.checks import Array, Mask
 
 REJECTED = (0.01, 0.05, 0.10, 0.15)
-K_OF_TOP_K = (1, 3, 5)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +31,11 @@ class TopLabels:
     probabilities: Array
     calibrated: Array
     hits: Mask
+    named: Mask
+    """False behind the last label of a row that names fewer than k."""
+
+    right: Array
+    """[n], how many labels hold, among them or not."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,7 +75,11 @@ class KnownDecisions:
             classes=classes and Classes(predicted=classes.predicted[index], true=classes.true[index]),
             top=top
             and TopLabels(
-                probabilities=top.probabilities[index], calibrated=top.calibrated[index], hits=top.hits[index]
+                probabilities=top.probabilities[index],
+                calibrated=top.calibrated[index],
+                hits=top.hits[index],
+                named=top.named[index],
+                right=top.right[index],
             ),
             sets=None if self.sets is None else self.sets[index],
         )
@@ -223,13 +231,20 @@ def top_k_lines(rows: KnownDecisions) -> Iterator[Finding]:
     if rows.top is None:
         return
     n, width = rows.top.hits.shape
-    for k in [k for k in K_OF_TOP_K if k <= width]:
-        hits = rows.top.hits[:, :k]
+    some = rows.top.right > 0
+    for k in ks_of(width):
+        named = rows.top.named[:, :k]
+        hits = rows.top.hits[:, :k] & named
         for when, scores in (("", rows.top.calibrated), ("_before", rows.top.probabilities)):
-            top = TopK(scores=scores[:, :k], hits=hits)
-            for name, value in (("ece", top.ece()), ("ace", top.ace()), ("brier", top.brier()), ("nll", top.nll())):
-                yield _finding(f"{name}_at_{k}{when}", value, n * k, f"{name} of the {k} most probable labels")
+            if named.any():
+                top = TopK(scores=scores[:, :k][named][:, None], hits=hits[named][:, None])
+                for name, value in (("ece", top.ece()), ("ace", top.ace()), ("brier", top.brier()), ("nll", top.nll())):
+                    meaning = f"{name} of the {k} most probable labels"
+                    yield _finding(f"{name}_at_{k}{when}", value, int(named.sum()), meaning)
         yield _finding(f"precision_at_{k}", hits.mean(), n * k, f"share of the {k} most probable labels that hold")
+        recall = (hits.sum(axis=1)[some] / rows.top.right[some]).mean() if some.any() else np.nan
+        meaning = f"mean share of the labels that hold that are among the {k} most probable; undefined if none holds"
+        yield _finding(f"recall_at_{k}", recall, int(some.sum()), meaning)
 
 
 def number_or_none(value: float) -> float | None:

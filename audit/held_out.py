@@ -34,7 +34,7 @@ from demur.audit.metrics.resampling import Interval, percentile_interval, resamp
 from demur.audit.metrics.roc_interval import error_roc_interval
 from demur.policies.judgement import Judgement
 from demur.uncertainty.checks import Array, Mask
-from demur.uncertainty.output import LabelledOutput
+from demur.uncertainty.output import NO_LABEL, LabelledOutput
 from demur.uncertainty.top_k import top_labels
 
 COUNTED = ("accuracy", "coverage", "deferral_rate", "caught_errors", "set_coverage", "set_single", "set_empty")
@@ -78,11 +78,22 @@ def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mappi
         confidence=judgement.confidence,
         raw_confidence=_raw_confidence(rows),
         scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},  # those of all models
-        classes=Classes(predicted=judgement.predicted.argmax(axis=1), true=rows.classes) if rows.exclusive else None,
+        classes=_classes_of(judgement, rows) if rows.exclusive else None,
         top=_top_of(judgement, rows),
         sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)]),
     )
     return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
+
+
+def _classes_of(judgement: Judgement, rows: LabelledOutput) -> Classes:
+    """What was predicted and what is right. Of a sparse output the labels themselves, and all that no row names as one:
+    a column there is a rank."""
+    predicted, true = judgement.predicted.argmax(axis=1), rows.classes
+    if rows.output.slots is None:
+        return Classes(predicted=predicted, true=true)
+    named = [np.take_along_axis(rows.output.slots, one[:, None], axis=1)[:, 0] for one in (predicted, true)]
+    _, codes = np.unique(np.concatenate(named), return_inverse=True)
+    return Classes(predicted=codes[: len(rows)], true=codes[len(rows) :])
 
 
 def _raw_confidence(rows: LabelledOutput) -> Array | None:
@@ -199,6 +210,10 @@ def _top_of(judgement: Judgement, rows: LabelledOutput) -> TopLabels | None:
         probabilities=np.take_along_axis(rows.output.probabilities, labels, axis=1),
         calibrated=judgement.label_confidence,
         hits=np.take_along_axis(rows.truth, labels, axis=1),
+        named=np.ones(labels.shape, dtype=bool)
+        if rows.output.slots is None
+        else np.take_along_axis(rows.output.slots, labels, axis=1) != NO_LABEL,
+        right=rows.truth.sum(axis=1),
     )
 
 

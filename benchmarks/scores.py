@@ -96,9 +96,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     console, rng = Console(), np.random.default_rng(0)
 
-    digits = Classifier(str(ROOT / "deploy/models/digits"))
+    digits = Classifier.of_checkpoint(str(ROOT / "deploy/models/digits"))
     images = [rng.random((1, 8, 8), dtype=np.float32) for _ in range(ROWS)]
-    pixels = digits._features(images)
+    (pixels,) = digits._features(images)
     with torch.inference_mode():
         passes, texts = encoder()
         models = times(

@@ -99,7 +99,7 @@ class WrappedEstimator:
         """Return what is said about at least one row. Raise `ValueError` for an answer of another shape."""
         found = self._answer(X)
         if isinstance(found, list) and link == "sigmoid":
-            found = _of_each_label(found, self.classes)
+            found = of_each_label(found, self.classes)
         rows = self._numbers(found, "probabilities")
         n = n_rows(X)
         if len(rows) != n:
@@ -183,7 +183,7 @@ def n_rows(X: Any) -> int:
     return len(X if hasattr(X, "__len__") else np.asarray(X))
 
 
-def _of_each_label(found: list[Any], classes: Any) -> Array:
+def of_each_label(found: list[Any], classes: Any) -> Array:
     """[n, C], from one array [n, 2] for each label, as forests and nearest neighbours give them. A label that was
     always or never there in training has one column."""
     columns = []

@@ -30,7 +30,7 @@ PYTHON = "3.11"
 
 EXTRAS = {
     "run": ("classifier", "transformers", "audit", "embedded"),
-    "features": ("oidc", "onnx", "openai", "otel", "s3"),
+    "features": ("lightgbm", "lora", "oidc", "onnx", "openai", "otel", "s3", "sklearn", "xgboost"),
     "dev": ("dev",),
     "bench": ("bench",),
 }

@@ -220,7 +220,7 @@ def replay(
     settings = load_config(config_path(config))
     settings.model(model)
     start, end = moment(since), moment(until) or now()
-    from demur.serve.commands.replay_tables import left_out, table
+    from demur.serve.commands.replay_tables import left_out, tables
     from demur.serve.fitting.replay import replay_traffic
 
     with ExitStack() as opened:
@@ -236,7 +236,8 @@ def replay(
             until=end,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    out.print(table(done))
+    for table in tables(done):
+        out.print(table)
     out.print(left_out(done))
     write_json(to, done.as_json())
 

@@ -75,6 +75,14 @@ def outcomes(name: str, values: Any, *, ndim: int = 1) -> Array:
     return array
 
 
+def class_indices(name: str, values: Any, *, classes: int) -> NDArray[np.intp]:
+    """Return `values` [n] as indices of classes: whole numbers from 0 to `classes` - 1."""
+    index = finite(name, values)
+    if (index != np.floor(index)).any() or index.min() < 0 or index.max() >= classes:
+        raise InvalidInput(f"{name} holds something other than whole numbers from 0 to {classes - 1}")
+    return index.astype(np.intp)
+
+
 def same_length(**arrays: Sized) -> int:
     """Return the common length of the named arrays."""
     lengths = {name: len(array) for name, array in arrays.items()}

@@ -5,10 +5,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from demur.uncertainty.checks import Array, InvalidInput, finite, outcomes, real_number, relative_weights, same_length
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    class_indices,
+    finite,
+    outcomes,
+    real_number,
+    relative_weights,
+    same_length,
+)
 
 COLDEST, HOTTEST = 0.01, 100.0
 
@@ -57,7 +65,7 @@ def fit_temperature(
     """The temperature in [t_min, t_max] under which the right `labels` [n], each counting by its weight, are most
     likely, from `logits` [n, C]."""
     z = finite("fit_logits", logits, ndim=2)
-    right = _indices("fit_labels", labels, classes=z.shape[1])
+    right = class_indices("fit_labels", labels, classes=z.shape[1])
     w = relative_weights(weights, fit_logits=z, fit_labels=right)
     share = w / w.sum()
     _check_range(t_min, t_max)
@@ -107,13 +115,6 @@ def _best(lead: Array, slope: Callable[[float], float], t_min: float, t_max: flo
 
 def _divided(logits: Array, temperature: float) -> Array:
     return np.asarray(logits, dtype=np.float64) / temperature
-
-
-def _indices(name: str, values: Any, *, classes: int) -> NDArray[np.intp]:
-    index = finite(name, values)
-    if (index != np.floor(index)).any() or index.min() < 0 or index.max() >= classes:
-        raise InvalidInput(f"{name} holds something other than whole numbers from 0 to {classes - 1}")
-    return index.astype(np.intp)
 
 
 def _check_range(t_min: Any, t_max: Any) -> None:

@@ -190,10 +190,16 @@ def _listed(value: Answer) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+def how_many(true: AnswerColumn) -> Array:
+    """[n], how many different labels are right; 0 without an outcome."""
+    found = np.array([*(len(set(value)) if isinstance(value, list) else 1 for value in true.values), 0])[true.codes]
+    return np.asarray(found, dtype=np.float64)
+
+
 def covered_share(lists: Lists, true: AnswerColumn) -> Array:
     """[n], which share of the right labels each list holds; NaN without an outcome."""
     found = np.bincount(lists.rows[held(lists, true)], minlength=len(lists.sizes))
-    wanted = np.array([*(len(set(value)) if isinstance(value, list) else 1 for value in true.values), 0])[true.codes]
+    wanted = how_many(true)
     share = np.where(wanted > 0, found / np.maximum(wanted, 1), 1.0)  # nothing was to be held, and nothing is missing
     share[~true.known] = np.nan
     return share

@@ -16,6 +16,7 @@ from demur.audit.ledger.answers import (
     covered_share,
     given_to_right,
     held,
+    how_many,
     in_one_alphabet,
     mentions_of,
     quality_of,
@@ -257,7 +258,12 @@ def in_order(ledger: Ledger) -> Ledger:
         drawn=ledger.drawn[order],
         reviewed=ledger.reviewed[order],
         top=top
-        and TopColumns(probabilities=top.probabilities[order], calibrated=top.calibrated[order], hits=top.hits[order]),
+        and TopColumns(
+            probabilities=top.probabilities[order],
+            calibrated=top.calibrated[order],
+            hits=top.hits[order],
+            right=top.right[order],
+        ),
         mentions=mentions and _moved(mentions, order),
     )
 
@@ -394,7 +400,12 @@ def _top(batches: Sequence[dict[str, Any]], tops: Lists, given: Array, true: Ans
         filled[row, rank] = values
         return filled
 
-    return TopColumns(probabilities=grid(given[chosen]), calibrated=grid(np.concatenate(calibrated)), hits=grid(hits))
+    return TopColumns(
+        probabilities=grid(given[chosen]),
+        calibrated=grid(np.concatenate(calibrated)),
+        hits=grid(hits),
+        right=np.where(several & true.known, how_many(true), np.nan),
+    )
 
 
 def _joined_tops(parts: Sequence[tuple[int, TopColumns | None]]) -> TopColumns | None:
@@ -412,7 +423,8 @@ def _joined_tops(parts: Sequence[tuple[int, TopColumns | None]]) -> TopColumns |
                 grid[first : first + n, : values.shape[1]] = values
             first += n
         columns.append(grid)
-    return TopColumns(probabilities=columns[0], calibrated=columns[1], hits=columns[2])
+    right = np.concatenate([np.full(n, np.nan) if top is None else top.right for n, top in parts])
+    return TopColumns(probabilities=columns[0], calibrated=columns[1], hits=columns[2], right=right)
 
 
 def _joined_mentions(parts: Sequence[tuple[int, Mentions | None]]) -> Mentions:

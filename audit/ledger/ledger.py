@@ -33,12 +33,16 @@ class CodedColumn:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TopColumns:
-    """The most probable labels of each row, where labels do not exclude each other: [n, k] each."""
+    """The most probable labels of each row, where labels do not exclude each other: [n, k] each, NaN behind the last
+    label of a row that names fewer."""
 
     probabilities: Array
     calibrated: Array
     hits: Array
     """1 where the label holds, 0 where it does not, NaN without an outcome."""
+
+    right: Array
+    """[n], how many labels hold, named or not; NaN without an outcome, and where the model said nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 Every metric here is its namesake of `calibration` on the n k pooled pairs of score and hit, divided by n k.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,85 @@ from numpy.typing import NDArray
 from demur.audit.metrics import calibration
 from demur.uncertainty.checks import Array, InvalidInput, Mask, indicators, unit_interval, whole_number
 from demur.uncertainty.top_k import top_labels
+
+K_TOLD = (1, 3, 5)
+
+
+def ks_of(width: int) -> list[int]:
+    """For which k figures are told where `width` labels of each row are on record: 1, 3, 5, and all of them."""
+    return sorted({k for k in K_TOLD if k <= width} | ({width} if width > 0 else set()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelRows:
+    """The `w` most probable labels of `n` labelled rows, calibrated, where labels do not exclude each other."""
+
+    calibrated: Array
+    """[n, w], NaN behind the last label of a row that names fewer."""
+
+    hits: Mask
+    """[n, w], False where no label is named."""
+
+    right: Array
+    """[n], how many labels hold, named or not."""
+
+    answered: Mask
+
+    def rows(self, chosen: Mask) -> "LabelRows":
+        """Those of the rows [n] that are chosen."""
+        return LabelRows(
+            calibrated=self.calibrated[chosen],
+            hits=self.hits[chosen],
+            right=self.right[chosen],
+            answered=self.answered[chosen],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiguresAtK:
+    """Figures of the k most probable labels of some rows. NaN where nothing can be said."""
+
+    k: int
+    precision: float
+    """Share of the k labels that hold; one that is not named counts as wrong."""
+
+    recall: float
+    """Mean share of the labels that hold that are among them, over rows in which any does."""
+
+    ece: float
+    """Expected calibration error of their calibrated probabilities, over 10 equal intervals."""
+
+    label_risk: float
+    """Share of them that do not hold, in answered rows."""
+
+
+def figures_of(parts: Sequence[LabelRows]) -> list[FiguresAtK]:
+    """Return the figures of all parts together; none where there is no part."""
+    if not parts:
+        return []
+    columns = ("calibrated", "hits", "right", "answered")
+    return figures_at_k(
+        LabelRows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns})
+    )
+
+
+def figures_at_k(rows: LabelRows) -> list[FiguresAtK]:
+    """Return figures for each k of `ks_of`; none where no label is on record."""
+    some = rows.right > 0
+    found = []
+    for k in ks_of(rows.hits.shape[1]):
+        c, hits = rows.calibrated[:, :k], rows.hits[:, :k]
+        named, of_row = ~np.isnan(c), hits.sum(axis=1)
+        found.append(
+            FiguresAtK(
+                k=k,
+                precision=float(hits.mean()) if len(hits) else np.nan,
+                recall=float((of_row[some] / rows.right[some]).mean()) if some.any() else np.nan,
+                ece=calibration.ece(c[named], hits[named], n_bins=10) if named.any() else np.nan,
+                label_risk=1 - float(hits[rows.answered].mean()) if rows.answered.any() else np.nan,
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -58,12 +58,30 @@ def calibration_estimates(evidence: RiskEvidence, when: str, total: Grounds) -> 
         if name in NOISY:
             interval = _down_to_the_noise(float(value), interval)
         yield estimate(name + suffix, value, interval, naive_value, total, meaning)
-    if "@" in when and when.startswith("after"):
-        value, plain_value = (over(x["wy"].sum(axis=-1), x["w"].sum(axis=-1)) for x in (here, plain))
-        interval = evidence.resamples.interval(over(again["wy"].sum(axis=-1), again["w"].sum(axis=-1)))
-        k = when.split("@")[1]
-        meaning = f"share of the {k} most probable labels that hold"
-        yield estimate(f"precision_at_{k}", value, interval, plain_value, total, meaning)
+
+
+AT_K = {
+    "precision": (1, 0, "share of the {k} most probable labels that hold; one that is not named counts as wrong"),
+    "recall": (3, 2, "mean share of the labels that hold that are among the {k} most probable"),
+    "label_risk": (5, 4, "of answered predictions, share of the {k} most probable labels that do not hold"),
+}
+"""Which sum of `WeightedSums.at_k` stands over which, and what that means."""
+
+
+def at_k_estimates(evidence: RiskEvidence, total: Grounds, answers: Grounds) -> Iterator[Estimate]:
+    """Precision, recall and risk of the k most probable labels, where labels do not exclude each other."""
+    for k, sums in evidence.tally.weighted.at_k.items():
+        naive, again = evidence.tally.naive.at_k[k].sum(axis=0), evidence.resamples.of(sums)
+        here = sums.sum(axis=0)
+        for name, (top, bottom, meaning) in AT_K.items():
+            yield estimate(
+                f"{name}_at_{k}",
+                over(here[top], here[bottom]),
+                evidence.resamples.interval(over(again[..., top], again[..., bottom])),
+                over(naive[top], naive[bottom]),
+                answers if name == "label_risk" else total,
+                meaning.format(k=k),
+            )
 
 
 def _down_to_the_noise(value: float, interval: Interval) -> Interval:

@@ -10,7 +10,7 @@ from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.intervals import normal_quantile
 from demur.audit.metrics.predictive_quality import BUCKETS
 from demur.audit.metrics.resampling import Interval
-from demur.audit.report.calibration_estimates import calibration_estimates
+from demur.audit.report.calibration_estimates import at_k_estimates, calibration_estimates
 from demur.audit.report.cells import RESAMPLED
 from demur.audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
 from demur.audit.report.risks import RiskEvidence, missed, risks
@@ -41,6 +41,7 @@ def whole(evidence: RiskEvidence) -> Iterator[Estimate]:
     yield from _classes(evidence, total)
     for when in evidence.tally.weighted.calibration:
         yield from calibration_estimates(evidence, when, total)
+    yield from at_k_estimates(evidence, total, answers.grounds)
     for name in evidence.tally.weighted.scores:
         if name != TOP:
             yield from score_estimates(evidence, name, total)

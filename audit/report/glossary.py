@@ -52,6 +52,8 @@ METRICS = {
     "citl": _number("CITL", "calibration in the large", NEAR_0),
     "c_slope": _number("C-slope", "calibration slope", NEAR_1),
     "precision": _share("precision", "share of the most probable labels that hold", HIGHER),
+    "recall": _share("recall", "share of the labels that hold that are among the most probable", HIGHER),
+    "label_risk": _share("labels of answers that do not hold", "risk of the most probable labels of answers", LOWER),
     "auroc": _number("AUROC", "area under the receiver operating characteristic, errors as positives", HIGHER),
     "au_prc": _number("AU-PRC", "area under the precision-recall curve, errors as positives", HIGHER),
     "prr": _number("PRR", "prediction rejection ratio", HIGHER),

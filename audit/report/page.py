@@ -52,6 +52,7 @@ CORRECTED = (
 """What the table of the correction shows: the name, and of what."""
 
 CALIBRATION = ("ece", "ace", "brier", "nll", "citl", "c_slope")
+AT_K = ("precision", "recall", "label_risk")
 RANKING = ("auroc", "au_prc", "prr", "prr_50", "rc_auc", "e_aurc")
 SETS = ("set_coverage", "set_size", "set_single", "set_empty")
 COUNTED = ("coverage", "deferral_rate", "abstention_rate")
@@ -89,7 +90,7 @@ def page(document: Mapping[str, Any]) -> str:
             corrected=[key for key in CORRECTED if _found(document, *key)],
             calibration=[name for name in CALIBRATION if name in names or f"{name}_before" in names],
             ks=ks(names),
-            of_k=lambda k: [name for name in ("precision", *CALIBRATION) if f"{name}_at_{k}" in names],
+            of_k=lambda k: [name for name in (*AT_K, *CALIBRATION) if f"{name}_at_{k}" in names],
             ranking=RANKING,
             counted=COUNTED,
             sets=[name for name in SETS if name in names],
@@ -215,7 +216,7 @@ def _on_sample(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _others(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Estimates that no part of the page shows: those of a later version, say."""
     shown = {*(name for name, of in CORRECTED if not of), *COUNTED, *SETS, "ece_plus_before"}
-    bases = {*CALIBRATION, "precision"}
+    bases = {*CALIBRATION, *AT_K}
     return [
         one
         for one in _rows(document, "estimates")

@@ -161,7 +161,7 @@ def together(parts: Sequence[Survey]) -> Survey:
         losses=frozenset().union(*(part.losses for part in full)),
         scores={name: Values.together([part.scores[name] for part in full if name in part.scores]) for name in names},
         exclusive=all(part.exclusive for part in full),
-        top_k=min(part.top_k for part in full),
+        top_k=max(part.top_k for part in full),
         labels=frozenset().union(*(part.labels for part in full)),
         spans={
             name: (min(part.spans[name][0] for part in of), max(part.spans[name][1] for part in of))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from demur.audit.ledger.ledger import Ledger
 from demur.audit.metrics.calibration import bin_numbers
+from demur.audit.metrics.top_k import ks_of
 from demur.audit.report.plan import COARSE, AuditPlan, labels_of
 from demur.audit.report.rank_sums import RankSums
 from demur.audit.report.sums import added_up, numbered, summed
@@ -15,7 +16,6 @@ from demur.audit.report.survey import CONFIDENCE, TOP, doubts
 from demur.uncertainty.checks import Array
 
 CALIBRATION_BINS = 15
-TOP_K = (1, 3, 5)
 PAIR_BINS = 1 << 16
 """Equal intervals by which pairs of row and label are ranked for ACE@k."""
 
@@ -76,6 +76,10 @@ class WeightedSums:
     calibration: Mapping[str, CalibrationSums]
     """`after`, `before`; of the k most probable labels `after@k`, `before@k`."""
 
+    at_k: Mapping[int, Array]
+    """[g, 6] for each k: weight; weight times precision; weight of the rows in which any label holds, and times their
+    recall; weight of the answered rows, and times the share of their k labels that do not hold."""
+
     scores: Mapping[str, ScoreSums]
     classes: Array
     """[g, 2, c], weight of the hits, and of all mentions, by label."""
@@ -106,13 +110,13 @@ def weighted_sums(
                 fine=places[name][inside], n_fine=len(by.values[name]), coarse=by.coarse[name], binary=by.binary,
             )  # fmt: skip
     if ledger.top is not None:
-        for k in [k for k in TOP_K if k <= by.top_k]:
+        for k in ks_of(by.top_k):
             for when, forecasts in (("after", ledger.top.calibrated), ("before", ledger.top.probabilities)):
-                chosen = rows & ~np.isnan(forecasts[:, :k]).any(axis=1)
-                c = forecasts[chosen, :k].ravel()
-                y = np.nan_to_num(ledger.top.hits[chosen, :k]).ravel()
+                pairs = rows[:, None] & ~np.isnan(forecasts[:, :k])  # a row may name fewer labels
+                c, of_row = forecasts[:, :k][pairs], np.nonzero(pairs)[0]
+                y = np.nan_to_num(ledger.top.hits[:, :k][pairs])
                 calibration[f"{when}@{k}"] = _calibration(
-                    c, y, np.repeat(weights[chosen], k), np.repeat(units[chosen], k), n_units,
+                    c, y, weights[of_row], units[of_row], n_units,
                     fine=PAIR_BINS - 1 - np.minimum((c * PAIR_BINS).astype(np.intp), PAIR_BINS - 1), n_fine=PAIR_BINS,
                     coarse=np.arange(PAIR_BINS) // (PAIR_BINS // COARSE), binary=True,
                 )  # fmt: skip
@@ -122,7 +126,8 @@ def weighted_sums(
         if name in by.values
     }
     classes, right_labels = _classes(ledger, by, weights, units, n_units)
-    return WeightedSums(calibration=calibration, scores=scores, classes=classes, right_labels=right_labels)
+    at_k = {} if ledger.top is None else {k: _at_k(ledger, k, weights, units, n_units, rows) for k in ks_of(by.top_k)}
+    return WeightedSums(calibration=calibration, at_k=at_k, scores=scores, classes=classes, right_labels=right_labels)
 
 
 def joined(parts: Sequence[WeightedSums]) -> WeightedSums:
@@ -138,10 +143,27 @@ def joined(parts: Sequence[WeightedSums]) -> WeightedSums:
             )
             for name in names
         },
+        at_k={
+            k: added_up([p.at_k[k] for p in parts if k in p.at_k])
+            for k in dict.fromkeys(k for p in parts for k in p.at_k)
+        },
         scores={name: _join_scores([p.scores[name] for p in parts if name in p.scores]) for name in scores},
         classes=added_up([p.classes for p in parts]),
         right_labels=added_up([p.right_labels for p in parts]),
     )
+
+
+def _at_k(
+    ledger: Ledger, k: int, weights: Array, units: NDArray[np.intp], n_units: int, rows: NDArray[np.bool_]
+) -> Array:
+    """Add up the k most probable labels of each row. A label that is not named counts as one that does not hold."""
+    assert ledger.top is not None
+    told = rows & (weights > 0) & ~np.isnan(ledger.top.right)
+    right, w, answered = ledger.top.right[told], weights[told], ledger.answered[told]
+    found = np.nansum(ledger.top.hits[told, :k], axis=1)
+    recall = np.divide(found, right, out=np.zeros(len(right)), where=right > 0)
+    amounts = [w, w * found / k, w * (right > 0), w * recall, w * answered, w * answered * (1 - found / k)]
+    return np.stack([summed(units[told], one, n_units) for one in amounts], axis=1)
 
 
 def _calibration(

@@ -24,7 +24,7 @@ class BareHost:
     def __init__(self, model: ModelConfig) -> None:
         from demur.serve.hosts.classifier.model import Classifier
 
-        self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
+        self._classifier = Classifier(model.host, model.task)  # type: ignore[arg-type]
         self._one_thread = ThreadPoolExecutor(1)
 
     async def spec(self) -> InputSpec:

@@ -49,7 +49,7 @@ def labelled(folder: Path, file: Path, n: int = 400) -> None:
     from demur.serve.hosts.classifier.model import Classifier
 
     rng, inputs = np.random.default_rng(1), texts(n, 1)
-    probabilities = Classifier(str(folder)).run(inputs, frozenset()).probabilities
+    probabilities = Classifier.of_checkpoint(str(folder)).run(inputs, frozenset()).probabilities
     rows: list[dict[str, Any]] = [
         {"input": text, "label": LABELS[rng.choice(len(LABELS), p=row / row.sum())]}
         for text, row in zip(inputs, probabilities, strict=True)

@@ -30,7 +30,7 @@ class UsualModel:
     def __init__(self, model: ModelConfig) -> None:
         from demur.serve.hosts.classifier.model import Classifier
 
-        self._classifier = Classifier.of(model.host, model.task)  # type: ignore[arg-type]
+        self._classifier = Classifier(model.host, model.task)  # type: ignore[arg-type]
         self._labels = model.task.labels
 
     @ray_serve.batch(max_batch_size=64)  # type: ignore[untyped-decorator]  # and Serve's own waiting time, 10 ms

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jupytext
-import nbformat
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
@@ -48,7 +47,7 @@ def main() -> None:
             print(script.stem, flush=True)
             notebook = notebook_of(script)
             run_notebook(notebook, HERE)
-            nbformat.write(notebook, script.with_suffix(".ipynb"))
+            jupytext.write(notebook, script.with_suffix(".ipynb"))
 
 
 if __name__ == "__main__":

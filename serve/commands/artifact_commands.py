@@ -270,7 +270,9 @@ def compare_artifacts(
 def _report_shadow(
     settings: Config, model: str, name: str | None, *, since: str | None, until: str | None, to: Path | None
 ) -> None:
-    artifact = name or ArtifactStore(settings.artifacts).standing(model).shadow
+    standing = ArtifactStore(settings.artifacts).standing(model)
+    observes = settings.model(model).policy.get("kind") == "observe"  # what it would have decided stands as a shadow's
+    artifact = name or standing.shadow or (standing.in_force if observes else None)
     if artifact is None:
         raise BadConfig(
             f"model {model!r} has no shadow now; name the artifact that was one"

@@ -8,12 +8,12 @@ from safetensors import SafetensorError, safe_open
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
-from demur.serve.config.checkpoint_facts import BadCheckpoint, read_facts
+from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts import ClassifierHost, TransformersHost, VllmHost
 from demur.serve.fitting.labelled_rows import truth_of
-from demur.serve.hosts.checkpoint import check_labels, check_writes, not_handed_out
+from demur.serve.hosts.checkpoint import check_suits, check_writes, classifier_facts, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings
 from demur.serve.hosts.language.kind import check_ratings
 from demur.traffic.dataset import read_labelled_file
@@ -26,6 +26,14 @@ WEIGHTS = ("*.safetensors", "*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.*", "*.model")
 
 
+KEYS = (
+    "task.labels",
+    "task.kind",
+    "task.rename",
+    *("host.checkpoint", "host.adapter", "host.input", "host.zero_shot"),
+)
+"""With which a complaint about a checkpoint may begin."""
+
 DESCRIPTION = ("config.json", "tokenizer_config.json", "chat_template.*")
 """What of a checkpoint says what it is."""
 
@@ -35,28 +43,30 @@ def try_checkpoint(name: str, model: ModelConfig, *, offline: bool) -> Iterator[
     host, place = model.host, ("models", name)
     assert isinstance(host, ClassifierHost | TransformersHost | VllmHost)
     try:
-        folder = folder_here(host.checkpoint)
+        revision = host.revision if isinstance(host, ClassifierHost) else None
+        folder = folder_here(host.checkpoint, revision)
         if folder is None and is_path(host.checkpoint):
             raise BadCheckpoint(f"host.checkpoint: {no_folder(host.checkpoint)}")
         on_hub = not Path(host.checkpoint).is_dir()
         if on_hub and offline:
             yield NotTried(f"the checkpoint of {name}, {host.checkpoint}, which is no folder (--offline)")
             return
-        _check_suits(model, _described_by_hub(host.checkpoint) if on_hub else Path(host.checkpoint))
+        _check_suits(model, _described_by_hub(host.checkpoint, revision) if on_hub else Path(host.checkpoint))
     except BadCheckpoint as error:
         yield _wrong(place, error)
         return
     if on_hub:
         yield NotTried(f"the weights of {name}: {host.checkpoint} comes whole from its hub when it is first needed")
         return
-    for why in _broken(Path(host.checkpoint), classifier=not host.is_language):
+    takes_pictures = isinstance(host, ClassifierHost) and classifier_facts(host, Path(host.checkpoint)).kind == "image"
+    for why in _broken(Path(host.checkpoint), takes_pictures=takes_pictures):
         yield Wrong((*place, "host", "checkpoint"), why)
 
 
 def _check_suits(model: ModelConfig, folder: Path) -> None:
     """Raise `BadCheckpoint` unless what lies in this folder is a checkpoint for the model's task."""
     if isinstance(model.host, ClassifierHost):
-        check_labels(model.host.checkpoint, model.task, folder)
+        check_suits(model.host, model.task, folder)
     else:
         check_writes(str(folder))
 
@@ -100,18 +110,18 @@ def try_calibration(config: Config, name: str, *, offline: bool) -> Iterator[Fin
         return  # said where artifacts are tried
 
 
-def _described_by_hub(checkpoint: str) -> Path:
+def _described_by_hub(checkpoint: str, revision: str | None) -> Path:
     """The folder in which a model on a hub describes itself, without its weights. Raises `BadCheckpoint`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(checkpoint, allow_patterns=list(DESCRIPTION)))
+        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=list(DESCRIPTION)))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise BadCheckpoint(f"host.checkpoint: {not_handed_out(checkpoint, error)}") from None
+        raise BadCheckpoint(f"host.checkpoint: {not_handed_out(checkpoint, error, revision)}") from None
 
 
-def _broken(folder: Path, *, classifier: bool) -> Iterator[str]:
+def _broken(folder: Path, *, takes_pictures: bool) -> Iterator[str]:
     """What keeps a folder from being loaded, as far as that shows without loading it."""
     weights = [path for pattern in WEIGHTS for path in sorted(folder.glob(pattern))]
     if not weights:
@@ -123,7 +133,7 @@ def _broken(folder: Path, *, classifier: bool) -> Iterator[str]:
             yield f"{path} only points to weights; fetch them with `git lfs pull`"
         elif path.suffix == ".safetensors" and (why := _unreadable(path)):
             yield f"{path} cannot be read ({why}); copy it again"
-    if classifier and read_facts(folder).kind == "image":
+    if takes_pictures:
         if not (folder / "preprocessor_config.json").is_file():
             yield f"{folder} has no preprocessor_config.json, without which nobody knows how pictures go in"
     elif not any(any(folder.glob(name)) for name in TOKENIZERS):
@@ -141,7 +151,7 @@ def _unreadable(path: Path) -> str:
 def _wrong(place: Steps, error: BadCheckpoint) -> Wrong:
     """A checkpoint's fault in its place, with which the message begins."""
     text = str(error)
-    for told in ("task.labels", "task.kind", "task.rename", "host.checkpoint"):
+    for told in KEYS:
         if text.startswith(told):
             return Wrong((*place, *told.split(".")), text.removeprefix(f"{told}: "))
     return Wrong((*place, "host", "checkpoint"), text)

@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from demur.serve.commands.pair_tables import cells_table, flips_table, mcnemar_in_words, numbers_table
+from demur.serve.commands.pair_tables import at_k_table, cells_table, flips_table, mcnemar_in_words, numbers_table
 from demur.serve.fitting.compare import ArtifactComparison
 
 FEW_ROWS, FEW_ERRORS = 30, 5
@@ -16,6 +16,7 @@ def tables(found: ArtifactComparison) -> list[Table]:
         numbers_table(numbers, title=f"on the same {numbers.n:,} labelled rows", caption=f"A: {found.a}\nB: {found.b}"),
         cells_table(numbers.flips),
     ]
+    shown += [at_k_table(*found.at_k, "A", "B")] if any(found.at_k) else []
     return [*shown, flips_table(found.flips, numbers.flips)] if found.flips else shown
 
 

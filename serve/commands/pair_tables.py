@@ -1,12 +1,21 @@
 """What is between two artifacts, as tables and words for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isnan, nan
 
 from rich.table import Table
 
 from demur.audit.metrics.comparison import DecisionFlips, McNemar
 from demur.audit.metrics.head_to_head import HeadToHead
+from demur.audit.metrics.top_k import FiguresAtK
 from demur.serve.fitting.flip import Flip
+
+AT_K: Mapping[str, str] = {
+    "precision": "precision",
+    "recall": "recall",
+    "ece": "ECE",
+    "label_risk": "labels of answers that do not hold",
+}
 
 
 def numbers_table(numbers: HeadToHead, *, title: str, caption: str) -> Table:
@@ -79,3 +88,14 @@ def _confidence(value: float | None) -> str:
 
 def _number(value: float, sign: str = "") -> str:
     return "–" if value != value else f"{value:{sign}.4f}"
+
+
+def at_k_table(a: Sequence[FiguresAtK], b: Sequence[FiguresAtK], name_a: str, name_b: str) -> Table:
+    """Figures of the most probable labels, of both sides."""
+    table = Table("what", name_a, name_b, title="the k most probable labels")
+    sides = [{one.k: one for one in side} for side in (a, b)]
+    for k in sorted({*sides[0], *sides[1]}):
+        for name, words in AT_K.items():
+            values = [getattr(side[k], name) if k in side else nan for side in sides]
+            table.add_row(f"{words}@{k}", *("–" if isnan(value) else f"{value:.4f}" for value in values))
+    return table

@@ -2,11 +2,17 @@
 
 from rich.table import Table
 
+from demur.serve.commands.pair_tables import at_k_table
 from demur.serve.fitting.replay import ReplayedTraffic
 
 
+def tables(replayed: ReplayedTraffic) -> list[Table]:
+    """Then and now, side by side; of labels that can hold together also the most probable ones."""
+    return [table(replayed), *([at_k_table(*replayed.at_k, "then", "now")] if any(replayed.at_k) else [])]
+
+
 def table(replayed: ReplayedTraffic) -> Table:
-    """Then and now, side by side."""
+    """Decisions and their risk, then and now."""
     r = replayed.numbers
     shown = Table(title=f"{replayed.artifact} on {r.n:,} records of {replayed.model}")
     shown.add_column("what")

@@ -105,8 +105,8 @@ def show_label_config(
 
     settings = load_config(config_path(config))
     task = settings.model(model).task
-    if kind not in (None, "text", "image"):
-        raise BadConfig(f"--input: {kind!r} is neither text nor image")
+    if kind not in (None, "text", "image", "table"):
+        raise BadConfig(f"--input: {kind!r} is not text, image or table")
     with ExitStack() as opened:
         reviews = _reviews(settings, opened)
         typer.echo(config_for(reviews, model, task, kind), nl=False)  # type: ignore[arg-type]

@@ -105,13 +105,11 @@ def _secrets(config: Config) -> Iterator[Finding]:
 def _packages(config: Config) -> Iterator[Finding]:
     """What does not come with demur itself."""
     for name, model in config.models.items():
-        if model.host.package is None:
-            continue
-        package, command = model.host.package
-        if "RAY_ADDRESS" in os.environ:
-            yield NotTried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
-        elif find_spec(package) is None:
-            yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
+        for package, command in model.host.packages:
+            if "RAY_ADDRESS" in os.environ:
+                yield NotTried(f"whether the cluster at RAY_ADDRESS has {package}, for {name}")
+            elif find_spec(package) is None:
+                yield Wrong(("models", name, "host", "kind"), f"the package {package} is missing: {command}")
     if config.access and config.access.oidc and find_spec("joserfc") is None:
         yield Wrong(("access", "oidc"), "the package joserfc is missing: pip install 'demur[oidc]'")
 
@@ -131,13 +129,16 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
     from demur.serve.commands.checkpoint_trial import try_checkpoint
     from demur.serve.commands.endpoint_trial import try_endpoints
     from demur.serve.commands.model_trial import try_model
+    from demur.serve.commands.remote_trial import try_remote
 
     model = config.models[name]
-    if model.host.is_endpoint:
+    if model.host.is_endpoint and model.host.is_language:
         yield from try_endpoints(name, model, offline=offline)
     else:
         has_checkpoint = hasattr(model.host, "checkpoint")
         found = list(try_checkpoint(name, model, offline=offline) if has_checkpoint else try_model(name, model))
+        if model.host.is_endpoint and not found:
+            found += try_remote(name, model, offline=offline)
         yield from found
         if any(isinstance(finding, Wrong) for finding in found):
             return

@@ -33,9 +33,24 @@ class CheckpointFacts:
     kind: Literal["image", "text"]
     problem_type: str | None
 
+    head_is_new: bool = False
+    """Whether the classification head comes with an adapter, because the checkpoint has none."""
 
-def read_facts(folder: Path) -> CheckpointFacts:
-    """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch."""
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterFacts:
+    """What is known of a LoRA adapter before its weights are loaded."""
+
+    for_texts: bool
+    """Whether it makes a classifier of texts."""
+
+    outputs: int | None
+    """Of its own classification head; None where it has none, so that the checkpoint's head stays."""
+
+
+def read_facts(folder: Path, adapter: AdapterFacts | None = None) -> CheckpointFacts:
+    """Read config.json. Not through transformers, which brings torch, and whoever checks a file needs no torch. A
+    checkpoint without a classification head may get one from an adapter."""
     content = read_config_json(folder)
     try:
         names = {int(index): str(name) for index, name in content.get("id2label", {}).items()}
@@ -49,6 +64,11 @@ def read_facts(folder: Path) -> CheckpointFacts:
         "ForSequenceClassification": "text",
     }
     kind = next((kind for ending, kind in kinds.items() if ending in architecture), None)
+    if kind is None and adapter is not None and adapter.outputs is not None:
+        labels = tuple(f"LABEL_{index}" for index in range(adapter.outputs))
+        return CheckpointFacts(
+            labels=labels, kind="text" if adapter.for_texts else "image", problem_type=None, head_is_new=True
+        )
     if kind is None:
         raise BadCheckpoint(f"{folder} holds {architecture}, which is no image or sequence classifier")
     labels = tuple(names.get(index, f"LABEL_{index}") for index in range(count))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.serve.config.adapter_facts import read_adapter
 from demur.serve.config.checkpoint_facts import BadCheckpoint, check_named, labels_of, read_facts
 
 OF_CHECKPOINTS = ("binary", "multiclass", "multilabel")
@@ -24,23 +25,28 @@ def with_labels(model: Any) -> Any:
         return model
     if not _are_names(rename):
         return model
-    folder = folder_here(checkpoint)
+    if host.get("zero_shot") is not None:
+        raise ValueError("task.labels: with `zero_shot` nobody else names them; list them")
+    revision, adapter = host.get("revision"), host.get("adapter")
+    if not isinstance(revision, str | None) or not isinstance(adapter, str | Path | None):
+        return model  # which is told where they stand
+    folder = folder_here(checkpoint, revision)
     if folder is None:
         raise ValueError(f"host.checkpoint: {_not_here(checkpoint)}")
     try:
-        labels = labels_of(read_facts(folder), checkpoint, rename)
+        labels = labels_of(read_facts(folder, read_adapter(Path(adapter) if adapter else None)), checkpoint, rename)
         check_named(labels, checkpoint)
     except BadCheckpoint as error:
         raise ValueError(str(error)) from None
     return {**model, "task": {**task, "labels": labels}}
 
 
-def folder_here(checkpoint: str) -> Path | None:
+def folder_here(checkpoint: str, revision: str | None = None) -> Path | None:
     """Where the config.json of a checkpoint lies on this machine: in the folder of this name, or in what a hub has
     handed out before. None where it does not."""
     if Path(checkpoint).is_dir():
         return Path(checkpoint)
-    found = _cached(checkpoint)
+    found = _cached(checkpoint, revision)
     return Path(found).parent if found else None
 
 
@@ -67,14 +73,14 @@ def _not_here(checkpoint: str) -> str:
     )
 
 
-def _cached(name: str) -> str | None:
+def _cached(name: str, revision: str | None = None) -> str | None:
     """The path of the config.json of a model that was fetched from a hub before; empty where it was not, and None where
     no hub has models of such a name."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, "config.json")
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
     except HFValidationError:
         return None
     return found if isinstance(found, str) else ""

@@ -8,11 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from demur.library.settings import GatheredMistakes
+from demur.serve.config.checkpoint_labels import is_path
 from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.pydantic_words import PythonName, written_as
+from demur.serve.config.remote import RemoteSettings
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
+from demur.uncertainty.output import Need
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 
@@ -55,9 +58,24 @@ class AnyHost(Scaled):
     """GPUs of each replica; by default one if the device is not the CPU and the cluster has any."""
 
     @property
+    def packages(self) -> list[tuple[str, str]]:
+        """Packages that it needs beside demur's own as it is configured, each with how to install it."""
+        return [self.package] if self.package else []
+
+    @property
     def has_replies(self) -> bool:
         """Whether scores may read replies of a language model."""
         return self.is_language
+
+    @property
+    def given_elsewhere(self) -> frozenset[Need]:
+        """Parts of an output, beside the probabilities, that a server gives which runs a classifier elsewhere."""
+        return frozenset()
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        """The labels in the order of the model's numbers, where that is told beside the task; else None."""
+        return None
 
     @property
     def rated_by(self) -> "TournamentConfig | None":
@@ -98,6 +116,23 @@ def placed_folder(base: Path, name: str) -> str:
     return str((base / name).resolve()) if (base / name).is_dir() else name
 
 
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+class ZeroShotConfig(Section):
+    """A checkpoint that judges whether one text follows from another is asked about each label of the task."""
+
+    template: str = Field(default="This example is {}.", max_length=1000)
+    """What is said of a text that has a label; `{}` stands for the label."""
+
+    @field_validator("template")
+    @classmethod
+    def has_one_place(cls, template: str) -> str:
+        if template.count("{}") != 1:
+            raise ValueError("write one sentence with {} in the place of the label, such as `This text is about {}.`")
+        return template
+
+
 class ClassifierHost(AnyHost):
     """A classifier of the transformers library."""
 
@@ -111,12 +146,51 @@ class ClassifierHost(AnyHost):
     mc_passes: int = Field(default=20, ge=1, le=1000)
     """Passes with dropout left on, made only when a score asks for them."""
 
+    revision: str | None = Field(default=None, min_length=1, max_length=200)
+    """Branch, tag or commit of a checkpoint on a hub; by default the newest."""
+
+    adapter: Path | None = None
+    """The folder of a LoRA adapter that was trained on top of the checkpoint."""
+
+    input: Literal["text", "text_pair"] | None = None
+    """What a text classifier takes; by default a text."""
+
+    zero_shot: ZeroShotConfig | None = None
+
+    dtype: Dtype = "auto"
+    """What the model computes with. `auto`: as the checkpoint was saved, but float32 for float16 on a CPU."""
+
+    compile: bool = False
+    """Whether torch compiles the model when it is loaded."""
+
+    @property
+    def packages(self) -> list[tuple[str, str]]:
+        return [*super().packages, *([("peft", "pip install 'demur[lora]'")] if self.adapter else [])]
+
     @property
     def model_name(self) -> str:
         return self.checkpoint
 
     def _placed(self, base: Path) -> dict[str, Any]:
-        return {"checkpoint": placed_folder(base, self.checkpoint)}
+        adapter = None if self.adapter is None else (base / self.adapter).resolve()
+        return {"checkpoint": placed_folder(base, self.checkpoint), "adapter": adapter}
+
+    @model_validator(mode="after")
+    def settings_go_together(self) -> "ClassifierHost":
+        gathered = GatheredMistakes()
+        with gathered:
+            if self.revision is not None and is_path(self.checkpoint):
+                raise ValueError(
+                    f"revision: it is for a checkpoint on a hub, and {self.checkpoint} is a folder; leave it out"
+                )
+        with gathered:
+            if self.dtype == "float16" and self.device == "cpu":
+                raise ValueError("dtype: float16 is for GPUs; on a CPU, write float32 or bfloat16")
+        with gathered:
+            if self.zero_shot is not None and self.input == "text_pair":
+                raise ValueError("input: with `zero_shot`, a request brings one text; the other one is a label")
+        gathered.check()
+        return self
 
 
 class PythonHost(AnyHost):
@@ -205,6 +279,70 @@ class OnnxHost(AnyHost):
 
     def _placed(self, base: Path) -> dict[str, Any]:
         return {"file": Path(os.path.abspath(base / self.file))}  # a link stays one: its weights lie beside it
+
+
+class TableHost(AnyHost):
+    """What every host of a model has that lies in one file and is asked about rows of a table."""
+
+    uses_gpu: ClassVar[bool] = False
+    file: Path
+    """The fitted model, as its own library saved it."""
+
+    input: InputConfig | None = None
+    """What one input is; by default a table with the columns that the file names."""
+
+    takes: ClassVar[tuple[str, ...]] = ("table",)
+    """Kinds of input that it may have."""
+
+    @property
+    def model_name(self) -> str:
+        return str(self.file)
+
+    @property
+    def threads(self) -> int:
+        """Threads in which it predicts."""
+        return max(1, int(self.cpus))
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {"file": Path(os.path.abspath(base / self.file))}
+
+    @field_validator("input")
+    @classmethod
+    def input_is_taken(cls, value: InputConfig | None) -> InputConfig | None:
+        if value is not None and value.kind not in cls.takes:
+            raise ValueError(
+                f"kind: a host of this kind takes {' or '.join(cls.takes)}; for {value.kind} write a class of your own"
+                " (`host.kind: python`)"
+            )
+        return value
+
+
+class SklearnHost(TableHost):
+    """A fitted classifier or pipeline of scikit-learn, or of a library in its habits."""
+
+    package: ClassVar[tuple[str, str]] = ("skops", "pip install 'demur[sklearn]'")
+    takes: ClassVar[tuple[str, ...]] = ("table", "text")
+
+    kind: Literal["sklearn"]
+    trusted: tuple[str, ...] = ()
+    """Types in a file of skops that somebody has looked at, beside those that skops itself vouches for."""
+
+    trust: bool = False
+    """Whether the file may run any code when it is loaded, as every file of joblib or pickle can."""
+
+
+class XgboostHost(TableHost):
+    """Trees of XGBoost, in its own JSON or UBJ."""
+
+    package: ClassVar[tuple[str, str]] = ("xgboost", "pip install 'demur[xgboost]'")
+    kind: Literal["xgboost"]
+
+
+class LightgbmHost(TableHost):
+    """Trees of LightGBM, in its own text format."""
+
+    package: ClassVar[tuple[str, str]] = ("lightgbm", "pip install 'demur[lightgbm]'")
+    kind: Literal["lightgbm"]
 
 
 Part = Literal[
@@ -299,6 +437,31 @@ class GivenHost(AnyHost):
             raise ValueError("gives: probabilities are made of logits; list one of the two")
         if "prediction" in found and len(found) > 1:
             raise ValueError(f"gives: the prediction follows from the {found[0]}; leave `prediction` out")
+
+
+class RemoteHost(RemoteSettings, AnyHost):
+    """A classifier that another server serves."""
+
+    is_endpoint: ClassVar[bool] = True
+    uses_gpu: ClassVar[bool] = False
+    kind: Literal["remote"]
+    batch: BatchConfig = BatchConfig(in_flight=8)
+
+    @property
+    def model_name(self) -> str:
+        name = " ".join(filter(None, (self.model, self.version)))
+        return f"{name} at {self.url}" if name else self.url
+
+    @property
+    def given_elsewhere(self) -> frozenset[Need]:
+        return frozenset({"embedding"}) if self.embedding is not None else frozenset()
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        return self.labels
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {} if self.ca is None else {"ca": str((base / self.ca).resolve())}
 
 
 class TournamentConfig(Section):
@@ -450,7 +613,17 @@ class OpenAIHost(LanguageHost):
 AnyLanguageHost = TransformersHost | VllmHost | OpenAIHost
 
 HostConfig = Annotated[
-    ClassifierHost | PythonHost | OnnxHost | GivenHost | TransformersHost | VllmHost | OpenAIHost,
+    ClassifierHost
+    | PythonHost
+    | SklearnHost
+    | XgboostHost
+    | LightgbmHost
+    | OnnxHost
+    | GivenHost
+    | RemoteHost
+    | TransformersHost
+    | VllmHost
+    | OpenAIHost,
     Field(discriminator="kind"),
 ]
 

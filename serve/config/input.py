@@ -13,17 +13,17 @@ MOST_COLUMNS = 10_000
 
 NO_SIZE = "an image has `channels`, 1 or 3, and the `height` and `width` that the model takes"
 
-ColumnKind = Literal["number", "integer", "boolean", "category", "text"]
+ColumnKind = Literal["number", "integer", "numeric", "boolean", "category", "text"]
 
-NUMBERS: tuple[ColumnKind, ...] = ("number", "integer")
+NUMBERS: tuple[ColumnKind, ...] = ("number", "integer", "numeric")
 
 
 class ColumnConfig(Section):
     """One column of a table."""
 
     kind: ColumnKind = "number"
-    """`number`, finite; `integer`, a whole number; `boolean`, true or false; `category`, one of a few texts; `text`,
-    any text."""
+    """`number`, finite; `integer`, a whole number; `boolean`, true or false; `numeric`, a number, or true as 1 and
+    false as 0; `category`, one of a few texts; `text`, any text."""
 
     missing: bool = False
     """Whether a row may come without it, or with null. The model then gets NaN for a number, and nothing for a text."""
@@ -42,7 +42,13 @@ class ColumnConfig(Section):
     model gets it as it is."""
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether the model gets a number."""
+        return self.is_number or self.kind == "boolean"
+
+    @property
     def is_number(self) -> bool:
+        """Whether a request brings a number."""
         return self.kind in NUMBERS
 
     @cached_property
@@ -90,6 +96,10 @@ class InputConfig(Section):
     """Of a table, in the order in which the model takes them. Where none is named, the model's own file has to name
     them."""
 
+    missing: bool | None = None
+    """Of a table without `columns`: whether a row may come without any of the values; by default as the model's own
+    file shows."""
+
     @model_validator(mode="before")
     @classmethod
     def short_forms(cls, values: Any) -> Any:
@@ -109,6 +119,8 @@ class InputConfig(Section):
             raise ValueError(f"channels, height and width are for images, and the kind is {self.kind}")
         if self.kind != "table" and self.columns:
             raise ValueError(f"columns: they are for a table, and the kind is {self.kind}")
+        if self.missing is not None and (self.kind != "table" or self.columns):
+            raise ValueError("missing: it is for a table whose columns the model's file names; write it at each column")
         return self
 
     @property

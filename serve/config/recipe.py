@@ -19,6 +19,7 @@ from demur.serve.config.language_recipe import (
     own_probabilities,
     writes,
 )
+from demur.serve.config.remote import check_gives
 from demur.uncertainty.scores import ScoreRecipe
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
         )
     )
     check_language(model, recipe)
-    check_given(model, "what is configured", recipe.needs, "prediction_set" if recipe.sets else "scores")
+    for check in (check_given, check_gives):
+        check(model, "what is configured", recipe.needs, "prediction_set" if recipe.sets else "scores")
     _check_label_calibrator(model, recipe)
     return recipe
 
@@ -82,6 +84,7 @@ class _HostedModel:
     def suited(self, kind: str, score: ScoreRecipe, place: str) -> ScoreRecipe:
         hosted = as_hosted(self.model, kind, score, place)
         check_given(self.model, kind, hosted.needs, place)
+        check_gives(self.model, kind, hosted.needs, place)
         return hosted
 
     def sets(self, settings: Mapping[str, Any], acts_on_sets: bool) -> dict[str, Any] | None:

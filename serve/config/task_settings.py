@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from demur.serve.config.hosts import ChatConfig, PromptConfig, SamplesConfig
 from demur.serve.config.plain_text import WRAPPING, plain
+from demur.serve.config.remote import check_labels
 from demur.serve.config.task import ONLY_LANGUAGE
 
 if TYPE_CHECKING:
@@ -57,11 +58,14 @@ def check_task_settings(model: "ModelConfig") -> None:
 
 
 def _check_classifier(model: "ModelConfig") -> None:
+    check_labels(model.host.label_order, model.task.outputs)
     if model.task.kind in ONLY_LANGUAGE:
         raise ValueError(
             f"task.kind: {model.task.kind} is for language models, and the host is a classifier; set `host.kind` to"
             " transformers, vllm or openai"
         )
+    if model.task.rename and getattr(model.host, "zero_shot", None):
+        raise ValueError("task.rename: with `zero_shot` the checkpoint names no labels of yours; leave it out")
     if told := [name for name, default in SECTIONS.items() if getattr(model, name) != default]:
         raise ValueError(f"{told[0]}: this section is for language models, and the host is a classifier; leave it out")
 

@@ -165,7 +165,7 @@ def example_of(spec: InputSpec) -> ModelInput:
 
 
 def _example_cell(column: ColumnConfig) -> Cell:
-    if column.is_number or column.kind == "boolean":
+    if column.is_numeric:
         least = max(0.0, column.min or 0.0)
         number = min(least, column.max) if column.max is not None else least
         return float(math.ceil(number)) if column.kind == "integer" else number

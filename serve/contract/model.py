@@ -73,3 +73,7 @@ class SyncModel(Protocol):
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked about each input [n], and nothing else."""
         ...
+
+    def remarks(self) -> list[str]:
+        """Return what an operator should know about the model; nothing when all is well."""
+        ...

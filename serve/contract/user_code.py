@@ -16,10 +16,15 @@ def load_named(name: str) -> Any:
     The module is looked for among the installed packages first, and then in the current folder, which comes last on the
     search path: a module of a user takes the place of no other. Raises `NotFound`.
     """
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)
+    search_here()
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise NotFound(f"there is no {name!r}: {error}") from None
+
+
+def search_here() -> None:
+    """Let modules of the current folder be found, after all others."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head
+from demur.audit.metrics.head_to_head import Contender, HeadToHead, head_to_head, without_nan
+from demur.audit.metrics.top_k import FiguresAtK, LabelRows, figures_of
 from demur.serve.config.file import Config
 from demur.serve.contract.decided import as_columns
 from demur.serve.fitting.flip import MOST_FLIPS, Flip
@@ -44,6 +45,9 @@ class ArtifactComparison:
     """Rows without a confidence under one artifact or the other: they would be held."""
 
     numbers: HeadToHead
+    at_k: tuple[list[FiguresAtK], list[FiguresAtK]]
+    """Of A and of B: figures of the most probable labels; empty where labels exclude each other."""
+
     flips: Sequence[Flip]
     """The first of them, in the order of the rows."""
 
@@ -53,6 +57,7 @@ class ArtifactComparison:
         return {
             **parts,
             "numbers": self.numbers.as_json(),
+            "at_k": [[without_nan(asdict(one)) for one in side] for side in self.at_k],
             "flips": [asdict(flip) for flip in self.flips],
         }
 
@@ -118,6 +123,7 @@ def compare_on_traffic(
             f"no record of {model!r} in this range has an outcome; widen it, or compare on a labelled file with --data"
         )
     index = rerun.task.table.index
+    width = 1 if rerun.task.sparse else len(index)
 
     def truth(outcome: Answer, value: Any) -> Mask | None:
         if not is_label_of(outcome, value, rerun.task):
@@ -149,7 +155,7 @@ def compare_on_traffic(
                 ids=[str(record.id) for record, _, _ in whole],
                 inputs=[value for _, value, _ in whole],
                 groups=[record.group for record, _, _ in whole],
-                truth=np.array([row for _, _, row in whole], dtype=bool).reshape(len(whole), len(index)),
+                truth=np.array([row for _, _, row in whole], dtype=bool).reshape(len(whole), width),
                 labels=[record.outcome for record, _, _ in whole if record.outcome is not None],
                 said=[record.said for record, _, _ in whole],
                 forgotten=len(page) - len(kept),
@@ -163,6 +169,7 @@ def compare_on_traffic(
 
 def _compare(rerun: Rerun, batches: Iterable[ReadableRows]) -> ArtifactComparison:
     columns: tuple[list[Any], list[Any]] = ([], [])
+    label_rows: tuple[list[LabelRows], list[LabelRows]] = ([], [])
     forgotten, unusable, rewritten, undefined = 0, 0, 0, 0
     flips: list[Flip] = []
     for batch in batches:
@@ -183,6 +190,9 @@ def _compare(rerun: Rerun, batches: Iterable[ReadableRows]) -> ArtifactCompariso
             else:
                 quality = one.quality(truth_about(one.output, batch, batch.truth, rerun.task))
             side.append((said.decisions.answered[sound], said.confidence[sound], quality[sound]))
+        for named, one in zip(label_rows, judged, strict=True):
+            rows = one.label_rows(batch.labels, batch.truth, rerun.task)
+            named.extend([] if rows is None else [rows.rows(sound)])
         if len(flips) < MOST_FLIPS:
             a, b = (
                 as_columns(
@@ -221,6 +231,7 @@ def _compare(rerun: Rerun, batches: Iterable[ReadableRows]) -> ArtifactCompariso
         rewritten=rewritten,
         undefined=undefined,
         numbers=head_to_head(Contender(**_joined(columns[0])), Contender(**_joined(columns[1]))),
+        at_k=(figures_of(label_rows[0]), figures_of(label_rows[1])),
         flips=flips[:MOST_FLIPS],
     )
 

@@ -1,19 +1,25 @@
 """A model run again on logged inputs, and decided by another artifact than was in force then."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
+from demur.audit.metrics.head_to_head import without_nan
 from demur.audit.metrics.likeness import likeness
+from demur.audit.metrics.top_k import FiguresAtK, LabelRows, figures_of
 from demur.audit.replay import NothingToReplay, Replay, replay
 from demur.serve.config.file import Config
+from demur.serve.config.task import TaskConfig
 from demur.serve.contract.decided import as_columns
 from demur.serve.fitting.labelled_rows import said_again
-from demur.serve.fitting.rerun import ROWS_AT_A_TIME, Progress, Read, Rerun
+from demur.serve.fitting.rerun import ROWS_AT_A_TIME, Progress, Read, ReplayResult, Rerun
 from demur.traffic.database import Database
 from demur.traffic.dataset import LoggedRow, count_logged, logged_pages
 from demur.traffic.record import Answer
+from demur.uncertainty.checks import Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,9 @@ class ReplayedTraffic:
     said, so the risks are without them."""
 
     numbers: Replay
+    at_k: tuple[list[FiguresAtK], list[FiguresAtK]]
+    """Then and now: figures of the most probable labels, as the artifact calibrates them; empty where labels exclude
+    each other. Only the risk differs, since both are about what the model says now."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -46,6 +55,7 @@ class ReplayedTraffic:
             "unusable": self.unusable,
             "rewritten": self.rewritten,
             **self.numbers.as_json(),
+            "at_k": [[without_nan(asdict(one)) for one in side] for side in self.at_k],
         }
 
 
@@ -69,6 +79,7 @@ def replay_traffic(
     now: list[str] = []
     quality_then: list[float | None] = []
     quality_now: list[float | None] = []
+    label_rows: tuple[list[LabelRows], list[LabelRows]] = ([], [])
     done, forgotten, unusable, rewritten = 0, 0, 0, 0
     for page in logged_pages(
         database, model, precedence=config.precedence(model), since=since, until=until, size=ROWS_AT_A_TIME
@@ -80,7 +91,8 @@ def replay_traffic(
         unusable += len(kept) - len(usable)
         if usable:
             records = [record for record, _ in usable]
-            actions, predictions, same = _decide(rerun, [value for _, value in usable], records)
+            actions, predictions, same, judged = _decide(rerun, [value for _, value in usable], records)
+            _add_label_rows(label_rows, judged, records, rerun.task)
             outcomes = [record.outcome if again else None for record, again in zip(records, same, strict=True)]
             rewritten += sum(
                 record.outcome is not None and not again for record, again in zip(records, same, strict=True)
@@ -105,13 +117,14 @@ def replay_traffic(
         unusable=unusable,
         rewritten=rewritten,
         numbers=replay(then, now, quality_then, quality_now),
+        at_k=(figures_of(label_rows[0]), figures_of(label_rows[1])),
     )
 
 
 def _decide(
     rerun: Rerun, inputs: Sequence[Read], records: Sequence[LoggedRow]
-) -> tuple[list[str], list[Answer | None], list[bool]]:
-    """Actions, predictions, and whether the outcomes are about what is predicted now."""
+) -> tuple[list[str], list[Answer | None], list[bool], ReplayResult]:
+    """Actions, predictions, whether the outcomes are about what is predicted now, and all that was decided."""
     (judged,) = rerun.judge(inputs, [record.group for record in records])
     decided = as_columns(
         judged.artifact,
@@ -122,7 +135,36 @@ def _decide(
         model_milliseconds=0.0,
     )
     same = said_again(judged.output, [record.said for record in records], rerun.task)
-    return decided.actions, decided.predictions, same.tolist()
+    return decided.actions, decided.predictions, same.tolist(), judged
+
+
+def _add_label_rows(
+    to: tuple[list[LabelRows], list[LabelRows]], judged: ReplayResult, records: Sequence[LoggedRow], task: TaskConfig
+) -> None:
+    """Add the most probable labels of the records with an outcome, as they were answered then and are now."""
+    known = np.array([_is_set_of(record.outcome, task) for record in records], dtype=bool)
+    if task.exclusive or not known.any():
+        return
+    labels = [record.outcome if yes else [] for record, yes in zip(records, known.tolist(), strict=True)]
+    told = [label if isinstance(label, list) else [] for label in labels]
+    truth = np.zeros((0, 0), dtype=bool) if task.sparse else _truth(told, task)
+    rows = judged.label_rows(told, truth, task)
+    if rows is not None:
+        answered = np.array([record.action == "answer" for record in records], dtype=bool)
+        to[0].append(replace(rows, answered=answered).rows(known))
+        to[1].append(rows.rows(known))
+
+
+def _is_set_of(outcome: Answer | None, task: TaskConfig) -> bool:
+    """Whether an outcome is known, and is a list of labels that the task has."""
+    return isinstance(outcome, list) and all(label in task.table.index for label in outcome)
+
+
+def _truth(told: Sequence[Sequence[str]], task: TaskConfig) -> Mask:
+    truth = np.zeros((len(told), len(task.labels)), dtype=bool)
+    for row, labels in enumerate(told):
+        truth[row, [task.table.index[label] for label in labels]] = True
+    return task.closed(truth)
 
 
 def _worth(guess: Answer | None, outcome: Answer | None) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from demur.audit.metrics.top_k import LabelRows
 from demur.calibration_store.artifact import Artifact
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
@@ -30,8 +31,9 @@ from demur.serve.hosts.offline import OfflineModel
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
-from demur.uncertainty.output import Need, Output
+from demur.uncertainty.output import NO_LABEL, Need, Output
 from demur.uncertainty.readings import outages_in
+from demur.uncertainty.top_k import top_labels
 
 ROWS_AT_A_TIME = 64
 
@@ -145,6 +147,24 @@ class ReplayResult:
         more = output.probabilities.shape[1] - self.judgement.predicted.shape[1]
         predicted = np.pad(self.judgement.predicted, ((0, 0), (0, more)))
         return QUALITIES[self.right](predicted, truth)
+
+    def label_rows(self, labels: Sequence[Answer], truth: Mask, task: TaskConfig) -> LabelRows | None:
+        """The most probable labels of each row, and which hold; None where labels exclude each other. `truth` [n, C] is
+        read where the task is not sparse."""
+        calibrated = self.judgement.label_confidence
+        if calibrated is None:
+            return None
+        output, holds = about_candidates(self.output, labels, task) if task.sparse else (self.output, truth)
+        first = top_labels(np.nan_to_num(output.probabilities), calibrated.shape[1])
+        named = np.ones(first.shape, dtype=bool)
+        if output.slots is not None:
+            named = np.take_along_axis(output.slots, first, axis=1) != NO_LABEL
+        return LabelRows(
+            calibrated=np.where(named, calibrated, np.nan),
+            hits=named & np.take_along_axis(holds, first, axis=1),
+            right=holds.sum(axis=1).astype(np.float64),
+            answered=self.judgement.decisions.answered,
+        )
 
 
 class Rerun:

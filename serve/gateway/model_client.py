@@ -52,7 +52,7 @@ class ModelClient:
         self._telemetry = telemetry or Telemetry()
         self._spec: InputSpec | None = None
         batch = config.host.batch
-        self._one_at_a_time = not config.host.is_language  # an engine takes in what comes when it comes
+        self._one_at_a_time = not (config.host.is_language or config.host.is_endpoint)  # these take what comes at once
 
         def batcher(then: Then) -> GreedyBatcher[PendingRow, RowOutcome]:
             return GreedyBatcher(

@@ -15,7 +15,8 @@ from demur.serve.access.caller import Caller
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.commit import CommitOutcome
 from demur.serve.contract.hosts import ModelNotReady, UnknownModel
-from demur.serve.contract.inputs import InvalidRequest, ModelInput
+from demur.serve.contract.inputs import InvalidRequest, ModelInput, TableRow
+from demur.serve.contract.reading.tables import by_name
 from demur.serve.contract.rows import PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.cascade import follow
@@ -107,6 +108,9 @@ class Pipeline:
                     raise _of_row(n, value) if len(inputs) > 1 else value
                 rows.append(value)
                 continue
+            if isinstance(value, TableRow):
+                spec = await self.models[request.model].spec()
+                request = request.model_copy(update={"input": by_name(request.input, spec)})
             rows.append(
                 PendingRow(
                     ids[n],

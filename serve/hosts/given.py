@@ -54,6 +54,10 @@ class GivenModel:
             samples=(GivenReply(text=self._task.labels[0]),) if "samples" in host.gives else (),
         )
 
+    def remarks(self) -> list[str]:
+        """Return nothing: there is nothing to remark."""
+        return []
+
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what came with each request, and nothing that was not asked about."""
         rows = cast(Sequence[GivenOutput], inputs)

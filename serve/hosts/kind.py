@@ -27,7 +27,7 @@ class ModelKind:
 
     check: Callable[[ModelConfig], None]
     """Raise an error that says what to do, `BadModel` for most kinds, unless the model's files are here and are for the
-    model's task. No weights are loaded."""
+    model's task. No weights are loaded, except of a model of tables, whose file says nowhere else what it takes."""
 
     fingerprint: Callable[[ModelConfig], str]
     """Return what changes whenever the model would say something else: artifacts are bound to it."""

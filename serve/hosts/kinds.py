@@ -8,12 +8,20 @@ from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.kind import ENDPOINT, LANGUAGE
 from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
+from demur.serve.hosts.remote.kind import REMOTE
+from demur.serve.hosts.tabular.lightgbm_model import LIGHTGBM
+from demur.serve.hosts.tabular.sklearn_model import SKLEARN
+from demur.serve.hosts.tabular.xgboost_model import XGBOOST
 
 KINDS: dict[str, ModelKind] = {
     "classifier": CLASSIFIER,
     "python": PYTHON,
+    "sklearn": SKLEARN,
+    "xgboost": XGBOOST,
+    "lightgbm": LIGHTGBM,
     "onnx": ONNX,
     "given": GIVEN,
+    "remote": REMOTE,
     "transformers": LANGUAGE,
     "vllm": LANGUAGE,
     "openai": ENDPOINT,

@@ -39,7 +39,7 @@ class OneThread:
         """The replica answers, and the model has no process of its own that could be dead."""
 
     def remarks(self) -> list[str]:
-        return []
+        return self.model.remarks()
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

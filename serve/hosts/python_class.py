@@ -66,6 +66,10 @@ class PythonModel:
             return TextPair(text=value[0], text_pair=value[1])
         return cast(ModelInput, wrap(value) if wrap else value)
 
+    def remarks(self) -> list[str]:
+        """Return nothing: there is nothing to remark."""
+        return []
+
     def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
         """Return what was asked about each input. Raises `BadModelOutput`."""
         if lacking := sorted(need for need in needs - {"probabilities"} if not self._method(GIVES.get(need, ""))):

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from demur.review import queue
 from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.config.file import Config
+from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec
@@ -42,6 +43,8 @@ WRITES = {
 MODELS = {
     "words": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
     "pixels": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
+    "rows": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
+    "numbers": {**SCORED, "task": {"kind": "multiclass", "labels": ["1", "7"]}},
     "letters": {**WRITES, "task": {"kind": "choice"}},
     "writer": {**WRITES, "task": {"kind": "generate"}},
     "streamer": {**WRITES, "task": {"kind": "generate"}, "chat": {"stream": "tentative"}},
@@ -49,6 +52,18 @@ MODELS = {
 SPECS = {
     "words": InputSpec(kind="text"),
     "pixels": InputSpec(kind="image", channels=1, height=2, width=2),
+    "rows": InputSpec(
+        kind="table",
+        columns={
+            "age": ColumnConfig(missing=True, min=0, max=130),
+            "children": ColumnConfig(kind="integer"),
+            "pays": ColumnConfig(kind="numeric"),
+            "smoker": ColumnConfig(kind="boolean"),
+            "job": ColumnConfig(kind="category", values=("clerk", "nurse"), missing=True, unknown="missing"),
+            "note": ColumnConfig(kind="text"),
+        },
+    ),
+    "numbers": InputSpec(kind="table", columns={"a": ColumnConfig(missing=True), "b": ColumnConfig(kind="boolean")}),
     "letters": InputSpec(kind="choice", options=4),
     "writer": InputSpec(kind="chat"),
     "streamer": InputSpec(kind="chat"),

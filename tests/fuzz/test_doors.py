@@ -17,9 +17,21 @@ pytestmark = pytest.mark.slow
 
 INPUTS = int(int(os.environ.get("DEMUR_FUZZ_INPUTS", "1000")) * 0.96)
 
+ROW = {"age": 40, "children": 2, "pays": True, "smoker": False, "job": "clerk", "note": "a"}
+
 GOOD = {
     "/v1/predict": {"model": "words", "input": "a text", "group": "g", "cluster": "c", "review": {"priority": 1}},
     "/v1/predict/batch": {"items": [{"model": "pixels", "input": [[0, 1], [1, 0]]}, {"model": "writer", "input": "a"}]},
+    "/v1/predict?of=a-row": {"model": "rows", "input": ROW},
+    "/v1/predict/batch?of=rows": {
+        "items": [{"model": "rows", "input": list(ROW.values())}, {"model": "numbers", "input": {"a": 1, "b": True}}]
+    },
+    "/v2/models/numbers/infer": {
+        "inputs": [{"name": "input", "datatype": "FP64", "shape": [2, 2], "data": [[0.5, 1], [2, 0]]}]
+    },
+    "/v2/models/rows/infer": {
+        "inputs": [{"name": "input", "datatype": "BYTES", "shape": [1], "data": [json.dumps(ROW)]}]
+    },
     "/v1/predictions/{id}/outcome": {"label": "7", "source": "lab", "author": "ada"},
     "/v1/outcomes/batch": {"items": [{"id": "{id}", "label": "7", "source": "lab", "author": "ada"}, {"id": "{id}"}]},
     "/v1/releases/words/promote": {"artifact": "words-1", "why": "because"},

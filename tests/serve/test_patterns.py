@@ -48,6 +48,7 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/deployments/host_trouble.py": (2, OURS),
     "serve/web/review/label_search.py": (1, ("a search for labels",)),
     "serve/web/native/deadline.py": (1, ("X-Request-Timeout",)),
+    "serve/hosts/tabular/lightgbm_model.py": (5, FILE),
     "serve/hosts/language/label_lists.py": (4, ("labels on lines", "labels as JSON")),
     "serve/hosts/language/matching.py": (2, ("a number in a reply", "a reply that is compared")),
     "serve/hosts/language/pair.py": (1, ("a side",)),

@@ -150,6 +150,8 @@ class GivenReader:
             raise InvalidRequest(f"{place}: there is none, and one of all labels is right")
         if len(pairs) > most:
             raise InvalidRequest(f"{place}: there are {len(pairs):,}; at most {most:,} are taken (host.candidates)")
+        if any(not isinstance(name, str) for name, _ in pairs):
+            raise InvalidRequest(f"{place}: pairs of a label, as a text, and its probability are wanted here")
         if unknown := [name for name, _ in pairs if name not in self._index]:
             raise InvalidRequest(f"{place}.{shown(unknown[0])}: there is no such label among {len(self._index):,}")
         labels = np.array([self._index[name] for name, _ in pairs], dtype=np.int32)

@@ -54,7 +54,7 @@ def _cell(value: Any, column: ColumnConfig) -> Any:
             return float(value)
     if column.is_number and value.strip().lower() == "nan":
         return None
-    return TRUTHS.get(value.strip().lower(), value) if column.kind == "boolean" else value
+    return TRUTHS.get(value.strip().lower(), value) if column.kind in ("boolean", "numeric") else value
 
 
 def _as_text(value: Any) -> Any:

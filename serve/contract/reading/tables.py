@@ -37,10 +37,11 @@ def read_row(value: Any, spec: InputSpec, limits: InputLimits) -> TableRow:
 
 
 def by_name(value: Any, spec: InputSpec) -> Any:
-    """Return a row as an object, which is how it is stored and shown; anything else as it came."""
+    """Return a row that was read as an object in the order of the columns, null for what is missing: so it is stored
+    and shown. Anything else is returned as it came."""
     if isinstance(value, list) and len(value) == len(spec.columns):
         return dict(zip(spec.columns, value, strict=True))
-    return value
+    return {name: value.get(name) for name in spec.columns} | value if isinstance(value, dict) else value
 
 
 def _by_name(value: Any, columns: Mapping[str, ColumnConfig]) -> Mapping[str, Any]:
@@ -69,7 +70,8 @@ def _cell(name: str, value: Any, column: ColumnConfig, limits: InputLimits) -> C
             raise InvalidRequest(f"{place}: a value is missing, and this model needs one")
         return None
     if column.is_number:
-        return _number(place, value, column)
+        truth = column.kind == "numeric" and isinstance(value, bool)
+        return _number(place, float(value) if truth else value, column)
     if column.kind == "boolean":
         if not isinstance(value, bool):
             raise InvalidRequest(f"{place}: true or false is wanted here, not {kind_of(value)}")

@@ -86,6 +86,7 @@ def read_conversation(value: Any, limits: InputLimits) -> Conversation:
 def kind_of(value: Any) -> str:
     """What a JSON value is, in words."""
     kinds = {
+        str: "a text",
         bool: "true or false",
         int: "a number",
         float: "a number",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import ClassifierHost
 from demur.serve.contract.model import Model
-from demur.serve.hosts.checkpoint import check_labels, fingerprint, local_folder
+from demur.serve.hosts.checkpoint import check_suits, classifier_fingerprint, local_folder
 from demur.serve.hosts.garbage import without_collection
 from demur.serve.hosts.kind import ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
@@ -21,22 +21,26 @@ async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
         with without_collection():
             from demur.serve.hosts.classifier.model import Classifier  # brings torch, which others do without
 
-        return Classifier.of(_host(model), model.task)
+        return Classifier(_host(model), model.task)
 
     return await OneThread.started(load)
 
 
 def _check(model: ModelConfig) -> None:
-    checkpoint = _host(model).checkpoint
-    check_labels(checkpoint, model.task, local_folder(checkpoint))
+    check_suits(_host(model), model.task, _folder(model))
 
 
 def _fingerprint(model: ModelConfig) -> str:
-    return fingerprint(local_folder(_host(model).checkpoint))
+    return classifier_fingerprint(_host(model), _folder(model))
+
+
+def _folder(model: ModelConfig) -> Path:
+    return local_folder(_host(model).checkpoint, _host(model).revision)
 
 
 def _is_here(model: ModelConfig) -> bool:
-    return Path(_host(model).checkpoint).is_dir()
+    adapter = _host(model).adapter
+    return Path(_host(model).checkpoint).is_dir() and (adapter is None or adapter.is_dir())
 
 
 def _host(model: ModelConfig) -> ClassifierHost:

@@ -5,61 +5,18 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from demur.serve.config.hosts import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import OpenAIEndpoint
-from demur.serve.hosts.outages import EndpointAway, pause
-from demur.uncertainty.generation import Generation, Outage
+from demur.serve.hosts.outages import EndpointAway, Rest
+from demur.uncertainty.generation import Generation
 
 log = logging.getLogger("demur.language")
 
-PROBE_SECONDS = 5.0
-"""For so long the others go on without an endpoint while one request tries whether it is back."""
-
 T = TypeVar("T")
-
-
-class Rest:
-    """Whether an endpoint was away when it was last asked, and until when nobody asks it who has another one."""
-
-    def __init__(self) -> None:
-        self._outage: Outage | None = None
-        self._since = ""
-        self._failures = 0
-        self._until = 0.0
-
-    def is_passed_over(self, now: float) -> bool:
-        """Whether it is not to be asked now. After its time one caller is let through, and the others still wait."""
-        if self._outage is None:
-            return False
-        if now < self._until:
-            return True
-        self._until = now + PROBE_SECONDS
-        return False
-
-    def failed(self, outage: Outage, now: float) -> bool:
-        """It is away; return whether that is news."""
-        news = self._outage is None
-        if news:
-            self._since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        self._outage = outage
-        self._failures += 1
-        self._until = now + pause(self._failures, outage.retry_after)
-        return news
-
-    def answered(self) -> bool:
-        """It is there; return whether that is news."""
-        news = self._outage is not None
-        self._outage, self._failures, self._until = None, 0, 0.0
-        return news
-
-    @property
-    def in_words(self) -> str | None:
-        return f"{self._outage.why} (away since {self._since})" if self._outage else None
 
 
 class OpenAIEngine:

@@ -12,7 +12,7 @@ from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import TransformersHost
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
-from demur.serve.hosts.classifier.model import best_device
+from demur.serve.hosts.classifier.loading import best_device
 from demur.serve.hosts.language.decoding import Decoder, DecodingRequest, DecodingRow, Place, as_array
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
 from demur.serve.hosts.language.reasoning import ReasoningStream

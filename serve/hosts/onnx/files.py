@@ -79,11 +79,11 @@ def _beside(folder: Path, name: str, file: Path) -> Path:
         " into one folder, or export the model again"
     )
     try:
-        inside = name != "" and path.resolve().is_relative_to(folder)
-        if not inside:
-            raise BadModel(outside)
-        if not path.is_file():
-            raise BadModel(f"host.file: {file} keeps weights in {name}, and there is no such file in {folder}")
-    except (OSError, ValueError):
-        raise BadModel(outside) from None
+        inside, there = name != "" and path.resolve().is_relative_to(folder), path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        inside = there = False
+    if not inside:
+        raise BadModel(outside)
+    if not there:
+        raise BadModel(f"host.file: {file} keeps weights in {name}, and there is no such file in {folder}")
     return path

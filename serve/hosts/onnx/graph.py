@@ -151,6 +151,11 @@ def _not_taken(file: Path, error: Exception) -> str:
             f"{file} has an operator that onnxruntime does not know: {said}; export the model without it, or host it"
             " through a class of your own (`host.kind: python`)"
         )
+    if "locale" in said:
+        return (
+            f"{file} needs a locale that this machine does not have: {said}; install it (on Debian: `apt-get install"
+            " locales-all`), or convert the model with texts that are in lower case already (`lowercase=False`)"
+        )
     if "IR version" in said or "opset" in said.lower():
         return f"{file} is newer than this onnxruntime: {said}; update onnxruntime, or export with a lower opset"
     return f"onnxruntime does not take {file}: {said}; export the model again"

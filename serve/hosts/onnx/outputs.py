@@ -192,6 +192,8 @@ def _why_none(host: OnnxHost, task: TaskConfig, outputs: Sequence[GraphValue]) -
             "host.gives: an output with one column does not say which label it is for; write `gives:"
             f" positive_probability` or `gives: positive_logit` if it is {task.outputs[1]!r}"
         )
+    if host.gives and host.gives.startswith("positive"):
+        return f"host.gives: {host.gives} is read of an output with one column, and there is none"
     wide = [one for one in outputs if one.is_float and len(one.shape) == 2 and one.name != host.embedding]
     if len(wide) == 1:
         return f"task.labels: {len(task.outputs)} are named, and the graph gives {_width(wide[0])} numbers for each row"

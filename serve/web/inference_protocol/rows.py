@@ -104,10 +104,33 @@ def _values(tensor: Tensor, spec: InputSpec) -> Sequence[Any]:
             raise InvalidRequest(f"inputs.0.shape: of BYTES, one element is one row; send {len(tensor.values)} of them")
         read: Callable[[bytes, str], Any] = {"image": _picture, "text": text_in}.get(spec.kind, json_in)
         return [read(element, f"inputs.0: row {at}") for at, element in enumerate(tensor.values)]
+    if takes_matrix(spec) and tensor.datatype in ("FP32", "FP64"):
+        return _table(tensor, tensor.values, spec)
     if spec.kind != "image" or tensor.datatype not in ("FP32", "FP64", "UINT8"):
-        taken = "FP32, FP64, UINT8 or BYTES" if spec.kind == "image" else "BYTES"
+        taken = "FP32, FP64 or BYTES" if takes_matrix(spec) else "BYTES"
+        taken = "FP32, FP64, UINT8 or BYTES" if spec.kind == "image" else taken
         raise InvalidRequest(f"inputs.0.datatype: this model takes {taken}, not {tensor.datatype}")
     return _images(tensor, tensor.values, spec)
+
+
+def takes_matrix(spec: InputSpec) -> bool:
+    """Whether it takes rows of a table of which every column is a number, or true or false."""
+    return spec.kind == "table" and all(column.is_numeric for column in spec.columns.values())
+
+
+def _table(tensor: Tensor, array: NDArray[Any], spec: InputSpec) -> Sequence[Any]:
+    """Rows of numbers, NaN for what is missing, 1 for true and 0 for false."""
+    wanted = len(spec.columns)
+    if tensor.shape[1:] != (wanted,):
+        raise InvalidRequest(f"inputs.0.shape: it is {list(tensor.shape)}; this model takes [-1, {wanted}]")
+    truths = [column.kind == "boolean" for column in spec.columns.values()]
+    return [[_cell(*one) for one in zip(row, truths, strict=True)] for row in array.tolist()]
+
+
+def _cell(number: float, truth: bool) -> float | bool | None:
+    if math.isnan(number):
+        return None
+    return number == 1 if truth and number in (0, 1) else number
 
 
 def _images(tensor: Tensor, array: NDArray[Any], spec: InputSpec) -> Sequence[Any]:

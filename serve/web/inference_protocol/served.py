@@ -15,7 +15,7 @@ from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.web.inference_protocol.given_rows import given_inputs
 from demur.serve.web.inference_protocol.outputs import OutputTensor, outputs_of
-from demur.serve.web.inference_protocol.rows import INPUT
+from demur.serve.web.inference_protocol.rows import INPUT, takes_matrix
 from demur.serve.web.inference_protocol.versions import check_version, versions_of
 
 EXTENSIONS = ("binary_tensor_data",)
@@ -110,6 +110,8 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
 
 def input_json(spec: InputSpec) -> dict[str, Any]:
     """Describe the plainest of the forms that are taken."""
+    if takes_matrix(spec):
+        return {"name": INPUT, "datatype": "FP64", "shape": [-1, len(spec.columns)]}
     if spec.kind != "image":
         return {"name": INPUT, "datatype": "BYTES", "shape": [-1]}
     channels = [] if spec.channels == 1 else [spec.channels]

@@ -60,7 +60,7 @@ def config_for(reviews: ReviewService, model: str, task: TaskConfig, kind: Input
     if kind is None:
         value = reviews.some_input(model)
         if value is None:
-            raise InvalidRequest(f"input: there is no case of {model!r} to tell from; say text or image")
+            raise InvalidRequest(f"input: there is no case of {model!r} to tell from; say text, image or table")
         kind = input_kind(value, task)
     return label_config(task, kind)
 

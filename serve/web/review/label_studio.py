@@ -21,7 +21,7 @@ from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.reading.picture_url import picture_url
 from demur.traffic.record import Answer
 
-InputKind = Literal["text", "image", "choice", "chat"]
+InputKind = Literal["text", "image", "choice", "chat", "table"]
 
 CONTROL, OBJECT, COMMENT = "label", "input", "comment"
 """Names of the tags."""
@@ -84,7 +84,7 @@ def task_json(dossier: Dossier, task: TaskConfig, *, with_prediction: bool) -> d
         SHOWN: shown,
         "model": case.model,
         "group": case.group,
-        **_data(dossier.value, task, None if record.reply is None else record.reply["text"]),
+        **input_data(dossier.value, task, None if record.reply is None else record.reply["text"]),
     }
     predictions = []
     if shown and record.prediction is not None:
@@ -104,6 +104,8 @@ def input_kind(value: Any, task: TaskConfig) -> InputKind:
         return "choice"
     if task.kind == "generate":
         return "chat"
+    if isinstance(value, dict):
+        return "table"
     return "text" if picture_url(value) is None else "image"
 
 
@@ -135,6 +137,7 @@ def label_config(task: TaskConfig, kind: InputKind) -> str:
 
 _OBJECTS: dict[InputKind, list[tuple[str, dict[str, str]]]] = {
     "text": [("Text", {"name": OBJECT, "value": "$text"})],
+    "table": [("Table", {"name": OBJECT, "value": "$table"})],
     "image": [("Image", {"name": OBJECT, "value": "$image"})],
     "choice": [
         ("Text", {"name": OBJECT, "value": "$question"}),
@@ -287,7 +290,8 @@ def _person(told: Any, people: Mapping[str, str]) -> str:
     return name
 
 
-def _data(value: Any, task: TaskConfig, reply: str | None) -> dict[str, Any]:
+def input_data(value: Any, task: TaskConfig, reply: str | None) -> dict[str, Any]:
+    """What the `data` of a task says of its input, and of the `reply` where the model wrote one."""
     kind = input_kind(value, task)
     if kind == "image":
         return {"image": picture_url(value)}
@@ -303,7 +307,14 @@ def _data(value: Any, task: TaskConfig, reply: str | None) -> dict[str, Any]:
             "messages": [{"author": one["role"], "text": one["content"]} for one in messages],
             "reply": reply if reply is not None else "(no reply)",
         }
+    if kind == "table":
+        return {"table": {str(name): _cell(one) for name, one in value.items()}}
     return {"text": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
+
+
+def _cell(value: Any) -> Any:
+    """A value as a table of Label Studio shows it."""
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
 def _annotation(said: Opinion, task: TaskConfig) -> dict[str, Any]:

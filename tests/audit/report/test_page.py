@@ -224,7 +224,9 @@ def test_label_sets(traffic: Ledger) -> None:
         predicted=None,
         true=None,
         true_probability=None,
-        top=TopColumns(probabilities=probabilities, calibrated=probabilities**1.2, hits=hits),
+        top=TopColumns(
+            probabilities=probabilities, calibrated=probabilities**1.2, hits=hits, right=np.nansum(hits, axis=1)
+        ),
         mentions=Mentions(
             rows=rows,
             labels=CodedColumn(names=("a", "b"), codes=rng.integers(0, 2, len(rows)).astype(np.int32)),

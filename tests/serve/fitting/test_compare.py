@@ -76,11 +76,11 @@ def test_on_a_file(fitted):
     assert len(found.flips) == min(MOST_FLIPS, found.numbers.flips.cells["answer_review"].n)
     assert {(flip.a, flip.b) for flip in found.flips} == {("answer", "review")}
     assert isinstance(found.flips[0].prediction, list)
-    assert len(tables(found)) == 3
+    assert len(tables(found)) == 4  # with that of the most probable labels
     assert not any("Insufficient" in remark for remark in remarks(found))
     same = compare_on_file(config, "words", a, a, path, progress=progress)
     assert same.flips == []
-    assert len(tables(same)) == 2
+    assert len(tables(same)) == 3
 
 
 def test_on_the_log(fitted, rows, database):

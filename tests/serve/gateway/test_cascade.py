@@ -63,7 +63,10 @@ def texts(n):
 def labelled(checkpoints, tmp_path_factory):
     """The small model is right about what it is sure of, and the large one about the rest."""
     inputs = texts(600)
-    said = {name: Classifier(folder, device="cpu").run(inputs, frozenset()) for name, folder in checkpoints.items()}
+    said = {
+        name: Classifier.of_checkpoint(folder, device="cpu").run(inputs, frozenset())
+        for name, folder in checkpoints.items()
+    }
     sure = said["small"].probabilities.max(axis=1)
     best = {name: output.probabilities.argmax(axis=1) for name, output in said.items()}
     truth = np.where(sure > np.median(sure), best["small"], best["large"])

@@ -23,7 +23,7 @@ LIMITS = InputLimits(text_characters=1, image_pixels=4096 * 4096)
 
 @pytest.fixture(scope="module")
 def classifier() -> Classifier:
-    return Classifier(DIGITS)
+    return Classifier.of_checkpoint(DIGITS)
 
 
 def grey(pixels: np.ndarray) -> str:
@@ -58,7 +58,7 @@ def test_eight_bits_and_floats_are_the_same_picture(classifier):
 
 @pytest.mark.parametrize("checkpoint", [DIGITS, "tiny_convnext"])
 def test_what_a_picture_is_given_as_does_not_depend_on_the_others(checkpoint, request):
-    classifier = Classifier(checkpoint if checkpoint == DIGITS else request.getfixturevalue(checkpoint))
+    classifier = Classifier.of_checkpoint(checkpoint if checkpoint == DIGITS else request.getfixturevalue(checkpoint))
     spec = classifier.spec
     rng = np.random.default_rng(0)
     sides = [
@@ -81,7 +81,7 @@ CHILD = """
 import resource, sys
 import numpy as np
 from demur.serve.hosts.classifier.model import Classifier
-classifier = Classifier(sys.argv[1])
+classifier = Classifier.of_checkpoint(sys.argv[1])
 images = [np.zeros((3, 1500, 1500), np.uint8)] * 24
 classifier.run(images[:1], frozenset())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

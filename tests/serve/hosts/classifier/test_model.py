@@ -22,7 +22,7 @@ EVERYTHING = frozenset({"probabilities", "embedding", "mc_probabilities"})
 def test_the_digits_model_keeps_its_word(digits):
     rows = digit_rows(digits)
     images = [np.asarray(row["input"], dtype=np.float32)[None] for row in rows]
-    output = Classifier(DIGITS).run(images, frozenset({"probabilities"}))
+    output = Classifier.of_checkpoint(DIGITS).run(images, frozenset({"probabilities"}))
     right = output.probabilities.argmax(axis=1) == [int(row["label"]) for row in rows]
     assert right.mean() >= 0.97
     assert sum(path.stat().st_size for path in (ROOT / "deploy/models/digits").glob("*.*")) < 1_000_000
@@ -30,7 +30,7 @@ def test_the_digits_model_keeps_its_word(digits):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_convnext"])
 def test_any_classifier_gives_what_is_asked_for_and_no_more(model, request):
-    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
+    classifier = Classifier.of_checkpoint(request.getfixturevalue(model), mc_passes=4)
     inputs = TEXTS if classifier.spec.kind == "text" else list(np.random.default_rng(0).random((3, 3, 32, 32), "f"))
     plain = classifier.run(inputs, frozenset({"probabilities"}))
     assert plain.embedding is None
@@ -43,7 +43,7 @@ def test_any_classifier_gives_what_is_asked_for_and_no_more(model, request):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
 def test_a_text_is_judged_alike_alone_and_padded(model, request):
-    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
+    classifier = Classifier.of_checkpoint(request.getfixturevalue(model), mc_passes=4)
     together = classifier.run(TEXTS, frozenset({"probabilities", "embedding"}))
     for i, text in enumerate(TEXTS):
         alone = classifier.run([text], frozenset({"probabilities", "embedding"}))
@@ -53,14 +53,14 @@ def test_a_text_is_judged_alike_alone_and_padded(model, request):
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_convnext"])
 def test_the_embedding_is_what_the_head_was_given(model, request):
-    classifier = Classifier(request.getfixturevalue(model), mc_passes=4)
+    classifier = Classifier.of_checkpoint(request.getfixturevalue(model), mc_passes=4)
     output = classifier.run([classifier.example()] * 2, frozenset({"probabilities", "embedding"}))
     logits = classifier._head(torch.tensor(output.embedding, dtype=torch.float32)).detach().numpy()
     np.testing.assert_allclose(logits, output.logits, atol=1e-5)
 
 
 def test_dropout_passes_differ_and_the_plain_pass_does_not(tiny_bert):
-    classifier = Classifier(tiny_bert, mc_passes=7)
+    classifier = Classifier.of_checkpoint(tiny_bert, mc_passes=7)
     first, second = (classifier.run(TEXTS * 50, EVERYTHING) for _ in range(2))
     assert first.mc_probabilities.shape == (150, 7, 3)  # more rows than fit into one forward pass
     assert first.mc_probabilities.std(axis=1).min() > 0
@@ -69,7 +69,7 @@ def test_dropout_passes_differ_and_the_plain_pass_does_not(tiny_bert):
 
 
 def test_images_of_another_size_are_resized(tiny_convnext):
-    classifier = Classifier(tiny_convnext)
+    classifier = Classifier.of_checkpoint(tiny_convnext)
     assert classifier.spec == InputSpec(kind="image", channels=3, height=32, width=32)
     images = [np.random.default_rng(0).random(shape, "f") for shape in ((3, 32, 32), (3, 40, 50))]
     assert classifier.run(images, frozenset({"probabilities"})).probabilities.shape == (2, 3)
@@ -85,14 +85,14 @@ WRONG_LABELS = (
 
 
 def test_labels_must_be_those_of_the_checkpoint(tiny_bert):
-    Classifier.of(*hosted(tiny_bert, ["bad", "fair", "good"]))
+    Classifier(*hosted(tiny_bert, ["bad", "fair", "good"]))
     other_names = {"bad": "rot", "fair": "mittel", "good": "gut"}  # which is a matter of taste, and is to be said
-    Classifier.of(*hosted(tiny_bert, ["rot", "mittel", "gut"], rename=other_names))
+    Classifier(*hosted(tiny_bert, ["rot", "mittel", "gut"], rename=other_names))
     for labels, why in WRONG_LABELS:
         with pytest.raises(BadCheckpoint, match=why):
-            Classifier.of(*hosted(tiny_bert, labels))
+            Classifier(*hosted(tiny_bert, labels))
     with pytest.raises(BadCheckpoint, match=r"task\.rename\.baad: .* has no such class: .*; did you mean `bad`"):
-        Classifier.of(*hosted(tiny_bert, ["rot", "fair", "good"], rename={"baad": "rot"}))
+        Classifier(*hosted(tiny_bert, ["rot", "fair", "good"], rename={"baad": "rot"}))
 
 
 def hosted(checkpoint, labels, **more):
@@ -102,7 +102,7 @@ def hosted(checkpoint, labels, **more):
 
 
 def load(checkpoint):
-    Classifier.of(*hosted(checkpoint, ["bad", "fair", "good"]))
+    Classifier(*hosted(checkpoint, ["bad", "fair", "good"]))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_weights_that_are_missing_are_not_made_up(tiny_bert, tmp_path):
     weights = load_file(path)
     save_file({name: tensor for name, tensor in weights.items() if name != "classifier.weight"}, path, {"format": "pt"})
     with pytest.raises(BadCheckpoint, match=r"lacks weights of its model: classifier\.weight"):
-        Classifier(str(tmp_path / "model"))
+        Classifier.of_checkpoint(str(tmp_path / "model"))
 
 
 def test_weights_that_broke_off_are_refused(tiny_bert, tmp_path):
@@ -143,14 +143,14 @@ def test_weights_that_broke_off_are_refused(tiny_bert, tmp_path):
     path = tmp_path / "model/model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(BadCheckpoint, match="cannot be loaded"):
-        Classifier(str(tmp_path / "model"))
+        Classifier.of_checkpoint(str(tmp_path / "model"))
 
 
 def test_a_name_that_is_nothing_is_refused():
     with pytest.raises(
         BadCheckpoint, match="there is no folder no/such-model, and no hub hands out a model of this name"
     ):
-        Classifier("no/such-model")
+        Classifier.of_checkpoint("no/such-model")
 
 
 def test_the_fingerprint_changes_with_weights_and_labels(tiny_bert, tmp_path):

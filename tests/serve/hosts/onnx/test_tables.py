@@ -1,7 +1,5 @@
 """Graphs that take rows of a table: models of scikit-learn, converted, and graphs that were made by hand."""
 
-import asyncio
-
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -25,29 +23,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.inputs import InputLimits, InvalidRequest, TableRow
-from demur.serve.contract.model import ModelRequest
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model, kind_of
+from demur.serve.hosts.kinds import check_model
 from tests.serve.hosts.onnx.graphs import configured, linear, saved, value
+from tests.serve.hosts.onnx.running import rows_of, run
 
 LIMITS = InputLimits(text_characters=1000)
 FRUITS = ("apple", "medlar", "pear")
-
-
-def run(model, inputs, *needs):
-    async def main():
-        loaded = await kind_of(model).load(model, None)
-        try:
-            return loaded.spec, await loaded.run(ModelRequest(inputs=inputs, needs=frozenset(needs)))
-        finally:
-            await loaded.close()
-
-    return asyncio.run(main())
-
-
-def rows_of(array):
-    return [TableRow(tuple(float(number) for number in row)) for row in array]
 
 
 def iris(names=FRUITS):
@@ -316,7 +299,7 @@ def test_a_graph_that_fails_on_a_row_says_so(tmp_path):
         {"table": np.array([[0.2, 0.8], [0.9, 0.1]], np.float32), "one": np.array([1])},
     )
     assert run(configured(path), rows_of([[1], [0]]))[1].probabilities[:, 0].tolist() == pytest.approx([0.9, 0.2])
-    with pytest.raises(BadModelOutput, match="onnxruntime could not run the graph: .*indices element out of"):
+    with pytest.raises(BadModelOutput, match=r"onnxruntime could not run the graph: .*indices element out of"):
         run(configured(path), rows_of([[7]]))
 
 

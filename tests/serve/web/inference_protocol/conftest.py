@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from demur.serve.config.file import Config
+from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec
@@ -15,6 +16,8 @@ from tests.serve.conftest import make_handler
 from tests.serve.scripted import settings as written
 
 LABELS = ["red", "green", "blue"]
+PEOPLE = {"age": ColumnConfig(missing=True), "job": ColumnConfig(kind="category", values=("clerk", "nurse"))}
+LAMPS = {"heat": ColumnConfig(missing=True), "on": ColumnConfig(kind="boolean")}
 
 
 @dataclass
@@ -59,6 +62,8 @@ def hosts():
         "letters": TextHost(InputSpec(kind="choice", options=4)),
         "talker": TextHost(InputSpec(kind="chat")),
         "photos": TextHost(InputSpec(kind="image", channels=3, height=2, width=4)),
+        "people": TextHost(InputSpec(kind="table", columns=PEOPLE)),
+        "lamps": TextHost(InputSpec(kind="table", columns=LAMPS)),
     }
 
 
@@ -71,6 +76,8 @@ def text_handler(hosts, database) -> Handler:
         "letters": written({"kind": "choice", "labels": ["A", "B", "C", "D"]}),
         "talker": written("generate"),
         "photos": colours,
+        "people": colours,
+        "lamps": colours,
     }
     config = Config.model_validate({"models": models, "limits": {"batch": 5, "body_bytes": 100_000}})
     return make_handler(config, hosts, database)

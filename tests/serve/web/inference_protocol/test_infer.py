@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from demur.serve.access.needs import GATEWAY
 from demur.serve.config.access import Scope
 from demur.serve.contract.inference_protocol.tensors import tensor_from_bytes, tensor_from_json
-from demur.serve.contract.inputs import InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InvalidRequest, TableRow, TooLarge
 from demur.serve.web.inference_protocol.body import JSON_LENGTH_HEADER
 from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.native.app import gateway_app
@@ -191,6 +191,42 @@ def test_what_is_undefined_is_nan_or_null_or_empty(texts):
     assert "confidence" not in told["parameters"]
 
 
+def test_rows_of_a_table_are_json_or_numbers(texts, hosts, database):
+    data_of(infer(texts, "people", rows(['{"job": "nurse", "age": 41}', '[null, "clerk"]'])))
+    assert hosts["people"].asked[0][0] == [TableRow((41.0, "nurse")), TableRow((None, "clerk"))]
+    tensor = {"name": "input", "shape": [2, 2], "datatype": "FP64", "parameters": {"binary_data_size": 32}}
+    raw = struct.pack("<4d", 20.5, 1, float("nan"), 0)
+    data_of(texts.post("/v2/models/lamps/infer", **binary({"inputs": [tensor]}, raw)))
+    assert hosts["lamps"].asked[0][0] == [TableRow((20.5, 1.0)), TableRow((None, 0.0))]
+    assert inputs_on_record(database) == [
+        {"age": 41, "job": "nurse"},
+        {"age": None, "job": "clerk"},
+        {"heat": 20.5, "on": True},
+        {"heat": None, "on": False},
+    ]
+    metadata = {name: texts.get(f"/v2/models/{name}").json()["inputs"][0] for name in ("people", "lamps")}
+    assert metadata["people"] == {"name": "input", "datatype": "BYTES", "shape": [-1]}
+    assert metadata["lamps"] == {"name": "input", "datatype": "FP64", "shape": [-1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("model", "content", "why"),
+    [
+        ("people", rows([1.0, 2.0], [1, 2], "FP64"), "this model takes BYTES, not FP64"),
+        ("lamps", rows([1.0, 2.0], [2], "FP64"), "it is [2]; this model takes [-1, 2]"),
+        ("lamps", rows([1.0, 2.0, 1.0], [1, 3], "FP64"), "it is [1, 3]; this model takes [-1, 2]"),
+        ("lamps", rows([1.0, 2.0], [1, 2], "FP64"), "input.on: true or false is wanted here, not a number"),
+        ("lamps", rows([1e39, 1.0], [1, 2], "FP32"), "input.heat: a finite number is wanted here"),
+        ("lamps", rows(["[1]"]), "the array has 1 values, and this model takes 2"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(texts, model, content, why, database):
+    refused = infer(texts, model, content)
+    assert refused.status_code == 400
+    assert why in refused.json()["error"]
+    assert inputs_on_record(database) == []
+
+
 def test_choices_and_conversations_are_json(texts, hosts):
     question = {"question": "Which?", "options": ["this", "that"]}
     data_of(infer(texts, "letters", rows([json.dumps(question)])))
@@ -352,7 +388,7 @@ def test_health(texts, hosts, client):
     assert texts.get("/v2").json()["extensions"] == ["binary_tensor_data"]
     assert texts.get("/v2/health/live").json() == {"live": True}
     assert texts.get("/v2/health/ready").json() == {"ready": True}
-    assert texts.get("/v2/models").json() == {"models": ["colours", "letters", "talker", "photos"]}
+    assert texts.get("/v2/models").json() == {"models": ["colours", "letters", "talker", "photos", "people", "lamps"]}
     assert texts.get("/v2/models/photos").json()["inputs"][0]["shape"] == [-1, 3, 2, 4]
     hosts["colours"].artifact = None
     assert texts.get("/v2/health/ready").status_code == 503

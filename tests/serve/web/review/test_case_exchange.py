@@ -21,7 +21,7 @@ from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import PNG_PREFIX
 from demur.serve.web.review.app import console_app
 from demur.serve.web.review.case_import import import_verdicts
-from demur.serve.web.review.label_studio import BadExport, label_config, rows_of_export
+from demur.serve.web.review.label_studio import BadExport, input_data, input_kind, label_config, rows_of_export
 from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from demur.traffic.dataset import read_labelled_file
@@ -387,7 +387,7 @@ def test_the_same_over_http(held, export, database):
     lea = TestClient(app, headers={"X-Demur-Reviewer": "lea"})
     assert "<Text" in lea.get("/v1/label-config?model=toy").text
     refused = lea.get("/v1/label-config?model=flags")
-    assert (refused.status_code, "text or image" in refused.text) == (422, True)
+    assert (refused.status_code, "text, image or table" in refused.text) == (422, True)
     assert "<Image" in lea.get("/v1/label-config?model=flags&input=image").text
     (told,) = export().json()
     back = json.dumps([chosen(told, ["3"], completed_by=7)])
@@ -463,7 +463,7 @@ def test_export_and_import_on_the_command_line(run, held, database, tmp_path):
 def test_the_command_line_says_what_is_wrong(run, tmp_path):
     for words, why in (
         (("export", "toy", "--out", tmp_path / "x", "--format", "xml"), "not one of: label-studio"),
-        (("label-config", "toy", "--input", "film"), "neither text nor image"),
+        (("label-config", "toy", "--input", "film"), "is not text, image or table"),
         (("label-config", "toy"), "there is no case"),
         (("import", tmp_path / "nothing.json"), "there is no such file"),
         (("export", "nobody", "--out", tmp_path / "x"), "nobody"),
@@ -471,3 +471,13 @@ def test_the_command_line_says_what_is_wrong(run, tmp_path):
         done = run(*words)
         assert done.exit_code == 1
         assert why in str(done.exception)
+
+
+def test_a_row_of_a_table_is_shown_as_one_in_label_studio():
+    row = {"age": 41, "job": None, "smoker": True, "note": "<b>late</b>"}
+    assert input_kind(row, task("toy")) == "table"
+    config = ElementTree.fromstring(label_config(task("toy"), "table"))
+    assert config.find("Table").attrib == {"name": "input", "value": "$table"}
+    assert config.find("Choices").get("toName") == "input"
+    told = input_data(row, task("toy"), None)
+    assert told == {"table": {"age": 41, "job": "null", "smoker": True, "note": "<b>late</b>"}}

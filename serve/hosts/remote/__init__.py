@@ -1,0 +1,1 @@
+"""`host: {kind: remote}`: classifiers that another server serves."""

@@ -1,0 +1,1 @@
+"""Models of tables that lie in a file: of scikit-learn, XGBoost and LightGBM."""
