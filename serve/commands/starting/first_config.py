@@ -268,7 +268,10 @@ def _remote(start: Start) -> dict[str, Any]:
         questions.append("what the server calls the model: host.model")
     if not is_oip:
         questions.append("what the server takes and gives: host.request and host.output")
+    columns = start.sample.columns if start.sample else {}
+    kinds = [told if isinstance(told, str) else told["kind"] for told in columns.values()]
     return {
+        "apart": is_oip and bool({"category", "text"} & set(kinds)),
         "protocol": "oip_rest" if is_oip else "http",
         "url": address if is_oip else url,
         "model": unquote(named[1]) if named else "some-model",
