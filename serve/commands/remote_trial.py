@@ -59,7 +59,7 @@ async def _looked_at(
         differing = list(differences(said, host, len(model.task.outputs)))
         if differing:
             return [(tuple(key.split(".")), sentence) for key, sentence in differing], remarks
-    example, needs = remote.example(), model.recipe.needs & host.given_elsewhere
+    example, needs = remote.example(), model.recipe.needs & host.may_give - {"probabilities"}
     try:
         await remote.ask([example], needs, TimeLimit.of(limit.seconds))
     except EndpointAway:
