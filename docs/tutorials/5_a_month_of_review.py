@@ -1,20 +1,20 @@
 # %% [markdown]
 # # A month of review and audit, played in two minutes
 #
-# A service reads digits from forms. Every day it answers what it is sure of, and people look at the rest, and at a
-# sample of the answers. On day 12 the scanner breaks: the lower part of each picture is missing. Nobody tells the
-# service. This tutorial plays four weeks, one day in a few seconds. What notices, how soon, and what does it do?
+# A service reads digits from forms. Every day it answers where it is sure. People look at the rest, and at a sample
+# of the answers. On day 12 the scanner breaks: the lower part of each picture is missing. Nobody tells the service.
+# This tutorial plays four weeks, one day in a few seconds. What notices the fault, how soon, and what happens then?
 #
 # You need `pip install 'demur[embedded]'`.
 #
 # ## The service
 #
-# A forest makes the predictions, and sends its probabilities (`kind: given`); the service decides. These are the
-# settings that matter:
+# A random forest makes the predictions outside of the service, which gets its probabilities (`kind: given`) and
+# decides. These are the settings that matter:
 #
 # * `policy`: at most 5% of the answers are wrong, except with probability 5%.
-# * `spot_check`: three in ten answers are shown to a person as well, drawn at random. Without them nobody would know
-#   how good the answers are.
+# * `spot_check`: three in ten answers, drawn at random, are shown to a person as well. Without these checks nobody
+#   would know how good the answers are.
 # * `monitor`: if the checked answers show that the promise is broken, hold everything until a person says otherwise.
 
 # %%
@@ -53,10 +53,10 @@ people = httpx.Client(base_url=service.url, headers={"X-Demur-Reviewer": "ada"},
 # %% [markdown]
 # ## A day
 #
-# Fifty forms come. `play_day` gives the share that is answered, and the share of these answers that is wrong.
+# Fifty forms come. `play_day` returns the share that is answered, and the share of these answers that is wrong.
 #
-# Then Ada, a reviewer, works until nothing waits. Here a function plays her: she sees the form on paper, so she knows
-# what is right.
+# Then Ada, a reviewer, works until no case waits. The function plays her part too: she has the form on paper, so she
+# knows what is right.
 
 # %%
 
@@ -76,14 +76,14 @@ def play_day(broken: bool) -> tuple[float, float]:
 # %% [markdown]
 # ## The month
 #
-# Once an alarm is on, everything is held. In the evening of day 19 the scanner is mended, and somebody undoes what
-# alarms are on, and says why. At the end of each week an audit is asked for.
+# Once the alarm about the risk is on, everything is held. In the evening of day 19 the scanner is repaired. Somebody
+# undoes all alarms that are on, and says why. At the end of each week we ask for an audit.
 
 # %%
 days, first, monday = [], {}, datetime.now(UTC)
 for day in range(1, 29):
     days.append(play_day(broken=12 <= day < 20))
-    time.sleep(3)  # monitors look every five seconds
+    time.sleep(2)  # monitors look every five seconds, so an alarm comes some days late here
     for alarm in people.get("/audit/v1/monitors").json()["alarms"]:
         first.setdefault(alarm["kind"], day)
         if day == 19:
@@ -98,19 +98,19 @@ plt.plot(np.r_[1:29], days, "o-", label=["share of the forms that is answered", 
 plt.axvspan(12, 19, alpha=0.15, color="red", label="the scanner is broken")
 for colour, (kind, day) in zip("rgb", first.items(), strict=False):
     plt.axvline(day, color=colour, label=f"first alarm about {kind}: day {day}")
-plt.legend(fontsize="small", loc="center left")
+_ = plt.legend(fontsize="small", loc="center left")
 
 # %% [markdown]
-# **What you see.** When the scanner breaks, the forest is less sure, and less is answered: this alone keeps many
-# errors back. But what is still answered is often wrong, far above the promise: that was about pictures like those of
-# the calibration. There are three kinds of alarm. One about `risk` says that the checked answers break the promise;
-# it may act, and here it holds everything from then on. Those about `confidence` and `held` say that the traffic
-# looks otherwise than before; they only tell. No label is needed for them.
+# **What you see.** When the scanner breaks, the forest is less sure, and fewer forms are answered: this alone stops
+# many errors. But the answers that remain are wrong far more often than promised, because the promise was about
+# pictures like the calibration rows. There are three kinds of alarm. An alarm about `risk` says that the checked
+# answers break the promise. It may act: here it holds everything from then on. Alarms about `confidence` and `held`
+# say that the traffic differs from before. They need no labels, and only notify.
 #
 # ## What the audits say
 #
 # An audit looks at a week, and estimates the share of wrong answers among *all* answers from the checked ones, with
-# an interval. It does not know what we played.
+# an interval. It does not know about the scanner.
 
 # %%
 while len(reports := service.client.reports("forms")) < 4:
@@ -120,8 +120,8 @@ for week, report in enumerate(sorted(reports, key=lambda one: one.since), start=
 
 # %% [markdown]
 # A verdict is `kept` or `broken` only where the whole interval lies on one side of the promise. A week has few
-# checked answers here, so an audit may say `not enough evidence`: that is no excuse, but what is known. The reports
-# are pages at `/audit/`; `docs/audits.md` and `docs/monitors.md` have the rest.
+# checked answers here, so an audit may say `not enough evidence`: more checks would be needed to decide. The reports
+# are pages at `/audit/`; `docs/audits.md` and `docs/monitors.md` explain the rest.
 
 # %%
 service.stop()
