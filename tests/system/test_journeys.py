@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.system.conftest import START_SECONDS, free_port, wait_until
-from tests.system.review_site import press
+from tests.system.review_site import at_case, press
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
@@ -122,7 +122,7 @@ def answer_a_case(reader, as_reviewer):
     press(page, "n")
     page.wait_for_url("**/review/cases/*")
     case = re.search(r"/cases/([0-9a-f-]{36})", page.url)[1]
-    page.wait_for_selector(".work")
+    at_case(page, case)
     shown = page.locator("main").inner_text()
     for column in ("radius", "texture", "smoothness", "benign", "malignant"):
         assert column in shown
