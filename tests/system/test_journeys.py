@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.service]
 
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-JOURNEYS = ("A scikit-learn pipeline",)
+JOURNEYS = ("A scikit-learn pipeline", "A class of your own")
 
 STAY = {"demur up": "ready after", "python server.py": "running on"}
 """Commands that a reader leaves open, and what they say when they are ready."""
