@@ -33,7 +33,7 @@ def blocks(section):
     return BLOCK.findall(found)
 
 
-class Reader:
+class Newcomer:
     """Does what the page says, in a folder of their own, on ports that are free."""
 
     def __init__(self, programs: Path) -> None:
@@ -109,7 +109,7 @@ class Reader:
 
 @pytest.fixture
 def reader(installed):
-    reading = Reader(installed)
+    reading = Newcomer(installed)
     try:
         yield reading
     finally:
