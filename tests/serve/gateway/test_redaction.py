@@ -129,7 +129,7 @@ def test_texts_are_redacted_wherever_they_stand():
     redacted = Redaction(RedactConfig.model_validate({"patterns": {"a": {"pattern": "a+", "replace": r"\1"}}})).redacted
     assert redacted({"a": ["ba", {"b": "aa"}, 1, None, True]}) == {r"\1": [r"b\1", {"b": r"\1"}, 1, None, True]}
     assert redacted([[0.5, 1], [0, 1]]) == [[0.5, 1], [0, 1]]
-    png = PNG_PREFIX + base64.b64encode(b"\x89PNG" + b"i\xa6\x9ai" * 2).decode()
+    png = PNG_PREFIX + base64.b64encode(b"\x89PNG\r\n" + b"i\xa6\x9a" * 2).decode()
     assert "aaaa" in png
     assert redacted(png) == png
 
