@@ -66,7 +66,11 @@ def digest_of(project: str) -> str:
 def read_lock(text: str) -> Locked:
     """The packages of a lock file."""
     body = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
-    return {name_of(found[0]): found[0].rstrip() for found in re.finditer(r"^\S.*?(?=^\S|\Z)", body, re.M | re.S)}
+    found = [one[0].rstrip() for one in re.finditer(r"^\S.*?(?=^\S|\Z)", body, re.M | re.S)]
+    by_name = {name_of(one): one for one in found}
+    if len(by_name) < len(found):
+        raise ValueError("a package is locked in two versions, for two versions of Python; bound it in pyproject.toml")
+    return by_name
 
 
 def name_of(requirement: str) -> str:
@@ -87,7 +91,7 @@ def resolved(asked: Iterable[str], *more: str) -> Locked:
         found.write_text("".join(path.read_text() for path in known if path.exists()))
         command = [
             "uv", "pip", "compile", "--quiet", "--universal", "--python-version", PYTHON, "--generate-hashes",
-            "--no-annotate", "--no-emit-package", "pip", "--output-file", str(found),
+            "--fork-strategy", "fewest", "--no-annotate", "--no-emit-package", "pip", "--output-file", str(found),
             *more, str(wanted),
         ]  # fmt: skip
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603

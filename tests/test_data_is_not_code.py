@@ -34,7 +34,15 @@ IMPORTS_BY_NAME = {
 }
 """Where a module is imported by a name that is no constant, and who chooses it."""
 
+UNPICKLED = {
+    "serve/hosts/tabular/sklearn_file.py": "a model's file, only where the operator writes `trust: true`",
+    "serve/hosts/tabular/sklearn_model.py": "joblib counts threads here, and reads nothing",
+}
+"""Where a library that can unpickle is used, and what keeps that from strangers."""
+
 TEMPLATES = {
+    "serve/commands/starting/first_config.py": "demur's own templates; they write a file of YAML, which is no page",
+    "serve/hosts/remote/request_body.py": "the operator's template of a request, in a sandbox; it writes JSON",
     "serve/hosts/language/prompts.py": "the operator's prompt files, in a sandbox; a model reads what comes out",
 }
 """Where a template is made of a text that is no constant, or does not escape."""
@@ -84,7 +92,9 @@ def test_nothing_that_is_read_is_run():
         for complaint in complaints(ast.parse(path.read_text())):
             if "module by a name" in complaint and place in IMPORTS_BY_NAME:
                 continue
-            if "a template that" in complaint and place in TEMPLATES:
+            if "a template" in complaint and place in TEMPLATES:
+                continue
+            if "unpickles" in complaint and place in UNPICKLED:
                 continue
             found.append(f"{place}:{complaint}")
     assert found == []

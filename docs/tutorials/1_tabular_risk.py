@@ -3,9 +3,9 @@
 #
 # A clinic measures a tumour and asks a model: is it benign or malignant? A wrong answer is expensive. A second look
 # by a doctor costs something too, but much less. This tutorial wraps a classifier of scikit-learn, so that it answers
-# where an answer is worth it, and holds the rest for a person.
+# where it is sure enough, and holds the rest for a person.
 #
-# You need `pip install demur`. It takes half a minute.
+# You need `pip install demur`. The tutorial takes half a minute.
 
 # %%
 from sklearn.datasets import load_breast_cancer
@@ -25,9 +25,9 @@ print(f"{len(X)} tumours to learn from, {len(X_new)} that come later")
 # %% [markdown]
 # ## First try: ask for a promise
 #
-# `selective_risk` promises: at most 5% of the answers are wrong, except with probability 5%. That takes labelled rows
-# which nothing else has seen. Here there are too few of them, and demur says so instead of promising something that
-# it cannot keep.
+# `selective_risk` promises: at most 5% of the answers are wrong, except with probability 5%. Such a promise needs
+# labelled rows that were used for nothing else. Here there are too few of them. demur says so, and makes no promise
+# that it cannot keep.
 
 # %%
 model = make_pipeline(StandardScaler(), LogisticRegression())
@@ -39,9 +39,10 @@ except ValueError as refused:
 # %% [markdown]
 # ## Second try: say what mistakes cost
 #
-# Without a promise, costs can decide. Let a wrong answer cost as much as 20 second looks. Then an answer is worth it
-# where the probability of being wrong is below 1/20 = 5%. So that probability must be right: `platt` fits it on rows
-# that the model was not trained on. `fit` does both: it trains on 40% of the rows, and calibrates on the others.
+# Without a promise, costs can decide. Let a wrong answer cost as much as 20 second looks. Then it pays to answer
+# where the probability of being wrong is below 1/20 = 5%. So this probability itself must be right: `platt` fits it
+# on rows that the model was not trained on. `fit` does both: it trains on 40% of the rows, and calibrates on the
+# others.
 
 # %%
 classifier = demur.SelectiveClassifier(
@@ -56,12 +57,12 @@ report
 # %% [markdown]
 # **What you see.** The report was made on rows that nothing was fitted on.
 #
-# * *Risk against coverage*: if only the surest part of the rows is answered (to the left), fewer of the answers are
-#   wrong. The point is where the rule has put its limit.
-# * *Reliability*: where the model says 90%, is it right in 90%? Points near the diagonal say yes.
-# * `selective_risk` is the share of wrong answers among the answered rows, `coverage` the share of rows that is
-#   answered. The intervals are wide, because the rows are few. `prr.confidence` says how well the confidence finds
-#   the errors: 0 is chance, 1 is perfect.
+# * *Risk against coverage*: from left to right more rows are answered, the surest first. On the left fewer of the
+#   answers are wrong. The point marks the limit that the rule has chosen.
+# * *Reliability*: where the model says 90%, is it right in 90% of the rows? Points near the diagonal say yes.
+# * `selective_risk` is the share of wrong answers among the answered rows, `coverage` the share of rows that are
+#   answered. The intervals are wide, because there are few rows. `prr.confidence` (prediction rejection ratio) says
+#   how well the confidence finds the errors: 0 is chance, 1 is perfect.
 #
 # ## New tumours
 
@@ -70,8 +71,8 @@ decisions = classifier.decide(X_new)
 decisions
 
 # %% [markdown]
-# Each row is answered or held, with a reason. `prediction` is what the model would say in either case; only answered
-# rows may be relied on. Was it worth it? We know the truth about these rows, so we can count.
+# Each row is answered or held, with a reason. `prediction` is what the model says, for held rows too. Use it only
+# where the row is answered. Was it worth it? We know the truth about these rows, so we can count.
 
 # %%
 wrong = decisions.prediction != y_new
@@ -85,8 +86,8 @@ demur.plots.risk_coverage(~wrong, -decisions.confidence, label="confidence, on n
 # %% [markdown]
 # ## Take it to a service
 #
-# What was fitted can be saved as an *artifact*. A demur service with the same model can put it in force: with the
-# printed command, and not before a person runs it.
+# What was fitted can be saved as an *artifact*. A demur service with the same model decides by it after a person has
+# run the printed command, and not before.
 
 # %%
 artifact = classifier.save("var/artifacts", model="tumours", identity="given")

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # A text classifier with a promise
 #
-# Messages come in, and each one belongs to a product. A classifier sorts them. We want to say to whoever gets them:
-# *of those that are sorted by the machine, at most 10% are wrong.* The rest is sorted by people.
+# Messages come in, and each one belongs to a product. A classifier sorts them. We want to tell the people who receive
+# them: *of the messages that the machine sorts, at most 10% are sorted wrongly.* People sort the rest.
 #
-# Real messages are private, so this tutorial takes texts that lie on your machine: the first paragraphs of the
-# documentation inside four Python packages. The product is the package that a paragraph comes from. Many paragraphs
-# could stand in two of them, so no classifier can be right about all.
+# Real messages are private, so this tutorial takes texts that are on your machine already: the first paragraph of
+# each docstring in four Python packages. The product is the package that a paragraph comes from. Many paragraphs
+# could come from two of the packages, so no classifier can be right about all of them.
 #
-# You need `pip install demur`. It takes a minute.
+# You need `pip install demur`. The tutorial takes a minute.
 
 # %%
 import ast
@@ -41,7 +41,7 @@ for text in new[:5]:
     print("*", text[:110])
 
 # %% [markdown]
-# Each text is there once, so no text that comes later was seen before.
+# Each text is in the data once, so none of the later texts was seen before.
 #
 # ## The classifier, and what it is worth without demur
 
@@ -52,10 +52,10 @@ print(f"of the new texts, {1 - model.score(new, y_new):.0%} are sorted wrongly")
 # %% [markdown]
 # ## The promise
 #
-# `selective_risk` looks for a limit of confidence. What lies above the limit is answered. It chooses the limit so
-# that at most 10% of the answers are wrong, *except with probability 5%*: the rows that it is calibrated on may be
-# lucky ones. The method counts with that, and the promise is a theorem (Learn then Test, `docs/methods.md`). It needs
-# one assumption: later texts are drawn like those that it was calibrated on.
+# `selective_risk` looks for a limit of confidence. What lies above the limit is answered. The limit is chosen so that
+# at most 10% of the answers are wrong, *except with probability 5%*: by chance, the calibration rows may be easier
+# than later ones. The method allows for such luck, and the promise is a theorem (Learn then Test, `docs/methods.md`).
+# It needs one assumption: later texts are drawn like the calibration rows.
 
 # %%
 policy = {"kind": "selective_risk", "max_risk": 0.10, "delta": 0.05}
@@ -70,11 +70,11 @@ demur.plots.risk_coverage(~wrong, -decisions.confidence, max_risk=0.10, label="c
 
 # %% [markdown]
 # **What you see.** From left to right more and more texts are answered, the surest first. The curve shows how many of
-# the answers are wrong, and the band how sure that is. The horizontal line is the promise. The share that was
-# answered, printed above, lies to the left of the point where curve and line meet: this distance is the price of the
-# promise.
+# the answers are wrong, and the band shows how uncertain this is. The horizontal line is the promise. The share that
+# was answered is printed above. It is smaller than the share where curve and line meet: this difference is the price
+# of the promise.
 #
-# Which texts are held? Those that could come from anywhere, as you will probably agree:
+# Which texts are held? These are the five with the lowest confidence. They could come from any of the packages:
 
 # %%
 for row in np.argsort(decisions.confidence)[:5]:
@@ -83,9 +83,9 @@ for row in np.argsort(decisions.confidence)[:5]:
 # %% [markdown]
 # ## Is it kept?
 #
-# One result proves little. So let us draw the calibration rows 100 times anew from the texts that the model was not
-# trained on, and look each time at the other ones. If the promise is true, the risk is above 10% in 5 of 100 draws or
-# fewer.
+# One result proves little, so we repeat it 100 times. Each time we draw new calibration rows from the texts that the
+# model was not trained on, and count the wrong answers among the others. If the promise is true, we expect more than
+# 10% wrong answers in at most 5 of 100 draws.
 
 # %%
 probabilities, rng = model.predict_proba(rest), np.random.default_rng(0)
@@ -104,8 +104,9 @@ plt.ylabel("draws")
 plt.show()
 
 # %% [markdown]
-# Most draws lie well below the line, because the promise must also hold for unlucky ones. Here the rows were
-# probabilities and no classifier was given: `SelectiveClassifier` judges predictions that were made anywhere.
+# In most draws the share is well below the line, because the promise must also hold for unlucky draws. Here the rows
+# were probabilities, and no classifier was given: `SelectiveClassifier` can judge predictions that were made
+# elsewhere.
 #
-# What the promise does not cover: texts of another kind. If a fifth product comes, the assumption is broken, and only
-# people who look at some of the answers will notice. Tutorial 5 shows how a service does that.
+# What the promise does not cover: texts of another kind. If messages about a fifth product come, the assumption is
+# broken. To notice that, people must look at some of the answers. Tutorial 5 shows how a service does that.

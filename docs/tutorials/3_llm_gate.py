@@ -1,19 +1,21 @@
 # %% [markdown]
 # # A language model behind a gate
 #
-# An application asks a language model, and uses whatever comes back. Sometimes that is wrong. In this tutorial demur
-# stands between the two. It speaks the protocol of OpenAI, so the application keeps its client. Answers that are sure
-# enough come back as ever. The others are held: the application says so to its user, and a person looks at the
-# answer.
+# An application asks a language model, and uses whatever comes back. Sometimes the answer is wrong. In this tutorial
+# demur stands between the two. It speaks the protocol of OpenAI, so the application keeps its client. An answer that
+# is sure enough comes back as before. demur holds the others: the application tells its user so, and a person looks
+# at the answer.
 #
-# The model is the small one in demur's repository. It adds numbers on a CPU, and makes honest mistakes with large
-# ones. Any other model would stand in the same place: in vLLM, or behind an endpoint (`docs/running.md`).
+# The model is the small one in demur's repository. It adds numbers on a CPU, and makes real mistakes with large ones.
+# You can put any other model in its place: in vLLM, or behind an endpoint (`docs/running.md`).
 #
-# You need a clone of the repository, and `pip install 'demur[transformers,embedded,openai]'`. It takes a minute.
+# You need a clone of the repository, and `pip install 'demur[transformers,embedded,openai]'`. The tutorial takes a
+# minute.
 #
-# ## Questions, and what is right
+# ## Questions with their right answers
 #
-# A gate must be calibrated on labelled questions like those that will come. Here they are sums, so labels are cheap.
+# A gate must be calibrated on labelled questions that are like the later ones. Here the questions are sums, so labels
+# are cheap.
 
 # %%
 import json
@@ -50,8 +52,8 @@ with (folder / "labelled.jsonl").open("w") as file:
 # `g_nll` says how improbable the model itself finds its answer. `selective_risk` promises: at most 5% of what passes
 # is wrong, except with probability 10%. `refusal` is what the application gets instead of an answer that is held.
 #
-# `demur.start_service` starts demur beside this notebook, with a database of its own. It fits the gate on the
-# labelled questions first.
+# `demur.start_service` starts demur beside this notebook, with a database of its own. First it fits the gate on the
+# labelled questions.
 
 # %%
 model = {
@@ -72,8 +74,8 @@ print(service.url)
 # %% [markdown]
 # ## The application
 #
-# It is written against OpenAI's client, and knows demur's address only. `refusal` is a field of OpenAI's protocol:
-# where it is not empty, there is no answer.
+# The application uses OpenAI's client. All it knows of demur is the address. `refusal` is a field of OpenAI's
+# protocol: where it is not empty, there is no answer.
 
 # %%
 gate = OpenAI(base_url=f"{service.url}/v1", api_key="none is needed here")
@@ -89,7 +91,7 @@ for question in ["What is 34 + 75?", "What is 834 + 975?"]:
     print("   ", reply.demur["action"], "-", reply.demur["reason"])
 
 # %% [markdown]
-# Beside the answer, `reply.demur` has what was decided, with which confidence, and why.
+# Beside the answer, `reply.demur` says what was decided, with which confidence, and why.
 #
 # ## Two hundred users
 
@@ -102,8 +104,8 @@ print(f"{len(asked) - len(held)} answers passed, of which {wrong} are wrong; {le
 # %% [markdown]
 # ## A colleague looks
 #
-# What is held waits at the address below, where people see question and answer and press a key. Here a function plays
-# the colleague, over the API behind the pages. It says whether the model's text is `right` or `wrong`.
+# Held answers wait at the address below, where people see question and answer and press a key. Here a loop plays the
+# colleague, over the API behind the pages. It says whether the model's text is `right` or `wrong`.
 
 # %%
 print(f"{service.url}/review/")
@@ -116,10 +118,10 @@ with httpx.Client(base_url=f"{service.url}/review/v1", headers={"X-Demur-Reviewe
         desk.post(f"/cases/{case['case_id']}/answer", json={"token": case["token"], "label": verdict})
 
 # %% [markdown]
-# ## The application hears of it
+# ## The application gets the verdict
 #
-# `wait` comes back when a person has answered. If the held text was right, the user gets it after all. If not, the
-# application does something else: here it would say that it cannot help.
+# `wait` returns when a person has answered. If the held text was right, the user gets it now. If not, the application
+# does something else: here it would say that it cannot help.
 
 # %%
 later = [service.client.wait(reply.demur["id"]) for reply in held]

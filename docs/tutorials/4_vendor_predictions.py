@@ -1,16 +1,17 @@
 # %% [markdown]
 # # Judging a vendor's predictions from a file
 #
-# A vendor reads digits for us. Nobody here has the model: we get a file of probabilities, and know the truth of some
-# rows, because people have looked. Three questions: How good are the probabilities? If we let people check the
-# doubtful rows, how many would that be, and how many errors would they catch? And would a promise hold?
+# A vendor reads handwritten digits for us. We do not have the model: we get a file of probabilities, and know the
+# truth of some rows, because people have looked at them. Three questions: How good are the probabilities? If we let
+# people check the doubtful rows, how many would that be, and how many errors would they catch? And would a promise be
+# kept?
 #
-# You need `pip install 'demur[embedded]'`. It takes a minute.
+# You need `pip install 'demur[embedded]'`. The tutorial takes a minute.
 #
 # ## The file
 #
-# First we play the vendor: a forest that was trained on a few digits writes a Parquet file. It has `probabilities`,
-# and `label` in the part that people have looked at.
+# First we play the vendor: a forest that was trained on a few digits writes a Parquet file. The file has a column
+# `probabilities`, and a column `label` in the part that people have looked at.
 
 # %%
 import tempfile
@@ -36,8 +37,8 @@ pq.write_table(table[1000:].drop_columns("label"), folder / "new.parquet")
 # %% [markdown]
 # ## How good are the probabilities?
 #
-# That takes no service. `ECE` is the mean gap between what the vendor claims and what is true. `PRR` says how well
-# the claims find the errors: 0 is chance, 1 is perfect.
+# This needs no service. `ECE` (expected calibration error) is the mean gap between what the vendor claims and what is
+# true. `PRR` (prediction rejection ratio) says how well the claims find the errors: 0 is chance, 1 is perfect.
 
 # %%
 looked_at = pq.read_table(folder / "looked_at.parquet")
@@ -49,14 +50,14 @@ demur.plots.reliability(claimed, correct)
 
 # %% [markdown]
 # **What you see.** Points above the diagonal: the vendor is right more often than it claims. So a rule like "trust
-# what is above 90%" would throw away good answers. demur calibrates: it learns from the rows with a truth what a
-# claim is worth.
+# what is above 90%" would throw away good answers. demur calibrates: it learns from the labelled rows how often each
+# claim is right.
 #
 # ## Watch first, hold nothing
 #
 # `host: {kind: given}` is a model that runs elsewhere: each request brings its probabilities. `policy: {kind:
-# observe}` answers everything, and writes down what a rule *would* have done. So nobody's work changes while we look.
-# Here the rule promises at most 5% wrong answers.
+# observe}` answers everything, and writes down what a rule *would* have done. So nobody's work changes while we
+# watch. Here the rule promises at most 5% wrong answers.
 
 # %%
 vendor = {
@@ -81,11 +82,11 @@ print({action: sum(row["action"] == action for row in judged) for action in ("an
 print(judged[0]["reason"])
 
 # %% [markdown]
-# All are answered, as they were before demur came. The reason says what the rule would have done.
+# All are answered, as they would be without demur. The reason says what the rule would have done.
 #
-# ## What would the rule have kept?
+# ## What would the rule have held?
 #
-# Later the truth of the new rows becomes known, and we tell it.
+# Later the truth of the new rows becomes known, and we send it to demur.
 
 # %%
 truth = digits[ours][1000:].astype(str)
@@ -93,11 +94,12 @@ service.client.add_outcomes({"id": row["id"], "label": right} for row, right in 
 print(service.run("artifacts", "shadow", "vendor", "--report").partition("decisions")[0])
 
 # %% [markdown]
-# **What you see.** A is what was told: everything. B is what the rule would have told. `coverage` is the share that
-# would have been answered, and `selective_risk` the share of wrong answers among these. What A answers and B does not
-# is what people would have looked at. (The report goes on with each row that differs.)
+# **What you see.** A is what was decided: everything is answered. B is what the rule would have decided. `coverage`
+# is the share of rows that is answered, and `selective_risk` the share of wrong answers among these. People would
+# have looked at the rows that A answers and B does not. (The rest of the report, which is cut off here, lists some of
+# them.)
 #
-# The picture of it, with the calibrated confidences:
+# The next picture shows the risk at every limit, with the calibrated confidences:
 
 # %%
 confidence, right = (
@@ -110,8 +112,9 @@ print(
 demur.plots.risk_coverage(right, -confidence, max_risk=0.05, label="confidence, on new rows")
 
 # %% [markdown]
-# If you like what you see, replace `observe` by its `rule`, and fit again (`demur fit vendor --data looked_at.parquet
-# --promote`). From then on doubtful rows are held for people. `docs/given.md` says what else a request may bring.
+# If you are content with the result, replace `observe` by its `rule`, and fit again (`demur fit vendor --data
+# looked_at.parquet --promote`). From then on doubtful rows are held for people. `docs/given.md` says what else a
+# request may bring.
 
 # %%
 service.stop()

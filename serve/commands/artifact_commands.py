@@ -141,7 +141,8 @@ def shadow_artifact(
     config: ConfigOption = None,
 ) -> None:
     """Let an artifact decide on all traffic beside the one in force. Both decisions are recorded; callers see only the
-    one in force. With --report, how they differ on what was recorded; no model is run for that."""
+    one in force. With --report, how they differ on what was recorded; no model is run for that. Where a policy only
+    observes, --report compares what callers were told with what the observed policy would have decided."""
     settings = load_config(config_path(config))
     settings.model(model)
     if report:
@@ -273,6 +274,11 @@ def _report_shadow(
     standing = ArtifactStore(settings.artifacts).standing(model)
     observes = settings.model(model).policy.get("kind") == "observe"  # what it would have decided stands as a shadow's
     artifact = name or standing.shadow or (standing.in_force if observes else None)
+    if artifact is None and observes:
+        raise BadConfig(
+            f"model {model!r} only observes and has no artifact in force; fit one and put it in force"
+            f" (`demur fit {model} --promote`)"
+        )
     if artifact is None:
         raise BadConfig(
             f"model {model!r} has no shadow now; name the artifact that was one"
@@ -290,6 +296,7 @@ def _report_shadow(
             precedence=settings.precedence(model),
             since=start,
             until=end,
+            observed=observes and artifact == standing.in_force,
         )
     for table in tables(done):
         out.print(table)

@@ -50,6 +50,8 @@ async def _looked_at(
     remarks: list[str] = []
     try:
         said = await remote.server.metadata(limit)
+    except EndpointAway:
+        raise
     except (BadModelOutput, EngineFailed) as error:
         said = None
         remarks.append(f"{host.url} does not say what it serves: {error}")
@@ -57,9 +59,11 @@ async def _looked_at(
         differing = list(differences(said, host, len(model.task.outputs)))
         if differing:
             return [(tuple(key.split(".")), sentence) for key, sentence in differing], remarks
-    example, needs = remote.example(), model.recipe.needs & host.given_elsewhere
+    example, needs = remote.example(), model.recipe.needs & host.may_give - {"probabilities"}
     try:
         await remote.ask([example], needs, TimeLimit.of(limit.seconds))
+    except EndpointAway:
+        raise
     except InputRefused as error:  # the input has no meaning, and may be refused for that
         remarks.append(f"an input without meaning was not taken, so that no reply was seen: {error}")
     except (BadModelOutput, EngineFailed) as error:

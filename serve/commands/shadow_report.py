@@ -49,11 +49,20 @@ def report_shadow(
     precedence: Precedence,
     since: datetime | None,
     until: datetime | None,
+    observed: bool = False,
 ) -> ShadowReport:
-    """Report on the records in [since, until) that the artifact decided in the shadow; `right` says of label sets how
-    right they are, one of `QUALITIES`."""
+    """Report on the records in [since, until) that the artifact decided in the shadow.
+
+    `right` says how right a set of labels is, one of `QUALITIES`. `observed` says that the artifact is in force and its
+    policy only observes. Raises `NothingShadowed` where there is no such record.
+    """
     with database.transaction() as connection:
         seen = read_shadowed(connection, model, artifact, precedence=precedence, since=since, until=until)
+    if not len(seen) and observed:
+        raise NothingShadowed(
+            f"no decision of the observed policy of {artifact!r} is recorded for model {model!r} in this range;"
+            " widen it, or send traffic"
+        )
     if not len(seen):
         raise NothingShadowed(
             f"nothing was decided by {artifact!r} in the shadow of model {model!r} in this range; widen it, or start"
@@ -74,11 +83,17 @@ def tables(report: ShadowReport) -> list[Table]:
     """The numbers of both, the four cells, and some of the records that flip."""
     found, numbers = report.found, report.found.numbers
     told = ", ".join(f"{name} ({n:,})" for name, n in found.told_by.items())
+    # an artifact can be in force and in the shadow at once only where its policy observes
+    other = (
+        "what its policy would have decided"
+        if set(found.told_by) == {report.artifact}
+        else f"the shadow {report.artifact}"
+    )
     shown = [
         numbers_table(
             numbers,
             title=f"on {found.n:,} records of {report.model}, {numbers.n_labelled:,} of them with a label that counts",
-            caption=f"A: what callers were told, by {told}\nB: the shadow {report.artifact}",
+            caption=f"A: what callers were told, by {told}\nB: {other}",
         ),
         cells_table(numbers.flips),
     ]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from demur.serve.config.hosts import GivenHost, Part
+from demur.serve.config.hosts import BROUGHT, GivenHost
 from demur.uncertainty.combination import COMBINATIONS
 from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.output import Need
@@ -10,18 +10,6 @@ from demur.uncertainty.scores import SCORES
 
 if TYPE_CHECKING:
     from demur.serve.config.file import ModelConfig
-
-NEEDS: dict[Need, tuple[Part, ...]] = {
-    "probabilities": ("probabilities", "candidates", "logits", "prediction", "reply"),
-    "embedding": ("embedding",),
-    "mc_probabilities": ("passes", "samples"),
-    "reply": ("reply",),
-    "logprobs": ("logprobs",),
-    "top_logprobs": ("logprobs",),
-    "samples": ("samples",),
-    "given": ("scores",),
-}
-"""What a score reads, and the parts of which any will do."""
 
 
 def given_scores(model: "ModelConfig") -> dict[str, GivenScore]:
@@ -49,8 +37,8 @@ def check_given(model: "ModelConfig", kind: str, needs: frozenset[Need], place: 
     if not isinstance(host, GivenHost):
         return
     for need in sorted(needs):
-        parts = NEEDS.get(need, ())
-        if not any(part in host.gives for part in parts):
+        parts = BROUGHT.get(need, ())
+        if need not in host.may_give:
             way_out = f"add {' or '.join(map(repr, parts))} there and send it" if parts else "no request can bring that"
             raise ValueError(
                 f"{place}: {kind} reads {need.replace('_', ' ')}, and `host.gives` has {', '.join(host.gives)};"

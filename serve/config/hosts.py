@@ -16,7 +16,7 @@ from demur.serve.config.remote import RemoteSettings
 from demur.serve.config.scaling import Scaled
 from demur.serve.config.settings import Section
 from demur.traffic.file_form import FileForm
-from demur.uncertainty.output import Need
+from demur.uncertainty.output import OF_REPLIES, Need
 
 Device = Annotated[str, written_as(r"^(auto|cpu|cuda(:\d+)?|mps)$", "write auto, cpu, cuda, cuda:1 or mps")]
 
@@ -44,6 +44,9 @@ class AnyHost(Scaled):
     is_given: ClassVar[bool] = False
     """Whether requests bring what the model said, and no model is asked."""
 
+    names_labels: ClassVar[bool] = True
+    """Whether a model may know its labels by names of its own, which `task.rename` changes."""
+
     uses_gpu: ClassVar[bool] = True
     """Whether a replica gets a GPU, if there is one and nothing else is said."""
 
@@ -68,10 +71,14 @@ class AnyHost(Scaled):
         """Whether scores may read replies of a language model."""
         return self.is_language
 
+    ways_to_give: ClassVar[Mapping[Need, str]] = {}
+    """What to do where a score reads a part that the model does not give: a clause, by part."""
+
     @property
-    def given_elsewhere(self) -> frozenset[Need]:
-        """Parts of an output, beside the probabilities, that a server gives which runs a classifier elsewhere."""
-        return frozenset()
+    def may_give(self) -> frozenset[Need]:
+        """Parts of an output that a model may give which is hosted so. A score that reads any other part is refused
+        when the configuration is read; whether this very model gives all of them is seen when it is loaded."""
+        return frozenset({"probabilities"})
 
     @property
     def label_order(self) -> tuple[str, ...] | None:
@@ -164,6 +171,13 @@ class ClassifierHost(AnyHost):
     compile: bool = False
     """Whether torch compiles the model when it is loaded."""
 
+    ways_to_give: ClassVar[Mapping[Need, str]] = {"embedding": "with host.zero_shot a text has none"}
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        found: frozenset[Need] = frozenset({"probabilities", "embedding", "mc_probabilities"})
+        return found if self.zero_shot is None else found - {"embedding"}
+
     @property
     def packages(self) -> list[tuple[str, str]]:
         return [*super().packages, *([("peft", "pip install 'demur[lora]'")] if self.adapter else [])]
@@ -198,6 +212,7 @@ class PythonHost(AnyHost):
     """A class of the user's own."""
 
     uses_gpu: ClassVar[bool] = False
+    names_labels: ClassVar[bool] = False
     kind: Literal["python"]
     class_path: PythonName = Field(alias="class")
     """`package.module:Class`; docs/running.md says what it must have."""
@@ -217,6 +232,10 @@ class PythonHost(AnyHost):
         if value is not None:
             check_complete(value)
         return value
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities", "embedding"})
 
     @property
     def model_name(self) -> str:
@@ -268,6 +287,14 @@ class OnnxHost(AnyHost):
 
     embedding: str | None = None
     """The name of a further output [n, d], for scores that look at an embedding."""
+
+    ways_to_give: ClassVar[Mapping[Need, str]] = {
+        "embedding": "no output of the graph is named for it; write its name as host.embedding"
+    }
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
 
     @property
     def model_name(self) -> str:
@@ -331,6 +358,10 @@ class SklearnHost(TableHost):
     trust: bool = False
     """Whether the file may run any code when it is loaded, as every file of joblib or pickle can."""
 
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities", "embedding"})
+
 
 class XgboostHost(TableHost):
     """Trees of XGBoost, in its own JSON or UBJ."""
@@ -359,6 +390,18 @@ Part = Literal[
     "samples",
 ]
 """What a request may bring of a model's output."""
+
+BROUGHT: dict[Need, tuple[Part, ...]] = {
+    "probabilities": ("probabilities", "candidates", "logits", "prediction", "reply"),
+    "embedding": ("embedding",),
+    "mc_probabilities": ("passes", "samples"),
+    "reply": ("reply",),
+    "logprobs": ("logprobs",),
+    "top_logprobs": ("logprobs",),
+    "samples": ("samples",),
+    "given": ("scores",),
+}
+"""What a score reads, and the parts of a request of which any will do."""
 
 PREDICTS: tuple[Part, ...] = ("probabilities", "candidates", "logits", "prediction", "reply")
 """Of these there is one at least: without it nothing is predicted."""
@@ -391,6 +434,10 @@ class GivenHost(AnyHost):
 
     version: str = Field(default="", max_length=200)
     """Of that model. An artifact holds for one version: change it when the model changes, and fit again."""
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset(need for need, parts in BROUGHT.items() if any(part in self.gives for part in parts))
 
     @property
     def model_name(self) -> str:
@@ -445,6 +492,7 @@ class RemoteHost(RemoteSettings, AnyHost):
 
     is_endpoint: ClassVar[bool] = True
     uses_gpu: ClassVar[bool] = False
+    names_labels: ClassVar[bool] = False
     kind: Literal["remote"]
     batch: BatchConfig = BatchConfig(in_flight=8)
 
@@ -453,9 +501,14 @@ class RemoteHost(RemoteSettings, AnyHost):
         name = " ".join(filter(None, (self.model, self.version)))
         return f"{name} at {self.url}" if name else self.url
 
+    ways_to_give: ClassVar[Mapping[Need, str]] = {
+        "embedding": "the server gives none; name where it is in its replies in `host.embedding`",
+        "mc_probabilities": "a server is asked once about each input",
+    }
+
     @property
-    def given_elsewhere(self) -> frozenset[Need]:
-        return frozenset({"embedding"}) if self.embedding is not None else frozenset()
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
 
     @property
     def label_order(self) -> tuple[str, ...] | None:
@@ -507,6 +560,10 @@ class LanguageHost(AnyHost):
         if taken := [name for name in value if name in NO_VARIABLES]:
             raise ValueError(f"{taken[0]}: demur sets this itself; name only variables that the chat template reads")
         return value
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return OF_REPLIES | {"probabilities"}
 
     @property
     def rated_by(self) -> TournamentConfig | None:

@@ -19,7 +19,7 @@ from demur.serve.config.language_recipe import (
     own_probabilities,
     writes,
 )
-from demur.serve.config.remote import check_gives
+from demur.uncertainty.output import Need
 from demur.uncertainty.scores import ScoreRecipe
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
         check(model, "what is configured", recipe.needs, "prediction_set" if recipe.sets else "scores")
     _check_label_calibrator(model, recipe)
     return recipe
+
+
+def check_gives(model: "ModelConfig", kind: str, needs: frozenset[Need], place: str) -> None:
+    """Raise `ValueError` for something that reads what no model gives that is hosted so."""
+    for need in sorted(needs - model.host.may_give):
+        why = model.host.ways_to_give.get(need, "a model of this `host.kind` gives none")
+        raise ValueError(f"{place}: {kind} reads {need.replace('_', ' ')}, and {why}; or leave {kind} out")
 
 
 def _check_label_calibrator(model: "ModelConfig", recipe: SelectorRecipe) -> None:

@@ -1,7 +1,7 @@
 """How a model on another server is asked: `host: {kind: remote}`, without what every host has."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -14,8 +14,7 @@ from demur.serve.config.input import InputConfig
 from demur.serve.config.settings import Section
 
 if TYPE_CHECKING:
-    from demur.serve.config.file import ModelConfig
-    from demur.uncertainty.output import Need
+    pass
 
 Protocol = Literal["oip_rest", "oip_grpc", "http"]
 
@@ -268,20 +267,6 @@ class RemoteSettings(Section):
                     )
         if twice := {name.lower() for name in self.headers} & {name.lower() for name in self.headers_env}:
             yield f"headers: {min(twice)} is in `headers_env` as well; write it once"
-
-
-NOT_GIVEN: Mapping["Need", str] = {
-    "embedding": "and the server gives none; name where it is in its replies in `host.embedding`",
-    "mc_probabilities": "and a server is asked once about each input",
-}
-"""Parts of an output that a server may not give, and what to do."""
-
-
-def check_gives(model: "ModelConfig", kind: str, needs: frozenset["Need"], place: str) -> None:
-    """Raise `ValueError` for something that reads what the model's server does not give."""
-    for need in sorted(needs - model.host.given_elsewhere):
-        if why := NOT_GIVEN.get(need) if model.host.is_endpoint and not model.host.is_language else None:
-            raise ValueError(f"{place}: {kind} reads {need.replace('_', ' ')}, {why}, or leave {kind} out")
 
 
 def check_labels(labels: tuple[str, ...] | None, outputs: tuple[str, ...]) -> None:

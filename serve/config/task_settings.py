@@ -64,6 +64,11 @@ def _check_classifier(model: "ModelConfig") -> None:
             f"task.kind: {model.task.kind} is for language models, and the host is a classifier; set `host.kind` to"
             " transformers, vllm or openai"
         )
+    if model.task.rename and not model.host.names_labels:
+        raise ValueError(
+            "task.rename: a model of this `host.kind` names no labels of its own; leave it out, and write in"
+            " `task.labels` how they are called here"
+        )
     if model.task.rename and getattr(model.host, "zero_shot", None):
         raise ValueError("task.rename: with `zero_shot` the checkpoint names no labels of yours; leave it out")
     if told := [name for name, default in SECTIONS.items() if getattr(model, name) != default]:

@@ -5,6 +5,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.traffic.database import DatabaseUnavailable
+
 log = logging.getLogger("demur.deployments")
 
 
@@ -16,6 +19,8 @@ def every(seconds: float, job: Callable[[], object], *, name: str) -> None:
             time.sleep(seconds)
             try:
                 job()
+            except (ArtifactsUnreachable, DatabaseUnavailable) as error:  # its own words say where to look
+                log.error("%s failed: %s; trying again in %g s", name, error, seconds)
             except Exception:
                 log.exception("%s failed; trying again in %g s", name, seconds)
 

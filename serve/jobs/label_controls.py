@@ -12,10 +12,11 @@ from uuid import UUID
 from demur.audit.metrics.likeness import likeness
 from demur.audit.state import control_states
 from demur.audit.state.control_events import ControlLabel, CountedDecision, ReadUntil, portion
+from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.policies.control import AdaptiveLevel, ControlledValue, TrackedRisk
 from demur.serve.config.control import first_course, settings_of
 from demur.serve.config.file import Config, ModelConfig
-from demur.traffic.database import Database
+from demur.traffic.database import Database, DatabaseUnavailable
 
 log = logging.getLogger("demur.control")
 
@@ -50,9 +51,13 @@ class LabelControls:
                 while self._look_at(name, model, control):
                     pass
                 self._out_of_sight.discard(name)
-            except Exception:  # that of one model is no reason to leave the others alone
+            except Exception as error:  # that of one model is no reason to leave the others alone
                 if name not in self._out_of_sight:  # once is enough for as long as it lasts
-                    log.exception("the control of model %s cannot be moved, and stays where it is", name)
+                    known = isinstance(error, ArtifactsUnreachable | DatabaseUnavailable)
+                    log.error(
+                        "the control of model %s cannot be moved, and stays where it is: %s",
+                        name, error, exc_info=not known,
+                    )  # fmt: skip
                     self._out_of_sight.add(name)
 
     def _look_at(self, name: str, model: ModelConfig, control: TrackedRisk | AdaptiveLevel) -> bool:

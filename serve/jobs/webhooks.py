@@ -24,7 +24,7 @@ from demur.serve.config.webhooks import WebhookConfig
 from demur.serve.contract.alarm_wire import alarm_json
 from demur.serve.contract.wire import dump, prediction_view_json
 from demur.traffic import log
-from demur.traffic.database import Connection, Database
+from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 logger = logging.getLogger("demur.webhooks")
 
@@ -87,7 +87,8 @@ class WebhookSender:
             )
         for delivery, result in zip(deliveries, results, strict=True):
             if isinstance(result, BaseException):  # it is sent again when its lease has run out
-                logger.error("webhook %s: delivery %s was not noted", self.url, delivery.id, exc_info=result)
+                shown = None if isinstance(result, DatabaseUnavailable) else result
+                logger.error("webhook %s: delivery %s was not noted: %s", self.url, delivery.id, result, exc_info=shown)
 
     async def _send_one(self, client: httpx.AsyncClient, delivery: Delivery) -> None:
         try:

@@ -97,7 +97,7 @@ class ChildService:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=where,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**_without_colours(), "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,  # Ctrl-C in a terminal, or in a notebook, is not for the service
             )
         self.client = Client(url)
@@ -143,7 +143,7 @@ class ChildService:
             text=True,
             check=False,
             cwd=self._where,
-            env={**os.environ, "DEMUR_CONFIG": str(self.file), "DEMUR_URL": self.url},
+            env={**_without_colours(), "DEMUR_CONFIG": str(self.file), "DEMUR_URL": self.url},
         )
         if done.returncode != 0:
             raise CommandFailed(f"demur {' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -165,6 +165,11 @@ class ChildService:
 
     def _end_of_log(self) -> str:
         return "\n".join(self.said().strip().splitlines()[-SHOWN_LINES:])
+
+
+def _without_colours() -> dict[str, str]:
+    """The environment, so that a command writes plain text. Jupyter asks for colours, which are no part of the text."""
+    return {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
 
 
 def _demur(*words: str) -> list[str]:

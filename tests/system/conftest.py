@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -170,6 +171,23 @@ def service(digits: Path) -> Iterator[Service]:
         yield running
     finally:
         running.remove()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """The folder of programs of a fresh environment: demur from a wheel, all else as it is installed here."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv/bin/python"
+    (wheel,) = folder.glob("demur-*.whl")
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True)
+    paths = sysconfig.get_paths(vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
+    # a path in a .pth file is not read for .pth files of its own, so the demur of this tree stays out
+    with open(f"{paths['purelib']}/others.pth", "w") as file:
+        file.write(sysconfig.get_paths()["purelib"] + "\n")
+    return folder / "venv/bin"
 
 
 class Callers:

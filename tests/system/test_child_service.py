@@ -40,12 +40,15 @@ def rows(tmp_path):
     return tmp_path
 
 
-def test_a_service_beside_a_program(rows):
+def test_a_service_beside_a_program(rows, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in Jupyter
     with demur.start_service(CONFIG, folder=rows, timeout=START_SECONDS) as service:
         sure = service.client.predict("vendor", None, output={"probabilities": [0.99, 0.01]})
         assert sure.answered
         assert service.client.predict("vendor", None, output={"probabilities": [0.5, 0.5]}).abstained
-        assert "vendor" in service.run("artifacts", "list")
+        listed = service.run("artifacts", "list")
+        assert "vendor" in listed
+        assert "\x1b" not in listed
         with pytest.raises(CommandFailed, match="demur audit --model nobody ended with"):
             service.run("audit", "--model", "nobody")
         assert "stop with Ctrl-C" in service.said()

@@ -2,14 +2,11 @@
 
 import json
 import subprocess
-import sys
-import sysconfig
 
 import httpx
 import pytest
 import yaml
 
-from tests.conftest import ROOT
 from tests.system.conftest import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
@@ -21,23 +18,6 @@ PRIVACY = """
 def shorter(value):
     return value if isinstance(value, str) else [[round(number) for number in row] for row in value]
 """
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The folder of programs of a fresh environment: demur from a wheel, all else as it is installed here."""
-    folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT], check=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    python = folder / "venv/bin/python"
-    (wheel,) = folder.glob("demur-*.whl")
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True)
-    paths = sysconfig.get_paths(vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
-    # a path in a .pth file is not read for .pth files of its own, so the demur of this tree stays out
-    with open(f"{paths['purelib']}/others.pth", "w") as file:
-        file.write(sysconfig.get_paths()["purelib"] + "\n")
-    return folder / "venv/bin"
 
 
 def test_it_has_one_name_on_the_path_of_imports(installed, tmp_path):

@@ -243,7 +243,7 @@ def test_every_line_of_the_log_is_json_and_names_its_request(watched):
         time.sleep(0.2)
     lines = [json.loads(line) for line in watched.said().splitlines() if line.startswith("{")]
     (access,) = [line for line in lines if line.get("request_id") == "order-7"]
-    assert (access["path"], access["status"], access["logger"]) == ("/v1/predict", 404, "demur.access")
+    assert (access["path"], access["status"], access["logger"]) == ("/v1/predict", 422, "demur.access")  # `secret`
     assert "a text" not in watched.said()
     assert "secret=1" not in watched.said()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -234,6 +235,50 @@ def _python(start: Start) -> dict[str, Any]:
     return {"class_path": path, "class_is_new": new, "questions": questions}
 
 
+TABULAR = {".onnx": "onnx", ".skops": "sklearn", ".joblib": "sklearn", ".pkl": "sklearn", ".pickle": "sklearn"}
+"""The kind of host that reads a file, by how its name ends."""
+
+
+def _tabular(start: Start) -> dict[str, Any]:
+    source = start.source or "model.skops"
+    ending = Path(source).suffix.lower()
+    if ending not in TABULAR:
+        raise BadConfig(
+            f"{source}: the name of a model's file ends in {', '.join(TABULAR)}; a model of another library is served"
+            " through a class of your own: demur init python"
+        )
+    if start.source and not Path(source).is_file():
+        raise BadConfig(f"there is no file {source}; name the file of the fitted model")
+    needs_trust = TABULAR[ending] == "sklearn" and ending != ".skops"
+    questions = () if start.source else ("where the file of the model is: host.file",)
+    if needs_trust:
+        questions = (*questions, "whether you trust the file, which can run any code: host.trust")
+    return {"host_kind": TABULAR[ending], "source": source, "needs_trust": needs_trust, "questions": questions}
+
+
+def _remote(start: Start) -> dict[str, Any]:
+    url = start.source or "http://127.0.0.1:8080"
+    if not re.match(r"https?://[^/\s]", url):
+        raise BadConfig(f"{url!r} is no address of a server; write one such as http://127.0.0.1:8080/v2/models/tickets")
+    address, found, path = url.partition("/v2")
+    is_oip = bool(found) or not urlsplit(url).path.strip("/")
+    named = re.match(r"/models/([^/]+)", path)
+    questions = [] if start.source else ["the address of the server: host.url"]
+    if is_oip and not named:
+        questions.append("what the server calls the model: host.model")
+    if not is_oip:
+        questions.append("what the server takes and gives: host.request and host.output")
+    columns = start.sample.columns if start.sample else {}
+    kinds = [told if isinstance(told, str) else told["kind"] for told in columns.values()]
+    return {
+        "apart": is_oip and bool({"category", "text"} & set(kinds)),
+        "protocol": "oip_rest" if is_oip else "http",
+        "url": address if is_oip else url,
+        "model": unquote(named[1]) if named else "some-model",
+        "questions": tuple(questions),
+    }
+
+
 KINDS: dict[str, StartingKind] = {
     kind.name: kind
     for kind in (
@@ -242,6 +287,12 @@ KINDS: dict[str, StartingKind] = {
             has="a text or image classifier of the transformers library",
             example="demur init classifier ./models/tickets --data labelled.csv",
             values=_classifier,
+        ),
+        StartingKind(
+            name="tabular",
+            has="a model of tables: a file of scikit-learn (.skops), or a graph (.onnx)",
+            example="demur init tabular model.skops --data labelled.csv",
+            values=_tabular,
         ),
         StartingKind(
             name="llm",
@@ -254,6 +305,12 @@ KINDS: dict[str, StartingKind] = {
             has="predictions that are made elsewhere, in a file for example",
             example="demur init given predictions.parquet",
             values=_given,
+        ),
+        StartingKind(
+            name="remote",
+            has="a model behind another server",
+            example="demur init remote http://127.0.0.1:8080/v2/models/tickets --data labelled.csv",
+            values=_remote,
         ),
         StartingKind(
             name="python",

@@ -21,7 +21,7 @@ PNG_BEGINS = b"\x89PNG"
 def picture_url(value: Any) -> str | None:
     """Return a `data:` URL of an input that is an image, as it came or made of its numbers; None for anything else."""
     if is_picture(value):
-        return value if _holds_png(value) else None
+        return value if holds_png(value) else None
     if not isinstance(value, list):
         return None
     try:
@@ -38,9 +38,9 @@ def picture_url(value: Any) -> str | None:
     return PNG_PREFIX + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _holds_png(url: str) -> bool:
-    """Whether it does, and is not a text that only begins like one."""
+def holds_png(url: str) -> bool:
+    """Return whether a `data:` URL holds a PNG, and is not a text that only begins like one."""
     try:
-        return base64.b64decode(url.removeprefix(PNG_PREFIX)).startswith(PNG_BEGINS)
+        return base64.b64decode(url.removeprefix(PNG_PREFIX), validate=True).startswith(PNG_BEGINS)
     except ValueError:
         return False

@@ -61,7 +61,7 @@ class FoundLabel:
 
 
 class LabelSearch:
-    """An index over the labels of one table and their titles. It is built once, takes about 100 bytes for each label,
+    """An index over the labels of one table and their titles. It is built once, takes 150 to 350 bytes for each label,
     and is only read after that, so threads share it."""
 
     def __init__(self, table: LabelTable) -> None:
@@ -191,11 +191,14 @@ class _LetterPairs:
         if not known:
             return []
         places = np.concatenate([self._places[self._starts[place] : self._starts[place + 1]] for place in known])
-        shared = np.bincount(places, minlength=len(self._words)) / (self._sizes + len(padded) - 1)
-        near = np.argpartition(-shared, most)[:most] if len(shared) > most else np.arange(len(shared))
+        shared = np.bincount(places, minlength=len(self._words))
+        near = np.flatnonzero(shared > len(padded) // 4)  # one slip spares more pairs than that
+        likely = shared[near] / (self._sizes[near] + len(padded) - 1)
+        if len(near) > most:
+            near = near[np.argpartition(-likely, most)[:most]]
         matcher = SequenceMatcher(None, "", word, autojunk=False)
         found = []
-        for number in near[shared[near] > 0].tolist():
+        for number in near.tolist():
             matcher.set_seq1(self._words[number][:LONGEST_COMPARED])
             if (likeness := matcher.ratio()) >= ALIKE:
                 found.append((number, min(likeness, 0.99)))

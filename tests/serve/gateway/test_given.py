@@ -1,10 +1,12 @@
 """Predictions that were made elsewhere, from a file to a fit, a request, a case, an outcome and a fit from traffic."""
 
+import json
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import yaml
 from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
@@ -26,6 +28,14 @@ def clock():
 
 def config_of(folder, **more):
     return Config.model_validate({"data": str(folder), "models": {"vendor": section(**more)}})
+
+
+def reporter(folder, database, demur, policy):
+    """Return what runs `demur artifacts shadow vendor --report` on a configuration with this policy."""
+    content = {"data": str(folder), "database": database.dsn, "models": {"vendor": section(policy=policy)}}
+    (folder / "demur.yaml").write_text(yaml.safe_dump(content))
+    command = ("artifacts", "shadow", "vendor", "--report", "--config", folder / "demur.yaml")
+    return lambda *more: demur(*command, *more)
 
 
 def fitted(config, folder):
@@ -182,6 +192,40 @@ def test_a_policy_that_only_observes_answers_all_and_keeps_what_it_would_have_do
     )
     assert (report.found.n, report.found.people_told, report.found.people_shadow) == (2, 0, 1)
     assert "exact" in QUALITIES
+
+
+def test_the_report_of_a_shadow_shows_what_a_policy_that_only_observes_would_do(tmp_path, database, demur):
+    policy = {"kind": "observe", "rule": {"kind": "rejection_rate", "rate": 0.2}}
+    config = config_of(tmp_path, policy=policy)
+    report = reporter(tmp_path, database, demur, policy)
+    assert report() == (
+        "demur: model 'vendor' only observes and has no artifact in force; fit one and put it in force"
+        " (`demur fit vendor --promote`)"
+    )
+    done = fitted(config, tmp_path)
+    assert report() == (
+        f"demur: no decision of the observed policy of {done.name!r} is recorded for model 'vendor' in this range;"
+        " widen it, or send traffic"
+    )
+    with client_of(config, database) as client:
+        for p, label in ((SURE, "billing"), (UNSURE, "other"), (UNSURE, "billing")):
+            asked = ask(client, p).json()
+            assert asked["action"] == "answer"
+            client.post(f"/v1/predictions/{asked['id']}/outcome", json={"label": label})
+    printed = report("--json", tmp_path / "numbers.json")
+    for words in (
+        "on 3 records of vendor, 3 of them with a label that counts",
+        f"A: what callers were told, by {done.name} (3)",
+        "B: what its policy would have decided",
+        "Cases for people: 0 so far, 2 by the shadow (+2)",
+    ):
+        assert words in " ".join(printed.split())
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert (numbers["artifact"], numbers["told_by"]) == (done.name, {done.name: 3})
+    assert [(flip["a"], flip["b"]) for flip in numbers["flips"]] == [("answer", "review")] * 2
+    decides = reporter(tmp_path, database, demur, policy["rule"])  # later, with the rule in its place
+    assert decides().startswith("demur: model 'vendor' has no shadow now; name the artifact")
+    assert "B: what its policy would have decided" in decides(done.name)
 
 
 def test_an_artifact_of_another_version_decides_nothing(tmp_path, database):

@@ -1,5 +1,7 @@
 """What is taken out never reaches the database; what cannot be taken out is not stored, and not answered."""
 
+import base64
+
 import pytest
 from pydantic import ValidationError
 from starlette.testclient import TestClient
@@ -127,7 +129,15 @@ def test_texts_are_redacted_wherever_they_stand():
     redacted = Redaction(RedactConfig.model_validate({"patterns": {"a": {"pattern": "a+", "replace": r"\1"}}})).redacted
     assert redacted({"a": ["ba", {"b": "aa"}, 1, None, True]}) == {r"\1": [r"b\1", {"b": r"\1"}, 1, None, True]}
     assert redacted([[0.5, 1], [0, 1]]) == [[0.5, 1], [0, 1]]
-    assert redacted(PNG_PREFIX + "aaaa") == PNG_PREFIX + "aaaa"
+    png = PNG_PREFIX + base64.b64encode(b"\x89PNG\r\n" + b"i\xa6\x9a" * 2).decode()
+    assert "aaaa" in png
+    assert redacted(png) == png
+
+
+@pytest.mark.parametrize("text", ["call 555-1234", "5551234", "iVBORw0KGgo= call 555-1234", "é 555-1234"])
+def test_a_text_that_only_begins_like_a_picture_is_redacted(text):
+    redacted = Redaction(RedactConfig.model_validate({"patterns": {"phone": {"pattern": r"555-?1234"}}})).redacted
+    assert "1234" not in redacted(PNG_PREFIX + text)
 
 
 def test_a_hostile_text_takes_no_longer_than_another():

@@ -7,14 +7,15 @@ from itertools import pairwise
 import pyarrow
 import pyarrow.parquet
 import pytest
+import skops.io
 import yaml
+from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from demur.serve.cli import app
 from demur.serve.commands.check import check_file
 from demur.serve.commands.starting.first_config import KINDS
 from demur.serve.config.file import BadConfig
-from demur.serve.configuration import load_config
 from demur.traffic.table_file import BadDataFile
 from tests.conftest import ROOT
 
@@ -68,7 +69,14 @@ def wanted(here):
     (here / "our_own.py").write_text(CLASS)
     table = here / "table.csv"
     table.write_text("age,job,member,label\n" + "31,clerk,true,no\n44,nurse,false,yes\n" * 10)
+    numbers = rows(
+        here, "numbers.parquet", [{"a": n / 40, "b": 1.0, "label": ("no", "yes")[n > 20]} for n in range(40)]
+    )
+    fitted = LogisticRegression().fit([[n / 40, 1.0] for n in range(40)], [("no", "yes")[n > 20] for n in range(40)])
+    skops.io.dump(fitted, here / "model.skops")
     return {
+        "tabular": ["model.skops", "--data", numbers],
+        "remote": ["http://127.0.0.1:9000/v2/models/tickets", "--data", str(table)],
         "classifier": [str(DIGITS)],
         "llm": [],
         "given": [rows(here, "said.parquet", PROBABILITIES)],
@@ -99,10 +107,15 @@ def test_without_a_file_what_is_unknown_is_said(here, kind, monkeypatch):
     """Everything else can be read by `demur check`; it complains of nothing but what was named."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     said = run(kind)
-    if kind == "classifier":
-        assert "host.checkpoint" in said
-        with pytest.raises(BadConfig, match=r"there is no folder \./model"):
-            load_config(here / "demur.yaml")
+    alone = {
+        "classifier": ("host.checkpoint", "there is no folder ./model"),
+        "tabular": ("host.file", "there is no file"),
+    }
+    if kind in alone:
+        place, wrong = alone[kind]
+        assert place in said
+        with pytest.raises(BadConfig, match=re.escape(wrong)):
+            check_file(here / "demur.yaml", offline=True)
         return
     assert "to be written by you: " in said
     check_file(here / "demur.yaml", offline=True)

@@ -241,7 +241,7 @@ def test_labels_that_do_not_fit_are_refused(saved, three):
         check_model(configured(task={**TASK, "rename": {"0": "fine"}}, **host))
     with pytest.raises(BadModel, match=r"task\.kind: .* one class of each row, and the task is multilabel"):
         check_model(configured(task={"kind": "multilabel", "labels": list(LABELS)}, **host))
-    with pytest.raises(BadModel, match=r"scores: a score needs the embedding, which .* does not give; leave it out"):
+    with pytest.raises(ValueError, match=r"mahalanobis reads embedding, and a model of this `host\.kind` gives none"):
         check_model(configured(scores=["softmax_response", "mahalanobis"], **host))
 
 

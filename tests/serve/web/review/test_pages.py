@@ -91,6 +91,17 @@ def test_the_queue_shows_what_waits(visit, cases):
     assert "Press <kbd>n</kbd> to begin" in page
 
 
+def test_a_row_of_a_table_is_shown_as_one(visit, database):
+    row = entry(model="digits", input={"age": 41, "job": None, "member": True, "note": "<b>late</b>"})
+    with database.transaction() as connection:
+        log.append(connection, [row])
+        queue.enqueue(connection, [new_case(row)])
+    page = visit("ada").get(f"/review/cases/{row.record.id}").text
+    table = page.partition('<table class="fields">')[2].partition("</table>")[0]
+    shown = re.findall(r'<th scope="row">(.*?)</th><td><div class="words">(.*?)</div></td>', table)
+    assert shown == [("age", "41"), ("job", "–"), ("member", "true"), ("note", "&lt;b&gt;late&lt;/b&gt;")]
+
+
 def rows(page):
     """The cases that are listed, by id."""
     return re.findall(r'class="glance"><a href="/review/cases/([0-9a-f-]+)"', page)
