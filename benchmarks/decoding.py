@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from demur.serve.contract.batching import GreedyBatcher
-from demur.serve.contract.engine import Asking, Message
+from demur.serve.contract.engine import Asking
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.language.transformers_engine import TransformersEngine
 
 CHECKPOINT = "deploy/models/sums"

@@ -32,8 +32,9 @@ from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import VllmHost
 from demur.serve.contract.batching import TurnBatcher
-from demur.serve.contract.engine import Asking, Message
+from demur.serve.contract.engine import Asking
 from demur.serve.contract.inputs import Conversation, ModelInput
+from demur.serve.contract.messages import Message
 from demur.serve.contract.model import ModelRequest, MoreSamples
 from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.language.model import ALTERNATIVES, LanguageModel

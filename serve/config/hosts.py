@@ -86,6 +86,11 @@ class AnyHost(Scaled):
         return None
 
     @property
+    def most_pictures(self) -> int:
+        """How many pictures a conversation may have that is passed on to the model."""
+        return 0
+
+    @property
     def rated_by(self) -> "TournamentConfig | None":
         """How an input is rated by comparing it with others; None where it is not."""
         return None
@@ -575,6 +580,9 @@ class LanguageHost(AnyHost):
         return {"tournament": rated.model_copy(update={"ratings": (base / rated.ratings).resolve()})}
 
 
+MostPictures = Annotated[int, Field(ge=0, le=100)]
+
+
 class WriterHost(LanguageHost):
     """What every host has whose language model runs in the replica itself."""
 
@@ -614,6 +622,13 @@ class VllmHost(WriterHost):
     kind: Literal["vllm"]
     engine: dict[str, Any] = Field(default={})
     """Arguments of vLLM's engine by their own names, such as `tensor_parallel_size` or `max_model_len`."""
+
+    pictures: MostPictures = 0
+    """How many pictures a conversation may have; 0 for a model that reads texts alone."""
+
+    @property
+    def most_pictures(self) -> int:
+        return self.pictures
 
 
 def _without_secret(url: str) -> str:
@@ -670,6 +685,13 @@ class OpenAIHost(LanguageHost):
 
     extra_body: dict[str, Any] = Field(default={})
     """What else the endpoint wants in each request."""
+
+    pictures: MostPictures = 0
+    """How many pictures a conversation may have; 0 for a model that reads texts alone."""
+
+    @property
+    def most_pictures(self) -> int:
+        return self.pictures
 
     @property
     def model_name(self) -> str:

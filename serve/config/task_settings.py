@@ -47,6 +47,11 @@ def check_task_settings(model: "ModelConfig") -> None:
         if _is_set(model.prompt, name) and kind not in kinds:
             because = f": {WHY_NOT[kind]}" if kind in WHY_NOT else ""
             raise ValueError(f"prompt.{name}: this is for {' and '.join(kinds)} tasks, and this one is {kind}{because}")
+    if model.host.most_pictures and kind != "generate":
+        raise ValueError(
+            f"host.pictures: pictures come in conversations, which generate tasks take, and this one is {kind}; leave"
+            " it out"
+        )
     if model.prompt.probabilities != "reply" and kind in ("multilabel", "generate"):
         several = "several labels may be right" if kind == "multilabel" else "there are no labels to choose from"
         raise ValueError(

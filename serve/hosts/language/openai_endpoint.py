@@ -18,9 +18,9 @@ from demur.serve.contract.engine import (
     LabelLogprobs,
     LabelNotListed,
     LabelsUntold,
-    Message,
     Piece,
 )
+from demur.serve.contract.messages import Message
 from demur.serve.contract.printable import printable
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language import endpoint_reply

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.contract.engine import CannotGive, EngineFailed, Message
+from demur.serve.contract.engine import CannotGive, EngineFailed
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.checkpoint import first_line
 from demur.serve.hosts.language.reasoning import OPEN
 from demur.serve.hosts.language.tokenizer_inside import inside_of

@@ -15,7 +15,8 @@ import numpy as np
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.hosts import VllmHost
-from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Piece
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
 from demur.serve.hosts.language.adapter import lora_arguments
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
