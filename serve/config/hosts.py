@@ -623,6 +623,10 @@ class VllmHost(WriterHost):
     engine: dict[str, Any] = Field(default={})
     """Arguments of vLLM's engine by their own names, such as `tensor_parallel_size` or `max_model_len`."""
 
+    reasoning_parser: str | None = None
+    """The name of one of vLLM's parsers that tell the reasoning of a reply from its answer; by default the reasoning
+    stands between <think> and </think>."""
+
     pictures: MostPictures = 0
     """How many pictures a conversation may have; 0 for a model that reads texts alone."""
 
