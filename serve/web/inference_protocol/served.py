@@ -8,7 +8,7 @@ from typing import Any
 
 from demur.serve.access.caller import Caller
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
