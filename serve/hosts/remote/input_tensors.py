@@ -66,7 +66,7 @@ def row_shape_of(host: RemoteSettings) -> tuple[int, ...]:
     one = host.input
     if one.kind == "image":
         sides = (one.height, one.width)
-        return (*sides, one.channels) if host.channels == "last" else (one.channels, *sides)
+        return (*sides, one.channels) if host.layout == "nhwc" else (one.channels, *sides)
     return (len(one.columns),) if one.kind == "table" and host.columns == "together" else ()
 
 
