@@ -61,7 +61,8 @@ class TensorConfig(Section):
     """What the server calls the tensor that goes in, where it is one."""
 
     datatype: Numbers | None = None
-    """Of numbers; by default FP32, and FP64 where each column of a table is a tensor. Texts are always BYTES."""
+    """Of all numbers; by default FP32. Where each column of a table is a tensor, by default what its kind of column
+    holds: INT64, BOOL or FP64. Texts are always BYTES."""
 
     row_shape: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     """The shape of one row, without the dimension that counts rows; by default that of the input. Texts have none,
