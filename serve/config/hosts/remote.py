@@ -61,7 +61,8 @@ class TensorConfig(Section):
     """What the server calls the tensor that goes in, where it is one."""
 
     datatype: Numbers | None = None
-    """Of numbers; by default FP32, and FP64 where each column of a table is a tensor. Texts are always BYTES."""
+    """Of all numbers; by default FP32. Where each column of a table is a tensor, by default what its kind of column
+    holds: INT64, BOOL or FP64. Texts are always BYTES."""
 
     row_shape: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     """The shape of one row, without the dimension that counts rows; by default that of the input. Texts have none,
@@ -113,8 +114,8 @@ class RemoteSettings(Section):
     table_rows: Literal["objects", "arrays"] = "objects"
     """`http`: how a row of a table looks in JSON."""
 
-    channels: Literal["first", "last"] = "first"
-    """Of an image: whether the channels are its first dimension or its last."""
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    """Of an image: whether its channels come before its height and width, or behind them."""
 
     takes_batches: bool = True
     """Whether one request may bring several inputs. If not, each input is a request, and `input` is sent in the place
@@ -191,8 +192,8 @@ class RemoteSettings(Section):
             yield "embedding_size: write how many numbers `embedding` has, or leave both out"
         if self.binary and self.protocol != "oip_rest":
             yield "binary: it is for oip_rest; gRPC always sends bytes, and http never does"
-        if self.channels == "last" and self.input.kind != "image":
-            yield f"channels: they are those of an image, and the input is {self.input.kind}"
+        if self.layout == "nhwc" and self.input.kind != "image":
+            yield f"layout: it is that of an image, and the input is {self.input.kind}"
         if self.input.kind == "table" and not self.input.columns:
             yield "input.columns: name the columns of the table, in the order in which the server takes them"
         yield from self._of_headers()

@@ -15,7 +15,7 @@ from demur.serve.hosts.remote.request_body import BodyWriter
 from demur.serve.hosts.remote.server import certificates, secret_headers
 
 ASKED = {
-    *("protocol", "url", "model", "version", "input", "tensor", "parameters", "request", "table_rows", "channels"),
+    *("protocol", "url", "model", "version", "input", "tensor", "parameters", "request", "table_rows", "layout"),
     *("takes_batches", "output", "output_labels", "embedding", "embedding_size", "gives", "labels"),
 }
 """Settings on which it hangs what is said about an input: who is asked, how, and what is read of the reply."""
