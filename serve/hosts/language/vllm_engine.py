@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import VllmHost
+from demur.serve.config.hosts.language import VllmHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Piece
 from demur.serve.contract.messages import Message, pictures_of, with_pictures
 from demur.serve.contract.reading.picture_url import picture_url
