@@ -1,6 +1,5 @@
 """What an input looks like to people: on its own page, and in a line of the queue."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -20,8 +19,7 @@ LONG = 2_000
 LINE = 90
 """Characters of a text in the queue."""
 
-IN_A_TEXT = re.compile(r"data:image/[a-z]{1,9};base64,[A-Za-z0-9+/=]*")
-"""A picture, or its beginning, in the beginning of a long conversation."""
+PICTURE_BEGINS = "data:image/"
 
 
 class ShownMessage(NamedTuple):
@@ -103,7 +101,8 @@ def glance(value: Any) -> ShownInput:
         text = ", ".join(f"{name}: {one}" for name, one in shown.fields)
     else:
         text = shown.text
-    text = " ".join(IN_A_TEXT.sub(IN_PLACE, text).split())
+    before, picture, _ = text.partition(PICTURE_BEGINS)  # in the beginning of a long conversation
+    text = " ".join((before + IN_PLACE if picture else text).split())
     return ShownInput(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
 
 
