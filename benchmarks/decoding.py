@@ -106,7 +106,7 @@ async def main(n: int, rounds: int) -> None:
 
 
 def _host() -> Any:
-    from demur.serve.config.hosts import TransformersHost
+    from demur.serve.config.hosts.language import TransformersHost
 
     return TransformersHost(kind="transformers", checkpoint=CHECKPOINT, device="cpu")
 

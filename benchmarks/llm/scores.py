@@ -30,7 +30,7 @@ from benchmarks.llm.turns import Ask, Turns, in_turns, quartiles, shares, turn
 from demur.policies.decision import Action
 from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import VllmHost
+from demur.serve.config.hosts.language import VllmHost
 from demur.serve.contract.batching import TurnBatcher
 from demur.serve.contract.engine import Asking, Message
 from demur.serve.contract.inputs import Conversation, ModelInput

@@ -11,7 +11,8 @@ from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.hosts import ClassifierHost, TransformersHost, VllmHost
+from demur.serve.config.hosts.classifier import ClassifierHost
+from demur.serve.config.hosts.language import TransformersHost, VllmHost
 from demur.serve.fitting.labelled_rows import truth_of
 from demur.serve.hosts.checkpoint import check_suits, check_writes, classifier_facts, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from demur.serve.config.hosts import ChatConfig, PromptConfig, SamplesConfig
+from demur.serve.config.chat import ChatConfig
+from demur.serve.config.hosts.remote import check_labels
 from demur.serve.config.plain_text import WRAPPING, plain
-from demur.serve.config.remote import check_labels
+from demur.serve.config.prompt import PromptConfig, SamplesConfig
 from demur.serve.config.task import ONLY_LANGUAGE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from PIL import Image
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.batching import Overloaded, Pace
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
 from demur.serve.contract.reading.given import GivenReader

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import PythonHost
+from demur.serve.config.hosts.python import PythonHost
 from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import (

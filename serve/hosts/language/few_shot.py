@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
-from demur.serve.config.hosts import FewShotConfig
 from demur.serve.config.plain_text import plain
+from demur.serve.config.prompt import FewShotConfig
 from demur.serve.contract.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.contract.reading.spread_rows import gathered

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost, OpenAIHost, TransformersHost, VllmHost, WriterHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.language import LanguageHost, TransformersHost, VllmHost, WriterHost
 from demur.serve.contract.model import Model
 from demur.serve.hosts.checkpoint import check_writes, fingerprint, local_folder
 from demur.serve.hosts.kind import ModelKind

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.config.task import LETTERS
 from demur.serve.contract.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
 from demur.serve.contract.inputs import Conversation, InputSpec, ModelInput, Question

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.config.hosts.endpoint import EndpointConfig, OpenAIHost
 from demur.serve.contract.engine import (
     Asking,
     CannotGive,

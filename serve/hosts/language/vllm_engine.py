@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import VllmHost
+from demur.serve.config.hosts.language import VllmHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
 from demur.serve.hosts.language.adapter import lora_arguments

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.inference_protocol.columns import datatype_of_column
 from demur.serve.contract.inference_protocol.tensors import NUMPY, Tensor
 from demur.serve.contract.inputs import ModelInput, TableRow, TextPair

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import RemoteHost
+from demur.serve.config.hosts.remote import RemoteHost
 from demur.serve.contract.inputs import example_of, spec_of
 from demur.serve.contract.model import Model
 from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from demur.serve.config.hosts import SklearnHost
+from demur.serve.config.hosts.tabular import SklearnHost
 from demur.serve.contract.user_code import search_here
 from demur.serve.hosts.kind import BadModel
 

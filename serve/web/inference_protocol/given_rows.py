@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from demur.library.nearest import one_of
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract import wire
 from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import InvalidRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 from demur.serve.access.caller import Caller
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
 from demur.serve.contract.inference_protocol.columns import columns_of, datatype_of_column
 from demur.serve.contract.inputs import InputSpec

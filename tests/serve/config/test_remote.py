@@ -70,7 +70,7 @@ WRONG = {
     "a layout that there is not": ({**OIP, "input": IMAGE, "layout": "last"}, "layout"),
     "a table without columns": ({**OIP, "input": "table"}, "input.columns: name the columns of the table"),
     "texts among numbers": ({**OIP, "input": TABLE}, "tensor.columns: the column job holds texts, and one tensor"),
-    "columns of a text": ({**OIP, "tensor": {"columns": "apart"}}, "it is for a table or a text_pair, and the input is"),
+    "columns of a text": ({**OIP, "tensor": {"columns": "apart"}}, "it is for a table or a text_pair, and"),
     "a pair together": (
         {**OIP, "input": "text_pair", "tensor": {"columns": "together"}}, "it can be apart, json, and the input is"
     ),
@@ -80,7 +80,7 @@ WRONG = {
     "the name of no column": (of_columns(names={"aeg": "AGE"}), "tensor.names: 'aeg' is not one of"),
     "two columns of one name": (of_columns(names={"age": "job"}), "two columns would be the tensor job"),
     "a shape of other numbers": (
-        {**OIP, "input": NUMBERS, "tensor": {"row_shape": [3]}}, "tensor.row_shape: it has 3 elements, and one input has 2"
+        {**OIP, "input": NUMBERS, "tensor": {"row_shape": [3]}}, "it has 3 elements, and one input has 2"
     ),
     "a shape of a column": (of_columns(row_shape=[2]), "tensor.row_shape: it has 2 elements, and one input has 1"),
     "no body": ({**HTTP, "request": None}, "request: write the body that the server takes, such as `request: {inst"),
@@ -95,7 +95,7 @@ WRONG = {
         {**OIP, "headers": {"X-Api-Key": "s3cret"}}, "write `headers_env: {X-Api-Key: NAME_OF_A_VARIABLE}`"
     ),
     "a header twice": (
-        {**OIP, "headers": {"Accept": "a"}, "headers_env": {"accept": "B"}}, "headers: accept is in `headers_env` as well"
+        {**OIP, "headers": {"Accept": "a"}, "headers_env": {"accept": "B"}}, "accept is in `headers_env` as well"
     ),
     "an unknown label": ({**OIP, "labels": ["no", "yess"]}, "host.labels: 'yess' is not one of"),
     "a label that is missing": ({**OIP, "labels": ["no"]}, "host.labels: 'yes' is missing"),

@@ -11,7 +11,7 @@ from demur.policies.conformal_sets import SampleFrequencySets
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
-from demur.serve.config.hosts import SamplesConfig
+from demur.serve.config.prompt import SamplesConfig
 from demur.serve.hosts.language.budget import MOST_COMPLETIONS, completions, more, n_completions
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.generation import as_column

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from demur.serve.config.hosts import OpenAIHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelsUntold
 from demur.serve.hosts.language.engines import started
 from demur.serve.hosts.outages import EndpointAway

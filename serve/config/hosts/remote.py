@@ -1,20 +1,20 @@
-"""How a model on another server is asked: `host: {kind: remote}`, without what every host has."""
+"""A model on another server: `host: {kind: remote}`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from demur.library.nearest import one_of
 from demur.library.settings import GatheredMistakes
+from demur.serve.config.hosts.host import AnyHost, BatchConfig
 from demur.serve.config.input import InputConfig
 from demur.serve.config.settings import Section
-
-if TYPE_CHECKING:
-    pass
+from demur.uncertainty.output import Need
 
 Protocol = Literal["oip_rest", "oip_grpc", "http"]
 
@@ -280,3 +280,34 @@ def check_labels(labels: tuple[str, ...] | None, outputs: tuple[str, ...]) -> No
         raise ValueError(f"host.labels: {missing[0]!r} is missing; the server's numbers are for all labels of the task")
     if len(labels) != len(outputs):
         raise ValueError("host.labels: a label is named twice")
+
+
+class RemoteHost(RemoteSettings, AnyHost):
+    """A classifier that another server serves."""
+
+    is_endpoint: ClassVar[bool] = True
+    uses_gpu: ClassVar[bool] = False
+    names_labels: ClassVar[bool] = False
+    kind: Literal["remote"]
+    batch: BatchConfig = BatchConfig(in_flight=8)
+
+    @property
+    def model_name(self) -> str:
+        name = " ".join(filter(None, (self.model, self.version)))
+        return f"{name} at {self.url}" if name else self.url
+
+    ways_to_give: ClassVar[Mapping[Need, str]] = {
+        "embedding": "the server gives none; name where it is in its replies in `host.embedding`",
+        "mc_probabilities": "a server is asked once about each input",
+    }
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        return self.labels
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {} if self.ca is None else {"ca": str((base / self.ca).resolve())}
