@@ -26,10 +26,11 @@ from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.one_label_limit import OneLabelLimit
 from demur.policies.prediction import MostProbable
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from demur.policies.threshold import GivenLimit, TargetRisk, Threshold
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.combination import Combined, Hybrid, Logistic
 from demur.uncertainty.given_scores import GivenScore

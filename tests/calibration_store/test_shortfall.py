@@ -10,9 +10,9 @@ from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets, SplitSets
 from demur.policies.missed_label_sets import MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.policies.threshold import RejectionRate
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.scores import SCORES
