@@ -194,15 +194,15 @@ def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the
     assert fit.crossfit == {}
 
 
-@pytest.mark.parametrize("calibrator", ["isotonic", "beta", "platt"])
+@pytest.mark.parametrize("calibrator", ["isotonic", "histogram_binning", "platt"])
 def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     rng = np.random.default_rng(3)
     logits = rng.normal(size=(800, 3)) * 2
     output = Output.from_logits(logits, link="softmax")
     truth = np.array([rng.choice(3, p=p) for p in output.probabilities])
     recipe = SelectorRecipe(
-        scores={"entropy": SCORES["entropy"]()},
-        confidence_score="entropy",
+        scores={"softmax_response": SCORES["softmax_response"]()},
+        confidence_score="softmax_response",
         calibrator=CALIBRATORS[calibrator](),
         policy=RejectionRate(rate=0.1),
     )

@@ -29,6 +29,9 @@ class PythonHost(AnyHost):
     files: tuple[Path, ...] = ()
     """What belongs to the model beside the class's own file, such as weights: if one changes, the model has changed."""
 
+    load_seconds: float = Field(default=600.0, gt=0)
+    """How long the class may take to be made, in a replica or for a fit. A model that takes longer is not served."""
+
     @field_validator("input")
     @classmethod
     def input_is_complete(cls, value: InputConfig | None) -> InputConfig | None:

@@ -24,6 +24,10 @@ HARMLESS = (
 
 MOST_NAMED = 20
 
+SMALL_BYTES = 256 * 2**20
+TIMES_THE_FILE = 100
+"""What a file of skops unpacks to may be small, or so many times as large as the file; more is taken for a bomb."""
+
 
 def opened(host: SklearnHost) -> tuple[Any, list[str]]:
     """Return the fitted classifier of a file, and what an operator should know about it. Raises `BadModel`."""
@@ -39,6 +43,7 @@ def _of_skops(host: SklearnHost) -> Any:
 
     search_here()
     try:
+        _check_size(host)
         unknown = get_untrusted_types(file=host.file)
         if host.trust:
             return load(host.file, trusted=unknown)
@@ -55,6 +60,17 @@ def _of_skops(host: SklearnHost) -> Any:
             f"host.file: {host.file} is no file that skops can read ({_told(error)}); save the model again with"
             " `skops.io.dump(model, path)`"
         ) from error
+
+
+def _check_size(host: SklearnHost) -> None:
+    """Raise `BadModel` for a file that would fill the memory. What is longer than it says is cut off by `zipfile`."""
+    with zipfile.ZipFile(host.file) as packed:
+        size = sum(inside.file_size for inside in packed.infolist())
+    if size > max(SMALL_BYTES, TIMES_THE_FILE * host.file.stat().st_size):
+        raise BadModel(
+            f"host.file: {host.file} would unpack to {size:,} bytes, which is more than {TIMES_THE_FILE} times its"
+            " size; if you trust it, save the model again without compression: `skops.io.dump(model, path)`"
+        )
 
 
 def _untrusted(wrong: list[str], host: SklearnHost) -> str:
