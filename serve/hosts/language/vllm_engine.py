@@ -53,9 +53,7 @@ class VllmEngine:
             from vllm import SamplingParams
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.exceptions import VLLMClientError
-            from vllm.lora.request import LoRARequest
             from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
-            from vllm.tokenizers import cached_tokenizer_from_config
             from vllm.v1.engine.async_llm import AsyncLLM
             from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
         except ImportError as error:
@@ -80,6 +78,17 @@ class VllmEngine:
             raise CannotGive(f"vLLM takes no engine like this: {_short(error)}; see host.engine") from None
         except Exception as error:  # whatever stops an engine from starting
             raise EngineFailed(f"vLLM's engine did not start: {_short(error)}") from None
+        try:
+            self._prepare(host)
+        except BaseException:  # else the engine would go on in its own process
+            self._engine.shutdown()
+            raise
+
+    def _prepare(self, host: VllmHost) -> None:
+        """What surrounds the engine. Raises `BadCheckpoint` or `CannotGive`."""
+        from vllm.lora.request import LoRARequest
+        from vllm.tokenizers import cached_tokenizer_from_config
+
         config = self._engine.model_config
         tokenizer = cached_tokenizer_from_config(config)  # the engine's own is one for many threads, and slower
         if host.pictures and not config.is_multimodal_model:
@@ -114,18 +123,24 @@ class VllmEngine:
         """Start it in the running loop, which waits for that, and have it reply, since the first replies take long.
         Raises `CannotGive`, `EngineFailed` or `BadCheckpoint`."""
         engine = cls(host)
+        try:
+            await engine._warm_up(host)
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    async def _warm_up(self, host: VllmHost) -> None:
         for asking in (Asking(max_tokens=2), Asking(max_tokens=2, n=2, temperature=1.0, logprobs=True, top_logprobs=1)):
-            await engine.generate([{"role": "user", "content": "."}], asking)
+            await self.generate([{"role": "user", "content": "."}], asking)
         if host.pictures:
             try:
-                await engine.generate(with_pictures([{"role": "user", "content": "."}], [EXAMPLE]), asking)
+                await self.generate(with_pictures([{"role": "user", "content": "."}], [EXAMPLE]), asking)
             except EngineFailed as error:
-                await engine.close()
                 raise CannotGive(
                     f"host.pictures: {host.checkpoint} takes no picture ({error}); its chat template has to mark the"
                     " place of one; leave this out, or serve another model"
                 ) from None
-        return engine
 
     @property
     def gives(self) -> frozenset[Gives]:
