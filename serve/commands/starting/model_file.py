@@ -10,7 +10,7 @@ import numpy as np
 
 from demur.library.class_labels import text_of
 from demur.serve.config.file import BadConfig
-from demur.serve.config.hosts import LightgbmHost, SklearnHost, XgboostHost
+from demur.serve.config.hosts.tabular import LightgbmHost, SklearnHost, XgboostHost
 from demur.serve.config.input import ColumnConfig
 from demur.serve.hosts.kind import BadModel
 
