@@ -28,6 +28,9 @@ JOURNEYS = (
     "A class of your own",
 )
 
+IN_EVERY_RUN = ("A scikit-learn pipeline", "Predictions in a file")
+"""Those of `make test`: a model that demur hosts, and one that it does not. `make test-long` has the others."""
+
 STAY = {"demur up": "ready after", "python server.py": "running on"}
 """Commands that a reader leaves open, and what they say when they are ready."""
 
@@ -165,7 +168,9 @@ def read_the_audit(reader, browser):
     return shown
 
 
-@pytest.mark.parametrize("journey", JOURNEYS)
+@pytest.mark.parametrize(
+    "journey", [pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.long) for name in JOURNEYS]
+)
 def test_a_journey(journey, reader, as_reviewer, browser):
     begun = time.monotonic()
     for language, block in (*blocks("The data"), *blocks(journey)):
