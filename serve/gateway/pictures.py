@@ -21,9 +21,10 @@ from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts import GivenHost
 from demur.serve.contract.batching import Overloaded, Pace
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.pictures.formats import is_picture
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import decode_all, measure_all, read_inputs
-from demur.serve.contract.reading.pictures import Picture, is_picture
+from demur.serve.contract.reading.pictures import Picture
 from demur.serve.telemetry.telemetry import Queue
 
 T = TypeVar("T")

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading.inputs import read_input, read_inputs
+
+PNG_PREFIX = prefix_of(PNG)
 
 LIMITS = InputLimits(text_characters=1000, image_pixels=10_000)
 GREY = InputSpec(kind="image", channels=1, height=2, width=3)

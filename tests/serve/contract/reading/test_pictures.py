@@ -12,11 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading import pictures
 from demur.serve.contract.reading.inputs import read_input, read_inputs
 from demur.serve.contract.reading.pictures import Picture, measured
 from tests.serve.contract.reading.png_files import FLOOD, HIDDEN, SIGNATURE, chunk, header, png, url
+
+PNG_PREFIX = prefix_of(PNG)
 
 GREY = InputSpec(kind="image", channels=1, height=8, width=8)
 COLOUR = InputSpec(kind="image", channels=3, height=8, width=8)
