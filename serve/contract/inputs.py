@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from demur.serve.config.input import ColumnConfig, InputConfig
 
 Pixels = NDArray[np.float32] | NDArray[np.uint8]
-"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as files have them, which takes a
-quarter of the room."""
+"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as files have them, which takes
+a quarter of the room."""
 
 
 @dataclass(frozen=True, kw_only=True)
