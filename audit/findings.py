@@ -60,6 +60,9 @@ class KnownDecisions:
     """[n, 2], where there are prediction sets: their size, and which share of what is right they hold, 0 or 1 where one
     label is."""
 
+    right_labels: Array | None = None
+    """[n], where there are prediction sets and labels do not exclude each other: how many labels are right."""
+
     def __len__(self) -> int:
         return len(self.quality)
 
@@ -82,6 +85,7 @@ class KnownDecisions:
                 right=top.right[index],
             ),
             sets=None if self.sets is None else self.sets[index],
+            right_labels=None if self.right_labels is None else self.right_labels[index],
         )
 
     @property
@@ -222,6 +226,12 @@ def set_lines(rows: KnownDecisions) -> Iterator[Finding]:
     yield _finding(
         "set_coverage", covered.mean(), n, "share of prediction sets that hold the right label; of several, mean share"
     )
+    if rows.right_labels is not None:
+        right = rows.right_labels
+        share = (covered * right).sum() / right.sum() if right.any() else np.nan
+        yield _finding(
+            "label_coverage", share, n, "of all labels that hold, the share that is in their prediction sets"
+        )
     yield _finding("set_size", size.mean(), n, "mean number of labels in a set")
     yield _finding("set_single", (size == 1).mean(), n, "share of sets of one label")
     yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")

@@ -42,7 +42,7 @@ DECIDED = ("accuracy", "coverage", "deferral_rate", "caught_errors")
 """What is said of all rows, also of those whose confidence is unknown."""
 
 SEED = 0
-FIRST = 6
+FIRST = 8
 """Sums that come before those of calibration."""
 
 RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
@@ -81,6 +81,7 @@ def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mappi
         classes=_classes_of(judgement, rows) if rows.exclusive else None,
         top=_top_of(judgement, rows),
         sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)]),
+        right_labels=None if rows.exclusive else rows.truth.sum(axis=1).astype(np.float64),
     )
     return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
 
@@ -142,17 +143,22 @@ def _of_sums(rows: KnownDecisions) -> dict[str, Interval]:
         return {}
     n, loss = len(rows), 1 - rows.quality
     sets = np.zeros((n, 2)) if rows.sets is None else rows.sets
-    first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, sets])
+    right = np.zeros(n) if rows.right_labels is None else rows.right_labels
+    labels = np.column_stack([sets[:, 1] * right, right])
+    first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, sets, labels])
     confidences = {"": rows.confidence, "_before": rows.raw_confidence}
     known = {
         when: columns(confidence, rows.quality) for when, confidence in confidences.items() if confidence is not None
     }
 
     def statistic(sums: Array) -> dict[str, Array]:
-        drawn, answered, lost, right, labels, held = sums[:, :FIRST].T
+        drawn, answered, lost, right, labels, held, found_labels, right_labels = sums[:, :FIRST].T
         with np.errstate(invalid="ignore"):  # nothing answered: the NaN that is meant
             found = {"selective_risk": lost / answered, "jaccard": right / drawn}
         found |= {"set_size": labels / drawn, "set_coverage": held / drawn}
+        if rows.right_labels is not None:
+            with np.errstate(invalid="ignore"):  # no label holds
+                found["label_coverage"] = found_labels / right_labels
         for at, when in enumerate(known):
             its = sums[:, FIRST + at * WIDTH : FIRST + (at + 1) * WIDTH]
             found |= {name + when: value for name, value in values(its).items()}

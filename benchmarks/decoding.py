@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from demur.serve.contract.batching import GreedyBatcher
-from demur.serve.contract.engine import Asking, Message
+from demur.serve.contract.engine import Asking
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.language.transformers_engine import TransformersEngine
 
 CHECKPOINT = "deploy/models/sums"
@@ -106,7 +107,7 @@ async def main(n: int, rounds: int) -> None:
 
 
 def _host() -> Any:
-    from demur.serve.config.hosts import TransformersHost
+    from demur.serve.config.hosts.language import TransformersHost
 
     return TransformersHost(kind="transformers", checkpoint=CHECKPOINT, device="cpu")
 

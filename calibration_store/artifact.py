@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from demur.calibration_store.parts import UnknownPart, put_together, take_apart
+from demur.policies.promise import as_it_holds
 from demur.policies.selector import Selector
 from demur.uncertainty.checks import InvalidInput
 
@@ -170,6 +171,8 @@ def _checked_manifest(files: ArtifactFiles) -> dict[str, Any]:
             raise ArtifactRefused(
                 f"artifact {name} has format {manifest['format']}, this demur reads {FORMAT}; use a newer demur"
             )
+        if "promises" in manifest:
+            manifest["promises"] = [as_it_holds(one) for one in manifest["promises"]]
         return manifest
     try:
         json.loads(files.manifest)

@@ -12,6 +12,7 @@ from demur.policies.all_of import Gated
 from demur.policies.cascade import CascadeResult, last_words
 from demur.policies.judgement import Judgement
 from demur.policies.promise import Promise
+from demur.policies.rejection_rate import RankedLimit
 from demur.policies.selector import Selector, all_scores
 from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
 from demur.policies.threshold import Threshold
@@ -129,7 +130,11 @@ def fit_selectors(
         crossfit=_crossfit(listed[0], selectors[names[0]], apart, rows[names[0]], cross_report, rng),
         ranking=ranking,
         shortfalls=[*short, *_broken(selectors[names[0]], short)],
-        remarks=[*remarks, *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name]))],
+        remarks=[
+            *remarks,
+            *_of_rate(selectors[names[0]]),
+            *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name])),
+        ],
         n_plain=None if first.weights is None else apart.n_plain,
     )
 
@@ -183,6 +188,12 @@ def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
     if promise is None or promise.feasible or any(one.of == "rule" for one in known):
         return []
     return [Shortfall(of="rule", why=rule.meaning if isinstance(rule, Threshold) else promise.statement)]
+
+
+def _of_rate(selector: Selector) -> list[str]:
+    """Say where a rule holds another share of the rows than was asked for."""
+    rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
+    return rule.remarks if isinstance(rule, RankedLimit) else []
 
 
 def _as_ended(ended: CascadeResult, held_out: Sequence[LabelledOutput]) -> LabelledOutput:

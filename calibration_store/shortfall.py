@@ -11,6 +11,10 @@ from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.conformal import labels_needed
 from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets
+from demur.policies.label_share import labels_that_must_hold
+from demur.policies.missed_label_sets import MissedLabelSets
+from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.prediction import missed_label_limit
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
@@ -115,12 +119,15 @@ def too_few(
     remarks = []
     for name, recipe in recipes.items():
         place = f"model {name}: " if len(recipes) > 1 else ""
-        found += _of_labels(recipe, apart, place, advice)
+        found += _of_labels(recipe, apart, truth, place, advice)
         found += _of_gates(recipe, apart, place, advice)
         if recipe.sets is None:
             continue
         alpha = recipe.sets.alpha
         needed = labels_needed(alpha)
+        if isinstance(recipe.sets, MissedLabelSets) and recipe.sets.share_of == "labels":
+            found += _of_label_share(recipe.sets, truth[apart.counted], len(truth), "sets", place)
+            continue
         counts, each = _counted(recipe, apart, truth, groups)
         scarce = [count for count in counts if count < needed]
         if len(scarce) == len(counts):
@@ -166,8 +173,31 @@ def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Ad
     return found
 
 
-def _of_labels(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
+def _of_label_share(
+    asked: MissedLabelSets | MissedLabelLimit, truth: Mask, n: int, of: Literal["sets", "labels"], place: str
+) -> list[Shortfall]:
+    """Too few labels hold in the rows that count, [m, L] of `n` labelled ones, for any share to be promised."""
+    most = truth.shape[1] if asked.max_labels is None else asked.max_labels
+    held, needed = int(truth.sum()), labels_that_must_hold(asked.alpha, most)
+    if held >= needed:
+        return []
+    more = f"label about {ceil(n * needed / held):,} rows" if held else "label rows in which labels hold"
+    why = (
+        f"{place}{held:,} labels hold in the {len(truth):,} rows that count for the"
+        f" {'prediction sets' if of == 'sets' else 'limits of labels'}; {needed:,} are needed to promise that at most"
+        f" {100 * asked.alpha:g}% of them are missed: {more}, allow more"
+        + (", or" if most == 1 else ",")
+        + " write `share_of: rows`"
+        + ("" if most == 1 else f", or say with max_labels that no input can have {most:,} labels")
+    )
+    return [Shortfall(of=of, why=why)]
+
+
+def _of_labels(recipe: SelectorRecipe, apart: RowsApart, truth: Mask, place: str, advice: "_Advice") -> list[Shortfall]:
     alpha = recipe.predictor.alpha
+    limits = missed_label_limit(recipe.predictor)
+    if limits is not None and limits.share_of == "labels":
+        return _of_label_share(limits, truth[apart.statistics], len(truth), "labels", place)
     if alpha is None or len(apart.statistics) >= (needed := labels_needed(alpha)):
         return []
     why = (

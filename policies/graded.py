@@ -22,19 +22,33 @@ class GradedRows:
     quality: Array
     """[n, S], how right each prediction was, 0 to 1."""
 
+    score: str = ""
+    """The score behind the confidence of a single model; it tells rows of one confidence apart."""
+
+    scores: Array | None = None
+    """[n], its values, higher when less sure. None in a cascade, where each model has its own score."""
+
     def __post_init__(self) -> None:
         same_length(confidence=self.confidence, quality=self.quality)
         if self.confidence.ndim != 2 or self.confidence.shape != self.quality.shape:
             raise InvalidInput(f"confidence is {self.confidence.shape}, quality {self.quality.shape}; both are [n, S]")
+        if self.scores is not None:
+            same_length(confidence=self.confidence, scores=self.scores)
+            if self.models > 1:
+                raise InvalidInput("rows of a cascade have no common score")
 
     @classmethod
-    def of_one(cls, confidence: Array, quality: Array) -> "GradedRows":
+    def of_one(cls, confidence: Array, quality: Array, *, score: str = "", scores: Array | None = None) -> "GradedRows":
         """The rows [n] of a single model."""
-        return cls(confidence=np.asarray(confidence)[:, None], quality=np.asarray(quality)[:, None])
+        return cls(
+            confidence=np.asarray(confidence)[:, None], quality=np.asarray(quality)[:, None], score=score, scores=scores
+        )
 
     @classmethod
     def in_turn(cls, models: "list[GradedRows]") -> "GradedRows":
         """Return rows as a cascade of these models sees them."""
+        if len(models) == 1:
+            return models[0]
         return cls(
             confidence=np.concatenate([one.confidence for one in models], axis=1),
             quality=np.concatenate([one.quality for one in models], axis=1),

@@ -1,7 +1,7 @@
 """Which share of labels a set leaves out, and a limit that keeps the share of the labels that hold (METHODS 10.4)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from demur.uncertainty.checks import (
 )
 
 SLACK = 1e-9
+
+ShareOf = Literal["labels", "rows"]
+"""A share of all labels that hold, or the mean over rows of the share of a row's labels."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

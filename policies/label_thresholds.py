@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from demur.policies.promise import Promise
+from demur.policies.label_share import ShareOf
+from demur.policies.promise import LABELS_NOT_PREDICTED, ROWS_LABELS_NOT_PREDICTED, Promise, at_most_labels
 from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, outcomes, real_number, unit_interval
 
 BLOCK = 64
@@ -19,24 +20,39 @@ class LabelThresholds:
 
     limits: Array
     missed_share: float | None = None
-    """At most this share of the labels that hold is promised to be missed; None: nothing is."""
+    """At most this share of labels is promised to be missed; None: nothing is."""
 
     n: int = 0
     """Rows that the promise rests on."""
+
+    share_of: ShareOf = "rows"
+    """What it is a share of; artifacts without this keep the mean over rows."""
+
+    max_labels: int | None = None
+    """The most labels that an input can have, where that was declared."""
 
     @property
     def promise(self) -> Promise | None:
         if self.missed_share is None:
             return None
-        return Promise(
-            share="of the labels that hold are not predicted", target=self.missed_share, delta=None, n=self.n
-        )
+        return missed_labels_promise(self.missed_share, self.n, self.share_of, self.max_labels)
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, L], True where the label is predicted; False where its probability is NaN."""
         if probabilities.ndim != 2 or probabilities.shape[1] != len(self.limits):
             raise InvalidInput(f"probabilities has shape {probabilities.shape} for {len(self.limits)} limits")
         return np.asarray(probabilities >= self.limits)
+
+
+def missed_labels_promise(share: float, n: int, share_of: ShareOf, max_labels: int | None) -> Promise:
+    """Return the promise of predicted labels that at most `share` of the labels is missed."""
+    return Promise(
+        share=LABELS_NOT_PREDICTED if share_of == "labels" else ROWS_LABELS_NOT_PREDICTED,
+        target=share,
+        delta=None,
+        n=n,
+        assumption=at_most_labels(max_labels),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ import numpy as np
 from demur.policies.conformal_sets import Reads
 from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
+from demur.policies.label_share import ShareOf
 from demur.policies.limit import UNKNOWN
-from demur.policies.missed_labels import fit_missed_share
-from demur.policies.promise import Promise
+from demur.policies.missed_labels import check_share, fit_missed_share
+from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING, Promise, at_most_labels
 from demur.policies.threshold import Otherwise
-from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, real_number, whole_number
+from demur.uncertainty.checks import Array, InvalidInput, Mask, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,21 +27,28 @@ class LabelsAbove:
 
     n: int
     keep_predicted: bool = True
+    share_of: ShareOf = "rows"
+    """What `alpha` is a share of; artifacts without this keep the mean over rows."""
+
+    max_labels: int | None = None
+    """The most labels that an input can have, where that was declared."""
 
     reads: ClassVar[Reads] = "probabilities"
 
     @property
     def promise_in_words(self) -> str:
-        return f"with at most {100 * self.alpha:g}% of the right labels missed"
+        what = "of the right labels missed" if self.share_of == "labels" else "of a row's labels missed on average"
+        return f"with at most {100 * self.alpha:g}% {what}"
 
     @property
     def promise(self) -> Promise:
         return Promise(
-            share="of the labels that hold are missing from the set",
+            share=LABELS_MISSING if self.share_of == "labels" else ROWS_LABELS_MISSING,
             target=self.alpha,
             delta=None,
             n=self.n,
             feasible=self.limit > 0,
+            assumption=at_most_labels(self.max_labels),
         )
 
     def of(self, probabilities: Array, groups: Any = None) -> Mask:  # noqa: ARG002 - one limit for all groups
@@ -50,20 +58,34 @@ class LabelsAbove:
 
 @dataclass(frozen=True, kw_only=True)
 class MissedLabelSets:
-    """`risk_control`: the highest limit at which the expected share of a row's labels that are missed is at most
-    `alpha` (Angelopoulos et al. 2022)."""
+    """`risk_control`: the highest limit at which at most a share `alpha` of the labels is missing from the sets.
+
+    That is promised on average over fits (Angelopoulos et al. 2022; METHODS 10.4).
+    """
 
     alpha: float = 0.1
     keep_predicted: bool = True
+    share_of: ShareOf = "labels"
+    """`labels`: of all labels that hold. `rows`: the mean over rows, of which one without labels misses nothing."""
+
+    max_labels: int | None = None
+    """The most labels that can hold for an input; by default all. Fewer labelled rows are needed if it is small."""
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        fraction("alpha", real_number("alpha", self.alpha), open_low=True, open_high=True)
+        check_share(self.alpha, self.share_of, self.max_labels)
 
     def fit(self, probabilities: Any, truth: Any, groups: Any = None) -> LabelsAbove:  # noqa: ARG002
-        limit, n = fit_missed_share(probabilities, truth, self.alpha)
-        return LabelsAbove(alpha=self.alpha, limit=limit or 0.0, n=n, keep_predicted=self.keep_predicted)
+        found = fit_missed_share(probabilities, truth, self.alpha, self.share_of, self.max_labels)
+        return LabelsAbove(
+            alpha=self.alpha,
+            limit=found.limit or 0.0,
+            n=found.n,
+            keep_predicted=self.keep_predicted,
+            share_of=self.share_of,
+            max_labels=self.max_labels,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

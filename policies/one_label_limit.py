@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 
 from demur.policies.closed_labels import LimitsRecipe
+from demur.policies.label_share import ShareOf
+from demur.policies.label_thresholds import missed_labels_promise
+from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 
@@ -16,18 +19,22 @@ class CommonLabelLimit:
 
     limit: float
     missed_share: float | None = None
-    """At most this share of the labels that hold is promised to be missed; None: nothing is."""
+    """At most this share of labels is promised to be missed; None: nothing is."""
 
     n: int = 0
     """Rows that the promise rests on."""
+
+    share_of: ShareOf = "rows"
+    """What it is a share of; artifacts without this keep the mean over rows."""
+
+    max_labels: int | None = None
+    """The most labels that an input can have, where that was declared."""
 
     @property
     def promise(self) -> Promise | None:
         if self.missed_share is None:
             return None
-        return Promise(
-            share="of the labels that hold are not predicted", target=self.missed_share, delta=None, n=self.n
-        )
+        return missed_labels_promise(self.missed_share, self.n, self.share_of, self.max_labels)
 
     def of(self, probabilities: Array) -> Mask:
         """Return [n, K], True where the label is predicted. A slot without a label has the probability 0: none is."""
@@ -46,7 +53,13 @@ class OneLabelLimit:
         return self.limits.alpha
 
     def fit(self, probabilities: Any, targets: Any) -> CommonLabelLimit:
-        fitted = self.limits.fit(probabilities, targets)
+        limits = self.limits
+        if isinstance(limits, MissedLabelLimit) and limits.share_of == "labels" and limits.max_labels is None:
+            raise InvalidInput(
+                "risk_control has no max_labels: say how many labels an input can have at most, which among very many"
+                " labels nothing else tells; or write `share_of: rows` for the mean over rows"
+            )
+        fitted = limits.fit(probabilities, targets)
         if fitted.missed_share is not None and fitted.limits[0] <= 0:
             held = np.asarray(targets, dtype=bool)
             absent = float((np.asarray(probabilities)[held] <= 0).mean()) if held.any() else 0.0
@@ -54,4 +67,10 @@ class OneLabelLimit:
                 f"no limit misses as few as {fitted.missed_share:.2%} of the labels that hold: {absent:.2%} of them are"
                 " not among the candidates; bring more candidates, or allow more"
             )
-        return CommonLabelLimit(limit=float(fitted.limits[0]), missed_share=fitted.missed_share, n=fitted.n)
+        return CommonLabelLimit(
+            limit=float(fitted.limits[0]),
+            missed_share=fitted.missed_share,
+            n=fitted.n,
+            share_of=fitted.share_of,
+            max_labels=fitted.max_labels,
+        )

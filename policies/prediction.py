@@ -65,5 +65,11 @@ def learns(recipe: PredictorRecipe) -> bool:
     return not isinstance(limits, MostProbable | GivenLabelLimit)
 
 
+def missed_label_limit(recipe: PredictorRecipe) -> MissedLabelLimit | None:
+    """The limits that promise a share of labels, if it is these."""
+    limits = recipe.limits if isinstance(recipe, ClosedLabelLimits | OneLabelLimit) else recipe
+    return limits if isinstance(limits, MissedLabelLimit) else None
+
+
 FITTED_PREDICTORS = (MostProbable, LabelThresholds, CommonLabelLimit, ClosedLabels, CheapestLabel)
 """What an artifact may hold in the place of a predictor."""

@@ -1,8 +1,22 @@
 """What an artifact states about traffic that it has not seen, and what must be true for it to hold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 SAME_TRAFFIC = "later traffic is drawn like the calibration data"
+
+LABELS_MISSING = "of all labels that hold are missing from their sets"
+LABELS_NOT_PREDICTED = "of all labels that hold are not predicted"
+ROWS_LABELS_MISSING = "of a row's labels are missing from its set (a row without labels misses nothing)"
+ROWS_LABELS_NOT_PREDICTED = "of a row's labels are not predicted (a row without labels misses nothing)"
+"""Two shares of labels, over all labels or as a mean over rows: METHODS 10.4."""
+
+SAID_BEFORE = {
+    "of the labels that hold are missing from the set": ROWS_LABELS_MISSING,
+    "of the labels that hold are not predicted": ROWS_LABELS_NOT_PREDICTED,
+}
+"""What artifacts said that keep the mean over rows, and what is true of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +58,20 @@ class Promise:
     @property
     def _what(self) -> str:
         return f"{100 * self.target:g}% {self.share}"
+
+
+def at_most_labels(max_labels: int | None) -> str:
+    """Return what must be true of later traffic, with the number of labels that was declared."""
+    return SAME_TRAFFIC if max_labels is None else f"{SAME_TRAFFIC} and no input has more than {max_labels} labels"
+
+
+def as_it_holds(promise: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a promise of a manifest with the sentence that is true of it.
+
+    Older artifacts named the share of all labels, and keep the mean over rows.
+    """
+    share = promise.get("share")
+    if not isinstance(share, str) or share not in SAID_BEFORE:
+        return dict(promise)
+    now = SAID_BEFORE[share]
+    return {**promise, "share": now, "statement": str(promise.get("statement", "")).replace(share, now)}

@@ -10,9 +10,10 @@ from demur.policies.graded import GradedRows
 from demur.policies.label_limits import GivenLabelLimits, LabelLimits
 from demur.policies.missed_label_sets import MissedLabels
 from demur.policies.promise import Promise
+from demur.policies.rejection_rate import RankedLimit, RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, RejectionRate, ScoreLimit, TargetRisk, Threshold
+from demur.policies.threshold import GivenLimit, ScoreLimit, TargetRisk, Threshold
 
 
 class Policy(Protocol):
@@ -70,7 +71,7 @@ POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
     "cost": ChowRule,
 }
 
-FITTED_POLICIES = (Threshold, ScoreLimit, LabelLimits, SetSize, MissedLabels, CostLimit)
+FITTED_POLICIES = (Threshold, RankedLimit, ScoreLimit, LabelLimits, SetSize, MissedLabels, CostLimit)
 """What an artifact may hold in the place of a policy."""
 
 WITH_LABELS = {"threshold": ("labels", GivenLabelLimits), "cost": ("matrix", CostLimit)}

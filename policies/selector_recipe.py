@@ -217,7 +217,10 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSp
         assessed = _assessed(draft, readable(rows))
         confidence = np.full(len(rows), np.nan)  # what could not be read is not answered at any limit
         confidence[usable] = np.where(passing(own, assessed), assessed.confidence, np.nan)
-        graded.append(GradedRows.of_one(confidence, recipes[name].quality(draft.predictor, rows)))
+        scores = np.full(len(rows), np.nan)
+        scores[usable] = assessed.scores[draft.confidence_score]
+        quality = recipes[name].quality(draft.predictor, rows)
+        graded.append(GradedRows.of_one(confidence, quality, score=draft.confidence_score, scores=scores))
     fitted = rule.fit(GradedRows.in_turn(graded))
     return [
         replace(draft, policy=behind(own, fitted), asks_next=following)

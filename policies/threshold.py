@@ -156,27 +156,6 @@ class TargetRisk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RejectionRate:
-    """`rejection_rate`: the limit that held the least confident share of the fitted data."""
-
-    rate: float
-    otherwise: Otherwise = "review"
-
-    certifies: ClassVar[bool] = False
-    acts_on_sets: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset()
-
-    def __post_init__(self) -> None:
-        fraction("rate", self.rate)
-
-    def fit(self, rows: GradedRows) -> Threshold:
-        # a row that no limit answers counts among the held, as the least sure of all
-        found = threshold_at_rejection_rate(-np.where(np.isneginf(rows.surest), -1.0, rows.surest), self.rate)
-        meaning = f"the limit that held at most {self.rate:.2%} of the calibration data"
-        return Threshold(limit=-found.threshold, meaning=meaning, otherwise=self.otherwise)
-
-
-@dataclass(frozen=True, kw_only=True)
 class RiskLimit:
     """Accept iff u <= threshold; -inf accepts nothing, and the risk is then NaN."""
 

@@ -16,7 +16,7 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.access import check_guarded
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import BadConfig, Config, with_absolute_paths
-from demur.serve.config.hosts import target_of_host
+from demur.serve.config.hosts.host import target_of_host
 from demur.serve.config.known_keys import known_keys
 from demur.serve.config.scaling import Scaled
 from demur.serve.configuration import load_config

@@ -203,3 +203,8 @@ def covered_share(lists: Lists, true: AnswerColumn) -> Array:
     share = np.where(wanted > 0, found / np.maximum(wanted, 1), 1.0)  # nothing was to be held, and nothing is missing
     share[~true.known] = np.nan
     return share
+
+
+def right_labels(true: AnswerColumn) -> Array:
+    """[n], how many different labels are right; NaN without an outcome."""
+    return np.where(true.known, how_many(true), np.nan)

@@ -22,6 +22,7 @@ from demur.audit.ledger.answers import (
     quality_of,
     read_answers,
     read_lists,
+    right_labels,
     text_codes,
 )
 from demur.audit.ledger.ledger import ACTIONS, CodedColumn, Extent, Ledger, Mentions, TopColumns
@@ -56,6 +57,7 @@ class _Part:
     scores: dict[str, Array]
     set_size: Array
     covered: Array
+    right_labels: Array
     drawn: Mask
     reviewed: Mask
     true_probability: Array
@@ -127,6 +129,7 @@ class Gathering:
                 scores=_beside_each_other([(columns["n"], columns["scores"]) for columns in batches]),
                 set_size=sets.sizes.astype(np.float64),
                 covered=covered_share(sets, truths),
+                right_labels=right_labels(truths),
                 drawn=drawn,
                 reviewed=drawn & by_review,
                 true_probability=given_to_right(tops, given, truths),
@@ -188,6 +191,7 @@ class Gathering:
             scores=_joined_scores(parts),
             set_size=np.concatenate([part.set_size for part in parts]),
             covered=np.concatenate([part.covered for part in parts]),
+            right_labels=np.concatenate([part.right_labels for part in parts]),
             label_probability=_pulled(parts, "label_probability"),
             drawn=np.concatenate([part.drawn for part in parts]),
             reviewed=np.concatenate([part.reviewed for part in parts]),
@@ -218,6 +222,7 @@ def empty(extent: Extent) -> Ledger:
         scores={},
         set_size=nothing,
         covered=nothing,
+        right_labels=nothing,
         label_probability=nothing,
         drawn=np.empty(0, dtype=bool),
         reviewed=np.empty(0, dtype=bool),
@@ -254,6 +259,7 @@ def in_order(ledger: Ledger) -> Ledger:
         scores={name: column[order] for name, column in ledger.scores.items()},
         set_size=ledger.set_size[order],
         covered=ledger.covered[order],
+        right_labels=ledger.right_labels[order],
         label_probability=ledger.label_probability[order],
         drawn=ledger.drawn[order],
         reviewed=ledger.reviewed[order],

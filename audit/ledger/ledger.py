@@ -118,6 +118,9 @@ class Ledger:
     covered: Array
     """1 where the prediction set holds the right label, 0 where not; of several right ones the share that it holds."""
 
+    right_labels: Array
+    """How many labels are right; NaN without an outcome."""
+
     label_probability: Array
     """The logged chance, at decision time, that a person would be asked."""
 

@@ -34,6 +34,7 @@ def table_of(ledger: Ledger) -> pa.Table:
         "top_probability": _numbers(ledger.top_probability),
         "set_size": _numbers(ledger.set_size),
         "covered": _numbers(ledger.covered),
+        "right_labels": _numbers(ledger.right_labels),
         "label_probability": _numbers(ledger.label_probability),
         "drawn": pa.array(ledger.drawn),
         "reviewed": pa.array(ledger.reviewed),

@@ -16,13 +16,16 @@ COUNTS = (
     "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
     "known", "k_loss", "k_wrong", "a_known", "a_k_loss", "a_k_wrong",
     "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
+    "set_w_right", "set_w_lost", "k_set_right", "k_set_lost", "k_set_with_right",
     "gap_w", "gap_w_citl",
 )  # fmt: skip
 """What is counted in every cell. `w` sums weights, `w_w` their squares, `w_4` the squares of these; `a_` is of the
-answered rows; `k` counts each row with an outcome as one, whoever labelled it."""
+answered rows; `k` counts each row with an outcome as one, whoever labelled it. `set_w_right` sums the labels that hold,
+`set_w_lost` those of them that are missing from their sets."""
 
 RESAMPLED = (
-    "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "gap_w", "gap_w_citl",
+    "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "set_w_right", "set_w_lost",
+    "gap_w", "gap_w_citl",
 )  # fmt: skip
 """Those of them that are kept by unit."""
 
@@ -40,14 +43,16 @@ def cell_sums(
     weighed: LabelWeights,
     loss: Array,
     every: Sequence[NDArray[np.intp]],
-) -> tuple[Array, Array, NDArray[np.void], NDArray[np.void]]:
-    """Return [cells, COUNTS]; [g, cells, RESAMPLED]; the distinct labelled answers; and the distinct labelled
-    prediction sets, whose loss is the share of what is right that they lack."""
+) -> tuple[Array, Array, NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
+    """Return [cells, COUNTS]; [g, cells, RESAMPLED]; the distinct labelled answers; the distinct labelled prediction
+    sets, whose loss is the share of what is right that they lack; and those of them for which a label holds."""
     w, x, a, known = weighed.weights, weighed.weights > 0, ledger.answered, ledger.known
     wrong = (loss > 0).astype(np.float64)
     in_set = ~np.isnan(ledger.set_size)
     missed = 1 - np.nan_to_num(ledger.covered, nan=1.0)
     told = ~np.isnan(ledger.covered)
+    right = np.where(told, np.nan_to_num(ledger.right_labels), 0.0)
+    lost = np.round(missed * right)
     sure = x & ~np.isnan(ledger.confidence)
     gap = np.where(sure, np.nan_to_num(ledger.confidence) - (1 - loss), 0.0)
     size = np.nan_to_num(ledger.set_size)
@@ -86,6 +91,11 @@ def cell_sums(
         "set_w_missed": w * missed,
         "k_set": told,
         "k_set_missed": missed,
+        "set_w_right": w * right,
+        "set_w_lost": w * lost,
+        "k_set_right": right,
+        "k_set_lost": lost,
+        "k_set_with_right": right > 0,
         "gap_w": w * sure,
         "gap_w_citl": w * gap,
     }
@@ -96,6 +106,7 @@ def cell_sums(
     labelled, told_of = np.flatnonzero(x), np.flatnonzero(x | known)
     answers: list[NDArray[np.void]] = []
     sets: list[NDArray[np.void]] = []
+    with_labels: list[NDArray[np.void]] = []
     at = 0
     for dimension, cell in zip(by.dimensions, every, strict=True):
         size_here = len(dimension.cells)
@@ -114,13 +125,13 @@ def cell_sums(
             by_unit[:, at : at + size_here, column] = summed(
                 places, table[row, rows], weighed.n_units * size_here
             ).reshape(weighed.n_units, size_here)
-        for chosen, of, parts in ((a, loss, answers), (told, missed, sets)):
+        for chosen, of, parts in ((a, loss, answers), (told, missed, sets), (right > 0, missed, with_labels)):
             there = rows[chosen[rows]]
             part = np.zeros(len(there), dtype=LABEL_ROW)
             part["cell"], part["loss"], part["weight"], part["count"] = at + cell[there], of[there], w[there], 1
             parts.append(distinct(part))
         at += size_here
-    return counts, by_unit, np.concatenate(answers), np.concatenate(sets)
+    return counts, by_unit, np.concatenate(answers), np.concatenate(sets), np.concatenate(with_labels)
 
 
 def distinct(rows: NDArray[np.void]) -> NDArray[np.void]:

@@ -13,7 +13,7 @@ from demur.audit.metrics.resampling import Interval
 from demur.audit.report.calibration_estimates import at_k_estimates, calibration_estimates
 from demur.audit.report.cells import RESAMPLED
 from demur.audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
-from demur.audit.report.risks import RiskEvidence, missed, risks
+from demur.audit.report.risks import RiskEvidence, missed, missed_labels, risks
 from demur.audit.report.score_estimates import score_estimates
 from demur.audit.report.survey import TOP
 from demur.uncertainty.checks import Array
@@ -87,6 +87,17 @@ def _sets(evidence: RiskEvidence) -> Iterator[Estimate]:
             naive=_rest(lack.naive),
             meaning=SET_COVERAGE,
         )
+    if counts["k_set_right"][0] and counts["k_set_right"][0] != counts["k_set"][0]:
+        lack = missed_labels(evidence)[0]
+        yield replace(
+            lack,
+            name="label_coverage",
+            value=_rest(lack.value),
+            lower=_rest(lack.upper),
+            upper=_rest(lack.lower),
+            naive=_rest(lack.naive),
+            meaning=LABEL_COVERAGE,
+        )
     yield counted("set_size", counts["set_size"][0] / n, int(n), "mean number of labels in a prediction set")
     yield counted("set_single", counts["set_single"][0] / n, int(n), "share of sets of one label")
     yield counted("set_empty", counts["set_empty"][0] / n, int(n), "share of empty sets")
@@ -96,6 +107,7 @@ def _rest(share: float | None) -> float | None:
     return None if share is None else 1 - share
 
 
+LABEL_COVERAGE = "of all labels that hold, the share that is in their prediction sets"
 SET_COVERAGE = "share of prediction sets that hold the right label; of several, the mean share that they hold"
 
 

@@ -39,6 +39,8 @@ METRICS = {
     "abstention_rate": _share("neither answered nor held", "abstention rate"),
     "set_coverage": _share("sets with the right label", "coverage of the prediction sets", HIGHER),
     "set_miscoverage": _share("sets without the right label", "miscoverage of the prediction sets", LOWER),
+    "label_coverage": _share("labels in their sets", "of all labels that hold, those in their prediction sets", HIGHER),
+    "label_miscoverage": _share("labels missing from their sets", "of all labels that hold, those missing", LOWER),
     "set_size": _number("labels in a set", "mean size of a prediction set", LOWER),
     "set_single": _share("sets of one label", "share of prediction sets of one label", HIGHER),
     "set_empty": _share("empty sets", "share of prediction sets without a label"),

@@ -54,7 +54,7 @@ CORRECTED = (
 CALIBRATION = ("ece", "ace", "brier", "nll", "citl", "c_slope")
 AT_K = ("precision", "recall", "label_risk")
 RANKING = ("auroc", "au_prc", "prr", "prr_50", "rc_auc", "e_aurc")
-SETS = ("set_coverage", "set_size", "set_single", "set_empty")
+SETS = ("set_coverage", "label_coverage", "set_size", "set_single", "set_empty")
 COUNTED = ("coverage", "deferral_rate", "abstention_rate")
 ON_SAMPLE = ("ti", "ti_95", "e_auopt_rc")
 

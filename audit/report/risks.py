@@ -32,6 +32,7 @@ from demur.uncertainty.checks import Array
 RISK = "share of predictions that are wrong, answered or not (of label sets: mean loss of similarity)"
 SELECTIVE_RISK = "share of the answers that are wrong (of label sets: mean loss of similarity)"
 SETS_LACK = "of the sets lack the right label"
+LABELS_LACK = "share of the labels that hold that are missing from their sets"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,6 +101,27 @@ def missed(evidence: RiskEvidence) -> list[Estimate]:
         grounds = set_grounds_of(evidence.counts, evidence.by, cell, rows)
         interval, method = _careful(evidence.by, grounds, Interval(lower=lower[cell], upper=upper[cell]), rows)
         found.append(estimate("set_miscoverage", value[cell], interval, naive[cell], grounds, SETS_LACK, method=method))
+    return found
+
+
+def missed_labels(evidence: RiskEvidence) -> list[Estimate]:
+    """[cells], of all labels that hold the share that is missing from its set, with the interval that their labels can
+    carry. Rows for which no label holds say nothing of it."""
+    value, lower, upper = evidence.ratio("set_w_lost", "set_w_right")
+    naive = over(evidence.counts["k_set_lost"], evidence.counts["k_set_right"])
+    found = []
+    for cell in range(len(value)):
+        rows = _in_cell(evidence.tally.sets_with_labels, cell)
+        grounds = set_grounds_of(evidence.counts, evidence.by, cell, rows)
+        resampled = Interval(lower=lower[cell], upper=upper[cell])
+        one_each = evidence.counts["k_set_right"][cell] == evidence.counts["k_set_with_right"][cell]
+        if one_each:  # then it is a share of rows
+            interval, method = _careful(evidence.by, grounds, resampled, rows)
+        else:
+            interval, method = resampled if grounds.status == EvidenceStatus.SUFFICIENT else NO_INTERVAL, BOOTSTRAP
+        found.append(
+            estimate("label_miscoverage", value[cell], interval, naive[cell], grounds, LABELS_LACK, method=method)
+        )
     return found
 
 

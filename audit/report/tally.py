@@ -42,6 +42,9 @@ class Tally:
     set_labels: NDArray[np.void]
     """The same of labelled prediction sets, whose loss is the share of what is right that they lack."""
 
+    sets_with_labels: NDArray[np.void]
+    """Those of them for which a label holds."""
+
     bounds: Array
     """[2, 3], of drawn rows, all and answered: weighted errors of the reviewed, weight of the missing, of all drawn."""
 
@@ -54,7 +57,7 @@ def tally(ledger: Ledger, by: AuditPlan) -> Tally:
     weighed = weigh(ledger, by)
     loss = np.where(ledger.known, 1 - ledger.quality, 0.0)
     cells = [cells_of(ledger, dimension, by) for dimension in by.dimensions]
-    counts, by_unit, answered, sets = cell_sums(ledger, by, weighed, loss, cells)
+    counts, by_unit, answered, sets, with_labels = cell_sums(ledger, by, weighed, loss, cells)
     alone = np.zeros(len(ledger), dtype=np.intp)
     places = {name: bins_of(by.values[name], u) for name, u in doubts(ledger).items() if name in by.values}
     return Tally(
@@ -67,6 +70,7 @@ def tally(ledger: Ledger, by: AuditPlan) -> Tally:
         assisted=_assisted(ledger, by, weighed, loss),
         answered_labels=answered,
         set_labels=sets,
+        sets_with_labels=with_labels,
         bounds=_bounds(ledger, weighed, loss),
         plain=plain_sample(ledger, by, weighed),
         tau=sample_for_tau(ledger, by, weighed),
@@ -83,6 +87,7 @@ def together(parts: Sequence[Tally]) -> Tally:
         assisted=added_up([p.assisted for p in parts]),
         answered_labels=distinct(np.concatenate([p.answered_labels for p in parts])),
         set_labels=distinct(np.concatenate([p.set_labels for p in parts])),
+        sets_with_labels=distinct(np.concatenate([p.sets_with_labels for p in parts])),
         bounds=added_up([p.bounds for p in parts]),
         plain=sample.joined([p.plain for p in parts]),
         tau=sample.joined([p.tau for p in parts]),

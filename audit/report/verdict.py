@@ -9,7 +9,8 @@ from typing import Any
 from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.report.grounds import REFUSED, Estimate, Grounds
 from demur.audit.report.plan import TOTAL
-from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, risks
+from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, missed_labels, risks
+from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING, as_it_holds
 from demur.policies.risk_bound import labels_needed
 
 
@@ -22,9 +23,8 @@ class PromiseVerdict(StrEnum):
 
 ANSWERS_WRONG = "of the answers are wrong"
 GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
-SETS_MISS = "of the labels that hold are missing from the set"
 
-OF_SETS = (SETS_LACK, GROUP_SETS_LACK, SETS_MISS)
+OF_SETS = (SETS_LACK, GROUP_SETS_LACK, ROWS_LABELS_MISSING, LABELS_MISSING)
 NOT_KNOWN = "promised, and nobody knows what"
 
 
@@ -64,7 +64,7 @@ def judge(
     made it is `unread`, or of a kind that no audit measures, is undecided: what nobody has judged was not kept.
     """
     places = _places(evidence)
-    answers, sets = risks(evidence, answered=True), missed(evidence)
+    answers, sets, labels = risks(evidence, answered=True), missed(evidence), missed_labels(evidence)
     found = []
     if max_risk is not None:
         statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
@@ -87,7 +87,7 @@ def judge(
                 nothing = replace(answers[cell], name="", value=None, lower=None, upper=None, method=None, naive=None)
                 found.append(_undecided(nothing, share, target, statement, artifacts, part, why))
                 continue
-            about = answers[cell] if share == ANSWERS_WRONG else sets[cell]
+            about = answers[cell] if share == ANSWERS_WRONG else (labels if share == LABELS_MISSING else sets)[cell]
             one = _judged(evidence, about, share, target, statement, artifacts, part)
             found.append(_of_each(evidence, one) if share == GROUP_SETS_LACK else one)
     for name in unread if max_risk is None else ():
@@ -110,7 +110,7 @@ def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
 def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str, float, str], tuple[str, ...]]:
     made: dict[tuple[str, float, str], tuple[str, ...]] = {}
     for artifact, own in promises.items():
-        for promise in own:
+        for promise in map(as_it_holds, own):
             if promise.get("feasible", True):
                 key = str(promise["share"]), float(promise["target"]), str(promise["statement"])
                 made[key] = (*made.get(key, ()), artifact)

@@ -26,6 +26,9 @@ MOST_ATTEMPTS = len(PAUSES) + 1
 KEPT_DAYS = 90
 """How long runs stay that led to no report."""
 
+MOST_ASKED = 20
+"""Audits of one model that people asked for and that may be open at a time: each reads all records of its range."""
+
 PLANNER_LOCK = 0x706C616E  # an arbitrary number that everybody who plans agrees on
 
 
@@ -40,6 +43,10 @@ class RunStatus(StrEnum):
 
 class RunLost(RuntimeError):
     """The lease on a run ran out, and another process has taken it. What was made is thrown away."""
+
+
+class TooManyAsked(ValueError):
+    """Too many audits of the model were asked for and are not done. Ask again when some have ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,15 +112,25 @@ def plan(connection: Connection, models: Sequence[str], *, until: datetime, wind
     return planned
 
 
-def ask(connection: Connection, model: str, *, since: datetime, until: datetime, asked_by: str) -> AuditRun:
-    """Ask for an audit. While one that somebody asked for is open for this model, that one is returned."""
+def ask(
+    connection: Connection, model: str, *, since: datetime, until: datetime, asked_by: str, any_range: bool = False
+) -> AuditRun:
+    """Ask for an audit. One of this very range that is open and that somebody asked for is returned instead.
+
+    With `any_range` an open one of any range will do: for a button that people press twice. Raises `TooManyAsked`.
+    """
     connection.execute("select pg_advisory_xact_lock(%s)", (PLANNER_LOCK,))
-    found = _one(
-        connection,
-        "where model = %s and not planned and status in ('waiting', 'running') order by asked_at limit 1",
-        (model,),
-    )
-    return found or _add(connection, model, since, until, planned=False, asked_by=asked_by)
+    open_runs = "where model = %s and not planned and status in ('waiting', 'running')"
+    if any_range:
+        found = _one(connection, f"{open_runs} order by asked_at limit 1", (model,))
+    else:
+        found = _one(connection, f"{open_runs} and since = %s and until = %s limit 1", (model, since, until))
+    if found:
+        return found
+    counted = connection.execute(f"select count(*) from audit_runs {open_runs}", (model,)).fetchone()
+    if counted is not None and counted[0] >= MOST_ASKED:
+        raise TooManyAsked(f"{counted[0]} audits of {model!r} are waiting or being made; ask again when some are done")
+    return _add(connection, model, since, until, planned=False, asked_by=asked_by)
 
 
 def take(connection: Connection, *, lease_seconds: float) -> AuditRun | None:

@@ -30,10 +30,11 @@ from benchmarks.llm.turns import Ask, Turns, in_turns, quartiles, shares, turn
 from demur.policies.decision import Action
 from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import VllmHost
+from demur.serve.config.hosts.language import VllmHost
 from demur.serve.contract.batching import TurnBatcher
-from demur.serve.contract.engine import Asking, Message
+from demur.serve.contract.engine import Asking
 from demur.serve.contract.inputs import Conversation, ModelInput
+from demur.serve.contract.messages import Message
 from demur.serve.contract.model import ModelRequest, MoreSamples
 from demur.serve.hosts.language.budget import more
 from demur.serve.hosts.language.model import ALTERNATIVES, LanguageModel

@@ -1,4 +1,4 @@
-"""Whether label sets miss as small a share of the labels that hold as they promise, over random halves of X-rays."""
+"""Whether label sets miss as small a mean share of a row's labels as they promise, over random halves of X-rays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,11 +11,12 @@ from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.hosts import ClassifierHost, TransformersHost, VllmHost
+from demur.serve.config.hosts.classifier import ClassifierHost
+from demur.serve.config.hosts.language import TransformersHost, VllmHost
 from demur.serve.fitting.labelled_rows import truth_of
 from demur.serve.hosts.checkpoint import check_suits, check_writes, classifier_facts, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings
-from demur.serve.hosts.language.kind import check_ratings
+from demur.serve.hosts.language.kind import check_ratings, check_writer
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.table_file import BadDataFile
 
@@ -30,7 +31,7 @@ KEYS = (
     "task.labels",
     "task.kind",
     "task.rename",
-    *("host.checkpoint", "host.adapter", "host.input", "host.zero_shot"),
+    *("host.checkpoint", "host.adapter", "host.input", "host.zero_shot", "host.reasoning_parser"),
 )
 """With which a complaint about a checkpoint may begin."""
 
@@ -68,7 +69,9 @@ def _check_suits(model: ModelConfig, folder: Path) -> None:
     if isinstance(model.host, ClassifierHost):
         check_suits(model.host, model.task, folder)
     else:
+        assert isinstance(model.host, TransformersHost | VllmHost)
         check_writes(str(folder))
+        check_writer(model.host)
 
 
 def try_examples(name: str, model: ModelConfig) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from demur.serve.commands.http_answer import SECONDS, NoAnswer, answer_of, as_js
 from demur.serve.commands.trials import Finding, NotTried, Remark, Steps, Wrong
 from demur.serve.config.access import is_loopback
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.config.hosts.endpoint import EndpointConfig, OpenAIHost
 from demur.serve.hosts.language.probe import Probe, probe, remarks
 
 REDIRECTED = 300

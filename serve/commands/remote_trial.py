@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from demur.serve.commands.http_answer import SECONDS
 from demur.serve.commands.trials import Finding, NotTried, Remark, Wrong
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import RemoteHost
+from demur.serve.config.hosts.remote import RemoteHost
 from demur.serve.contract.engine import EngineFailed
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.kind import BadModelOutput

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.config.language_recipe import own_probabilities
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import Need

@@ -17,6 +17,7 @@ from demur.serve.access.keys import make_key, revoke_key
 from demur.serve.commands.clock_watch import ClockWatch
 from demur.serve.config.access import Scope, check_guarded, reach_in_words
 from demur.serve.config.file import Config
+from demur.serve.contract.worker import Worker
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.local.first_fit import first_fit
@@ -28,7 +29,6 @@ from demur.serve.local.run_folder import RunFolder
 from demur.serve.local.service import CannotStart, LocalService, Say, check_any_left
 from demur.serve.local.start_screen import show_start
 from demur.serve.local.unusable_models import unusable_models
-from demur.serve.local.worker import Worker
 from demur.serve.telemetry.logs import JsonStream
 from demur.traffic.database import Database, DatabaseUnavailable
 

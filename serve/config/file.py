@@ -17,18 +17,15 @@ from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.access import AccessConfig
 from demur.serve.config.audits import AuditConfig
+from demur.serve.config.chat import ChatConfig
 from demur.serve.config.checkpoint_labels import with_labels
 from demur.serve.config.control import ControlConfig, check_control
-from demur.serve.config.hosts import (
-    ChatConfig,
-    HostConfig,
-    PromptConfig,
-    SamplesConfig,
-    placed_folder,
-)
+from demur.serve.config.hosts.host import placed_folder
+from demur.serve.config.hosts.kinds import HostConfig
 from demur.serve.config.known_keys import ANY, Steps
 from demur.serve.config.mistake import Mistake, told
 from demur.serve.config.monitor import MonitorConfig, Monitored, read_monitor
+from demur.serve.config.prompt import PromptConfig, SamplesConfig
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.recipe import check_follows, recipe_of
 from demur.serve.config.redact import RedactConfig

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from demur.serve.config.hosts import BROUGHT, GivenHost
+from demur.serve.config.hosts.given import BROUGHT, GivenHost
 from demur.uncertainty.combination import COMBINATIONS
 from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.output import Need

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from demur.policies.cheapest_label import LeastCost
 from demur.policies.conformal_sets import GroupConditionalSets
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.serve.config.hosts import GivenHost, OpenAIHost, PromptConfig
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.given import GivenHost
+from demur.serve.config.prompt import PromptConfig
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import OF_REPLIES
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples

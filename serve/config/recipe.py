@@ -9,7 +9,7 @@ from demur.policies.cheapest_label import CostLimit, LeastCost
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.given import check_given, check_names, given_scores
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.config.language_recipe import (
     as_hosted,
     check_language,

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from demur.serve.config.hosts import ChatConfig, PromptConfig, SamplesConfig
+from demur.serve.config.chat import ChatConfig
+from demur.serve.config.hosts.remote import check_labels
 from demur.serve.config.plain_text import WRAPPING, plain
-from demur.serve.config.remote import check_labels
+from demur.serve.config.prompt import PromptConfig, SamplesConfig
 from demur.serve.config.task import ONLY_LANGUAGE
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ def check_task_settings(model: "ModelConfig") -> None:
         if _is_set(model.prompt, name) and kind not in kinds:
             because = f": {WHY_NOT[kind]}" if kind in WHY_NOT else ""
             raise ValueError(f"prompt.{name}: this is for {' and '.join(kinds)} tasks, and this one is {kind}{because}")
+    if model.host.most_pictures and kind != "generate":
+        raise ValueError(
+            f"host.pictures: pictures come in conversations, which generate tasks take, and this one is {kind}; leave"
+            " it out"
+        )
     if model.prompt.probabilities != "reply" and kind in ("multilabel", "generate"):
         several = "several labels may be right" if kind == "multilabel" else "there are no labels to choose from"
         raise ValueError(

@@ -1,14 +1,12 @@
 """What demur asks of whatever runs a language model. Scores and prompts never see more of it than this."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from demur.serve.contract.messages import Message
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation
-
-Message = Mapping[str, str]
-"""`role` (system, user or assistant) and `content`."""
 
 Gives = Literal["logprobs", "top_logprobs", "label_logprobs", "constrained"]
 

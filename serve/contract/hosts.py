@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
-from demur.serve.contract.engine import Asking, Message, Piece
+from demur.serve.contract.engine import Asking, Piece
 from demur.serve.contract.inputs import InputSpec, ModelInput
+from demur.serve.contract.messages import Message
 from demur.uncertainty.generation import Generation
 
 

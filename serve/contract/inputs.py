@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from demur.serve.config.input import ColumnConfig, InputConfig
 
 Pixels = NDArray[np.float32] | NDArray[np.uint8]
-"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as files have them, which takes
-a quarter of the room."""
+"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as files have them, which
+takes a quarter of the room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Question:
 class Conversation:
     """Messages with a `role` and a `content`; the last one is to be replied to."""
 
-    messages: tuple[dict[str, str], ...]
+    messages: tuple[dict[str, Any], ...]
+    """As `demur.serve.contract.messages` describes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,14 @@ class InputSpec:
     columns: Mapping[str, ColumnConfig] = field(default_factory=dict)
     """Of a table, in order."""
 
+    pictures: int = 0
+    """How many pictures a conversation may have."""
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether an input may be a picture, or have some in it."""
+        return self.kind == "image" or self.pictures > 0
+
 
 def spec_of(configured: InputConfig) -> InputSpec:
     """Return what a configured input is to the readers of requests."""
@@ -191,5 +200,7 @@ class InputLimits:
         """Pixels that the pictures of one request may have together."""
         if self.image_pixels is not None:
             return self.image_pixels
+        if spec.kind == "chat":  # nobody knows what the model shrinks a picture to
+            return MOST_PIXELS
         own = spec.height * spec.width
         return max(own, min(MOST_PIXELS, max(FEWEST_PIXELS, TIMES_THE_MODEL * own)))

@@ -14,9 +14,10 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
-from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.contract.engine import Asking, EngineFailed, Piece
 from demur.serve.contract.hosts import HostState, ModelNotReady, Step
 from demur.serve.contract.inputs import ModelInput
+from demur.serve.contract.messages import Message
 from demur.serve.deployments.hosts import EngineFailure, NoArtifact
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.uncertainty.generation import Generation

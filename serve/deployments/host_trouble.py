@@ -8,7 +8,7 @@ from threading import Lock
 from ray import serve as ray_serve
 from ray.serve.schema import DeploymentStatus, DeploymentStatusOverview, ReplicaState
 
-from demur.serve.config.hosts import HostConfig
+from demur.serve.config.hosts.kinds import HostConfig
 from demur.serve.contract.hosts import ModelFailed, ModelNotReady
 
 LOOK_SECONDS = 2.0

@@ -9,9 +9,10 @@ from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
-from demur.serve.contract.engine import Asking, EngineFailed, Message, Piece
+from demur.serve.contract.engine import Asking, EngineFailed, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import ModelInput
+from demur.serve.contract.messages import Message
 from demur.serve.deployments.every import every
 from demur.serve.deployments.traced import traces_of
 from demur.serve.hosts.garbage import look_rarely

@@ -15,7 +15,7 @@ from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
 from demur.serve.contract.reading.given import GivenReader

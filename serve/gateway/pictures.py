@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 from PIL import Image
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.batching import Overloaded, Pace
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
-from demur.serve.contract.pictures.formats import is_picture
 from demur.serve.contract.reading.given import GivenReader
-from demur.serve.contract.reading.inputs import decode_all, measure_all, read_inputs
+from demur.serve.contract.reading.inputs import decode_all, measure_all, pixels_kept, read_inputs, urls_of
 from demur.serve.contract.reading.pictures import Picture
 from demur.serve.telemetry.telemetry import Queue
 
@@ -138,7 +137,7 @@ class PictureReader:
     ) -> list[ModelInput | InvalidRequest]:
         if model in self._given:
             return list(self._given[model].read_all(values))
-        characters = sum(map(len, filter(is_picture, values))) if spec.kind == "image" else 0
+        characters = sum(len(url) for value in values for url in urls_of(value, spec)) if spec.takes_pictures else 0
         if not characters:
             return read_inputs(values, spec, self._limits)
         line, measure = self._line(model, spec), partial(measure_all, values, spec, self._limits)
@@ -146,13 +145,13 @@ class PictureReader:
         taken = [picture for picture in pictures if isinstance(picture, Picture)]
         pixels = sum(picture.pixels for picture in taken)
         if characters <= FEW_CHARACTERS and pixels <= FEW_PIXELS:
-            return decode_all(values, pictures, spec)
-        at_its_end.enter_context(line.keeping(sum(picture.pixels_left(spec) for picture in taken)))
+            return decode_all(values, pictures, spec, self._limits)
+        at_its_end.enter_context(line.keeping(pixels_kept(taken, spec)))
         with line.waiting(pixels), ExitStack() as turn:
             await _enter(turn, line.decoding)
             await _enter(turn, self._decoding)
             threads = self._large if pixels > LARGE_PIXELS else self._threads
-            return await _in_thread(threads, turn, partial(decode_all, values, pictures, spec))
+            return await _in_thread(threads, turn, partial(decode_all, values, pictures, spec, self._limits))
 
     async def prepare(self, model: str, spec: InputSpec, work: Callable[[], T]) -> T:
         """Do what comes before pictures of a model are decoded in a thread, in the model's turn."""

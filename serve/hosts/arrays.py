@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.user_code import in_words
 from demur.serve.hosts.kind import BadModelOutput
 from demur.uncertainty.checks import Array, InvalidInput
 from demur.uncertainty.output import Output
@@ -46,11 +48,16 @@ class ArrayReader:
         return values
 
     def numbers(self, found: Any, *, of: str) -> Array:
-        """Read an array of any shape."""
+        """Read an array of any shape, and copy it: a model may use its own again. What is masked is NaN. Texts are no
+        numbers, whatever they say."""
         try:
-            return np.asarray(found, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise BadModelOutput(f"{of} of {self._name} gave no array of numbers: {error}") from None
+            _check_numbers(array := np.asarray(found))
+            numbers = np.array(array, dtype=np.float64)
+        except Exception as error:  # what a model gives may be of any class
+            raise BadModelOutput(f"{of} of {self._name} gave no array of numbers: {in_words(error)}") from None
+        if isinstance(found, np.ma.MaskedArray):
+            numbers[np.ma.getmaskarray(found)] = np.nan
+        return numbers
 
     def _columns(self, values: Array, rows: int, *, of: str) -> Array:
         if self._is_positive_alone(values, rows):
@@ -65,3 +72,12 @@ class ArrayReader:
 
     def _wrong(self, found: Array, of: str, right: str) -> BadModelOutput:
         return BadModelOutput(f"{of} of {self._name} gave {list(found.shape)}; it should give {right}")
+
+
+def _check_numbers(array: NDArray[Any]) -> None:
+    """Raise `TypeError` for what NumPy would make numbers of and is none, such as a text or a time."""
+    kind = array.dtype.kind
+    if kind in "SU" or (kind == "O" and any(isinstance(one, str | bytes) for one in array.flat)):
+        raise TypeError("there are texts in it")
+    if kind not in "fiubO":
+        raise TypeError(f"its elements are {array.dtype}")

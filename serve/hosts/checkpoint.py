@@ -17,7 +17,7 @@ from demur.serve.config.checkpoint_facts import (
     read_facts,
 )
 from demur.serve.config.checkpoint_labels import is_path, no_folder
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.config.task import TaskConfig
 
 FILES_OF_A_CHECKPOINT = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")

@@ -8,7 +8,7 @@ import numpy as np
 
 from demur.library.model_identity import given_fingerprint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.inputs import GivenOutput, GivenReply, InputSpec, ModelInput, Question
 from demur.serve.contract.model import Model
 from demur.serve.hosts.kind import ModelKind

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demur.serve.config.file import Config
-from demur.serve.config.hosts import HostConfig
+from demur.serve.config.hosts.kinds import HostConfig
 
 DEVICES = ("nvidia[0-9]*", "kfd", "dxg")
 """Under /dev, where there are GPUs: torch takes seconds to be imported, only to say that there is none."""

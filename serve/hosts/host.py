@@ -12,9 +12,10 @@ from demur.policies.selector import Selector
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import TurnBatcher
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
-from demur.serve.contract.engine import Asking, Message, Piece
+from demur.serve.contract.engine import Asking, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec, ModelInput
+from demur.serve.contract.messages import Message
 from demur.serve.contract.model import Model, ModelRequest
 from demur.serve.hosts.active_artifacts import NOT_FROM_MODEL, ActiveArtifacts, Groups, Job, JudgingBatch
 from demur.serve.hosts.artifact_set import ArtifactSet

@@ -1,4 +1,4 @@
-"""The kinds of model that a host can run. A new kind is a module, a section in `demur.serve.config.hosts`, and a line
+"""The kinds of model that a host can run. A new kind is a module, a file in `demur.serve.config.hosts`, and a line
 here."""
 
 from demur.serve.config.file import ModelConfig

@@ -1,28 +1,42 @@
 """A model that takes one batch at a time, run in a thread of its own so that the event loop stays free."""
 
 import asyncio
+import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
+from typing import TypeVar
 
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.contract.model import ModelRequest, SyncModel
+from demur.serve.contract.user_code import in_words
+from demur.serve.contract.worker import Worker
+from demur.serve.hosts.kind import BadModel
 from demur.uncertainty.output import Output
+
+T = TypeVar("T")
 
 
 class OneThread:
-    """Makes a `Model` of a `SyncModel`."""
+    """Makes a `Model` of a `SyncModel`. What the model never comes back from keeps nobody from ending the process."""
 
-    def __init__(self, model: SyncModel, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, model: SyncModel, worker: Worker) -> None:
         self.model = model
-        self._threads = threads
+        self._worker = worker
 
     @classmethod
-    async def started(cls, load: Callable[[], SyncModel]) -> "OneThread":
-        """Load a model in the thread in which it will run."""
-        threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
-        return cls(await asyncio.get_running_loop().run_in_executor(threads, load), threads)
+    async def started(cls, load: Callable[[], SyncModel], *, seconds: float | None = None) -> "OneThread":
+        """Load a model in the thread in which it will run. Raises `BadModel` where that takes longer than `seconds`."""
+        worker = Worker("model")
+        most = seconds or math.inf
+        try:
+            async with asyncio.timeout(seconds):
+                return cls(await asyncio.wrap_future(worker.submit(_plainly, load)), worker)
+        except TimeoutError:
+            raise BadModel(
+                f"host.load_seconds: the model was not loaded within {most:g} s; set it higher if it only takes"
+                " longer, else look what it waits for"
+            ) from None
 
     @property
     def spec(self) -> InputSpec:
@@ -33,7 +47,7 @@ class OneThread:
 
     async def run(self, request: ModelRequest) -> Output:
         work = partial(copy_context().run, self.model.run, request.inputs, request.needs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.wrap_future(self._worker.submit(_plainly, work))
 
     async def check_health(self) -> None:
         """The replica answers, and the model has no process of its own that could be dead."""
@@ -42,4 +56,17 @@ class OneThread:
         return self.model.remarks()
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._worker.close()
+
+
+def _plainly(work: Callable[[], T]) -> T:
+    """Do some work, and make an error that any program may have of those that mean something to an event loop: a model
+    that calls `sys.exit` ends no replica, and one whose iterator ran out leaves nobody waiting."""
+    try:
+        return work()
+    except StopIteration as error:
+        raise RuntimeError(in_words(error)) from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(in_words(error)) from error

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import PythonHost
+from demur.serve.config.hosts.python import PythonHost
 from demur.serve.config.input import InputConfig, check_complete
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import (
@@ -26,13 +27,15 @@ from demur.serve.contract.inputs import (
     spec_of,
 )
 from demur.serve.contract.model import Model
-from demur.serve.contract.user_code import NotFound, load_named
+from demur.serve.contract.user_code import NotFound, in_words, load_named
 from demur.serve.hosts.arrays import ArrayReader
 from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
 from demur.serve.hosts.pixels import sized
 from demur.uncertainty.output import Need, Output
+
+logger = logging.getLogger("demur.model")
 
 GIVES: dict[Need, str] = {"embedding": "embed"}
 """Parts of an output beyond probabilities, and the method of the class that gives each."""
@@ -42,11 +45,7 @@ class PythonModel:
     """A `SyncModel` that asks an object of the user's class."""
 
     def __init__(self, host: PythonHost, task: TaskConfig) -> None:
-        kind = class_of(host)
-        try:
-            self._object = kind(**host.settings)
-        except TypeError as error:
-            raise BadModel(f"host.settings: {host.class_path} cannot be made with them: {error}") from error
+        self._object = _made(class_of(host), host)
         self._name = host.class_path
         self._read = ArrayReader(task, self._name)
         self._spec = _spec_of(host, self._object)
@@ -98,6 +97,22 @@ class PythonModel:
     def _method(self, name: str) -> Callable[[list[Any]], Any] | None:
         found = getattr(self._object, name, None) if name else None
         return found if callable(found) else None
+
+
+def _made(kind: type, host: PythonHost) -> Any:
+    try:
+        return kind(**host.settings)
+    except TypeError as error:
+        if error.__traceback__ and error.__traceback__.tb_next:  # raised by a line of the class
+            raise BadModel(_unmade(host, error)) from error
+        raise BadModel(f"host.settings: {host.class_path} cannot be made with them: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise BadModel(_unmade(host, error)) from error
+
+
+def _unmade(host: PythonHost, error: BaseException) -> str:
+    logger.error("model %s: its class cannot be made", host.class_path, exc_info=error)
+    return f"host.class: {host.class_path} failed while it was made: {in_words(error)}"
 
 
 def class_of(host: PythonHost) -> type:
@@ -153,7 +168,8 @@ def _spec_of(host: PythonHost, model: object) -> InputSpec:
 
 
 async def _load(model: ModelConfig, _: Reviewed | None) -> Model:
-    return await OneThread.started(lambda: PythonModel(_host(model), model.task))
+    host = _host(model)
+    return await OneThread.started(lambda: PythonModel(host, model.task), seconds=host.load_seconds)
 
 
 def _check(model: ModelConfig) -> None:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from demur.serve.config.file import Config
+from demur.serve.contract.worker import Worker
 from demur.serve.hosts.gpus import gpu_shortages
 from demur.serve.local.front import front_of
 from demur.serve.local.ray_job import isolated_job
 from demur.serve.local.run_folder import RunFolder
-from demur.serve.local.worker import Worker
 
 if TYPE_CHECKING:
     from demur.serve.app import AppArgs

@@ -4,9 +4,9 @@ import os
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from demur.serve.config.file import Config
+from demur.serve.contract.worker import Worker
 from demur.serve.hosts.gpus import gpu_shortages, gpus_here
 from demur.serve.hosts.kinds import check_model
-from demur.serve.local.worker import Worker
 
 CHECK_SECONDS = 120.0
 """So long it may take to see whether one checkpoint fits its configuration, which is fetched if it is not here yet."""

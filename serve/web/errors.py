@@ -5,6 +5,7 @@ import random
 
 from demur.audit.state.alarms import AlarmNotFound
 from demur.audit.state.reports import ReportNotFound
+from demur.audit.state.runs import TooManyAsked
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.model_jobs import JobNotFound, TooManyJobs
@@ -69,6 +70,7 @@ STATUS: dict[type[Exception], int] = {
     NothingToRollBack: 409,
     ArtifactRefused: 409,
     TooManyJobs: 429,
+    TooManyAsked: 429,
     InvalidInput: 422,
     ArtifactsUnreachable: 503,
     ArtifactNotFound: 503,

@@ -1,10 +1,11 @@
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from demur.audit import held_out
-from demur.audit.findings import Classes, KnownDecisions
+from demur.audit.findings import Classes, KnownDecisions, findings
 from demur.audit.held_out import _of_counts, _of_ranks, _of_sums, calibration_report, rank_replicates, rank_report
 from demur.audit.metrics import calibration
 from demur.audit.metrics.calibration_sums import WIDTH, columns, values
@@ -122,3 +123,15 @@ def test_intervals_of_forty_thousand_rows_take_seconds():
     rows = judged(n=40_000)
     _of_sums(rows), _of_ranks(rows)
     assert time.monotonic() - begun < 60  # some 10 s on a free core
+
+
+def test_labels_that_hold_are_counted_beside_rows():
+    rows = judged(n=400)
+    right = np.arange(400) % 4.0  # of every fourth row no label holds
+    rows = replace(rows, right_labels=right, sets=np.column_stack([np.ones(400), np.where(right == 0, 1.0, 0.5)]))
+    share, mean = ({one.name: one.value for one in findings(rows)}[name] for name in ("label_coverage", "set_coverage"))
+    assert share == pytest.approx(0.5)
+    assert mean == pytest.approx(0.25 + 0.75 * 0.5)
+    found = _of_sums(rows)["label_coverage"]
+    assert found.lower <= 0.5 <= found.upper
+    assert "label_coverage" not in _of_sums(judged(n=100))

@@ -158,7 +158,9 @@ def test_missed_labels_are_those_of_the_policy():
     toy = labelled()
     parts = halves(toy.together, times=30)
     for m in missed_promises.measure(toy, parts, {}):
-        fitted = MissedLabelLimit(alpha=m.alpha).fit(toy.probabilities[parts[0].fit], toy.truth[parts[0].fit])
+        fitted = MissedLabelLimit(alpha=m.alpha, share_of="rows").fit(
+            toy.probabilities[parts[0].fit], toy.truth[parts[0].fit]
+        )
         assert m.limits[0] == fitted.limits[0]
         assert m.kept
         p, truth = toy.probabilities[parts[0].test], toy.truth[parts[0].test]

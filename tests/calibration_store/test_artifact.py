@@ -26,10 +26,11 @@ from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.one_label_limit import OneLabelLimit
 from demur.policies.prediction import MostProbable
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk, Threshold
+from demur.policies.threshold import GivenLimit, TargetRisk, Threshold
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.combination import Combined, Hybrid, Logistic
 from demur.uncertainty.given_scores import GivenScore
@@ -111,6 +112,27 @@ def renamed(files, change):
 def test_what_a_newer_demur_wrote_is_refused_and_not_guessed(files, change, why):
     with pytest.raises(ArtifactRefused, match=why):
         unpack(renamed(files, change))
+
+
+def test_an_old_promise_of_label_sets_is_read_with_the_sentence_that_is_true(files):
+    """Before 0.2 the sentence named all labels, and the limit kept the mean over rows."""
+    said = "of the labels that hold are missing from the set"
+    old = {"model": "toy", "share": said, "target": 0.1, "statement": f"at most 10% {said}, on average, as long as …"}
+    other = {"model": "toy", "share": "of the answers are wrong", "target": 0.1, "statement": "at most 10% …"}
+    read = unpack(renamed(files, lambda m: m.update(promises=[old, other]))).manifest["promises"]
+    assert read[1] == other
+    assert read[0]["share"] == "of a row's labels are missing from its set (a row without labels misses nothing)"
+    assert read[0]["statement"].startswith("at most 10% of a row's labels are missing from its set (a row without")
+    assert "of the labels that hold" not in str(read)
+
+
+def test_old_limits_of_missed_labels_promise_the_mean_over_rows(identity):
+    description, arrays = take_apart(fitted("a limit for each label")[0])
+    for name in ("share_of", "max_labels"):
+        del description["predictor"][name]
+    description["predictor"]["missed_share"] = 0.1
+    promise = put_together(description, arrays).predictor.promise
+    assert promise.share == "of a row's labels are not predicted (a row without labels misses nothing)"
 
 
 def test_it_fits_the_model_that_it_was_fitted_for_and_no_other(files, identity):

@@ -10,6 +10,7 @@ from demur.audit.held_out import calibration_report, held_out_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.policies.threshold import TargetRisk
@@ -191,3 +192,36 @@ def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the
             continue
         break
     assert fit.crossfit == {}
+
+
+@pytest.mark.parametrize("calibrator", ["isotonic", "histogram_binning", "platt"])
+def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(800, 3)) * 2
+    output = Output.from_logits(logits, link="softmax")
+    truth = np.array([rng.choice(3, p=p) for p in output.probabilities])
+    recipe = SelectorRecipe(
+        scores={"softmax_response": SCORES["softmax_response"]()},
+        confidence_score="softmax_response",
+        calibrator=CALIBRATORS[calibrator](),
+        policy=RejectionRate(rate=0.1),
+    )
+    rows = {"m": LabelledOutput.of_classes(output, truth)}
+    fit = fit_selectors({"m": recipe}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+    assert fit.selector.policy.held == pytest.approx(0.1, abs=0.005)
+    assert fit.report["coverage"]["value"] == pytest.approx(0.9, abs=0.05)
+    assert not any("rejection_rate" in remark for remark in fit.remarks)
+
+
+def test_a_fit_says_when_ties_leave_a_rejection_rate_unheld():
+    p = np.tile([[0.7, 0.2, 0.1]], (300, 1))
+    recipe = SelectorRecipe(
+        scores={"entropy": SCORES["entropy"]()},
+        confidence_score="entropy",
+        calibrator=CALIBRATORS["platt"](),
+        policy=RejectionRate(rate=0.1),
+    )
+    output = Output.from_logits(np.log(p), link="softmax")
+    rows = {"m": LabelledOutput.of_classes(output, np.arange(300) % 3)}
+    fit = fit_selectors({"m": recipe}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+    assert any("10.00% was asked for, and the limit holds 0.00%" in remark for remark in fit.remarks)

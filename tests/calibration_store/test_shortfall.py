@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,9 @@ from demur.policies.closed_labels import ClosedLabelLimits
 from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets, SplitSets
 from demur.policies.missed_label_sets import MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.policies.threshold import RejectionRate
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.scores import SCORES
@@ -39,6 +41,7 @@ def gated(*gates):
 
 
 TREE = LabelTree(width=3, children=np.array([0.0]), parents=np.array([1.0]))
+ROWS_LIMIT = MissedLabelLimit(alpha=0.01, share_of="rows")
 
 
 @pytest.mark.parametrize(
@@ -48,9 +51,9 @@ TREE = LabelTree(width=3, children=np.array([0.0]), parents=np.array([1.0]))
         (recipe_for(SelectiveRisk(max_risk=0.05)), "rule"),
         (recipe_for(SelectiveRisk(max_risk=0.05, method="ltt_fixed_sequence")), "rule"),
         (recipe_for(sets=SplitSets(alpha=0.01)), "sets"),
-        (recipe_for(sets=MissedLabelSets(alpha=0.01)), "sets"),
-        (recipe_for(predictor=MissedLabelLimit(alpha=0.01)), "labels"),
-        (recipe_for(predictor=ClosedLabelLimits(limits=MissedLabelLimit(alpha=0.01), tree=TREE)), "labels"),
+        (recipe_for(sets=MissedLabelSets(alpha=0.01, share_of="rows")), "sets"),
+        (recipe_for(predictor=ROWS_LIMIT), "labels"),
+        (recipe_for(predictor=ClosedLabelLimits(limits=ROWS_LIMIT, tree=TREE)), "labels"),
         (recipe_for(gated(InDistribution(score="entropy", quantile=0.99))), "gate"),
     ],
 )
@@ -61,6 +64,39 @@ def test_what_is_said_to_be_enough_is_enough_and_one_row_less_is_not(recipe, of)
     enough = int(short.why.split("label at least ")[1].split(" rows")[0].replace(",", ""))
     assert found(recipe, enough) == ([], [])
     assert found(recipe, enough - 1)[0] != []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "of"),
+    [
+        (recipe_for(sets=MissedLabelSets(alpha=0.05)), "sets"),
+        (recipe_for(predictor=MissedLabelLimit(alpha=0.05)), "labels"),
+        (recipe_for(predictor=ClosedLabelLimits(limits=MissedLabelLimit(alpha=0.05), tree=TREE)), "labels"),
+    ],
+)
+def test_a_share_of_labels_needs_labels_that_hold(recipe, of):
+    (short,), remarks = found(recipe, 60)  # one label holds in each row
+    assert (short.of, remarks) == (of, [])
+    assert "labels hold in the" in short.why
+    assert "57 are needed to promise that at most 5% of them are missed: label about " in short.why
+    about = int(short.why.split("label about ")[1].split(" rows")[0])
+    assert found(recipe, about + 3) == ([], [])
+    declared = {"sets": {"sets": MissedLabelSets(alpha=0.05, max_labels=1)}}.get(
+        of, {"predictor": MissedLabelLimit(alpha=0.05, max_labels=1)}
+    )
+    assert found(recipe_for(**declared), 64)[0] == []  # 19 labels would do
+    declared = {name: replace(one, alpha=0.02) for name, one in declared.items()}
+    (short,), _ = found(recipe_for(**declared), 40)
+    assert "49 are needed" in short.why
+    assert "max_labels" not in short.why  # it cannot be lower
+
+
+def test_rows_without_a_label_cannot_promise_a_share_of_labels():
+    recipe = recipe_for(sets=MissedLabelSets(alpha=0.05))
+    rows = rows_apart(np.zeros(60, dtype=np.intp), [recipe], report_share=0.4, rng=np.random.default_rng(0))
+    (short,), _ = too_few({"m": recipe}, rows, np.zeros((60, 3), dtype=bool), None, report_share=0.4)
+    assert "0 labels hold in the" in short.why
+    assert "label rows in which labels hold" in short.why
 
 
 def test_the_rule_says_how_many_labels_it_has_and_needs():

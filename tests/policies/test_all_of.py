@@ -5,8 +5,9 @@ from scipy.stats import binom
 from demur.policies.all_of import AllOf, Gated, InDistribution, Parsable, SmallSet, fitted_gates, passing
 from demur.policies.decision import Action
 from demur.policies.graded import GradedRows
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.threshold import GivenLimit, RejectionRate, ScoreGate, Threshold
+from demur.policies.threshold import GivenLimit, ScoreGate, Threshold
 from demur.uncertainty.checks import InvalidInput
 from tests.policies.conftest import assessed
 

@@ -1,4 +1,4 @@
-from demur.policies.promise import Promise
+from demur.policies.promise import LABELS_MISSING, Promise, as_it_holds, at_most_labels
 
 RISK = {"share": "of the answers are wrong", "target": 0.02, "n": 1200}
 
@@ -15,3 +15,16 @@ def test_what_cannot_be_promised_is_not():
     assert Promise(**RISK, delta=0.05, feasible=False).statement == (
         "nothing is promised: 1,200 labelled rows cannot show that at most 2% of the answers are wrong"
     )
+
+
+def test_a_promise_that_rests_on_a_declared_number_says_so():
+    assert at_most_labels(None) == "later traffic is drawn like the calibration data"
+    assert at_most_labels(3).endswith("calibration data and no input has more than 3 labels")
+
+
+def test_only_sentences_that_were_not_true_are_changed():
+    promise = {"share": LABELS_MISSING, "target": 0.1, "statement": f"at most 10% {LABELS_MISSING}"}
+    assert as_it_holds(promise) == promise
+    assert as_it_holds({"share": 7}) == {"share": 7}
+    old = as_it_holds({"share": "of the labels that hold are not predicted", "target": 0.1})
+    assert old["share"] == "of a row's labels are not predicted (a row without labels misses nothing)"

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from demur.policies.decision import Action
 from demur.policies.limit import told_apart
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.threshold import (
     GivenLimit,
-    RejectionRate,
     TargetRisk,
     Threshold,
     threshold_at_rejection_rate,

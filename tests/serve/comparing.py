@@ -12,7 +12,8 @@ import numpy as np
 
 from demur.serve.commands.rank.ranking import as_judge
 from demur.serve.config.file import Config, ModelConfig
-from demur.serve.contract.engine import Asking, EngineFailed, Gives, Message
+from demur.serve.contract.engine import Asking, EngineFailed, Gives
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.language import kind as language_kind
 from demur.uncertainty.generation import Generation
 

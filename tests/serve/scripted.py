@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Piece
+from demur.serve.contract.messages import Message
 from demur.uncertainty.generation import Generation
 
 HOST = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "none"}

@@ -46,7 +46,7 @@ PATTERNS: dict[str, tuple[int, tuple[str, ...] | str]] = {
     "serve/config/document.py": (1, FILE),
     "serve/config/file.py": (2, ("the address of a database",)),
     "serve/config/redact.py": (1, FILE),
-    "serve/config/remote.py": (2, FILE),
+    "serve/config/hosts/remote.py": (2, FILE),
     "serve/config/yaml_trouble.py": (1, FILE),
     "serve/deployments/host_trouble.py": (2, OURS),
     "serve/web/review/label_search.py": (1, ("a search for labels",)),

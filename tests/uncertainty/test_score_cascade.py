@@ -8,10 +8,11 @@ from demur.calibration_store.fitting import fit_selectors
 from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.conformal_sets import SampleFrequencySets
 from demur.policies.decision import Action
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
+from demur.policies.threshold import GivenLimit, TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.combination import Combined

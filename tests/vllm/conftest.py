@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demur.serve.config.hosts import VllmHost
+from demur.serve.config.hosts.language import VllmHost
 
 SMALL = {"max_model_len": 512, "max_num_seqs": 32}
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from demur.serve.commands.starting.labelled_sample import LabelledSample
 from demur.serve.config.checkpoint_facts import NAMELESS, BadCheckpoint, check_named, read_facts
 from demur.serve.config.file import BadConfig
-from demur.serve.config.hosts import PREDICTS
+from demur.serve.config.hosts.given import PREDICTS
 from demur.serve.contract.printable import one_line
 
 PLACEHOLDERS = ("first", "second")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from demur.serve.config.hosts import Part
+from demur.serve.config.hosts.given import Part
 from demur.serve.contract.reading.spread_rows import NUMBER
 from demur.traffic.dataset import BESIDE
 from demur.traffic.row_file import open_rows

@@ -56,8 +56,9 @@ class TensorBounds:
     """Whether null in JSON stands for a number that is undefined."""
 
 
-REQUESTED = TensorBounds(datatypes=("BOOL", "UINT8", "FP32", "FP64", "BYTES"), most_rows=1024)
-"""What the models here are asked with; `limits.batch` is never more than these rows."""
+REQUESTED = TensorBounds(datatypes=(*NUMPY, "BYTES"), most_rows=1024, nulls=True)
+"""What the models here are asked with; `limits.batch` is never more than these rows. Which datatypes a model takes, and
+whether a number may be missing, hangs on the model."""
 
 LENGTH_BYTES = 4
 """Before each element of BYTES, where it is sent as bytes, stands its length."""

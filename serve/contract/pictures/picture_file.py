@@ -61,7 +61,7 @@ class PictureFormat(Protocol):
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """Its name, in the letters that people use for it."""
 
     @property
     def media_type(self) -> str: ...

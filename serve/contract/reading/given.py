@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.library.nearest import one_of, shown
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import GivenOutput, InputLimits, InvalidRequest
 from demur.serve.contract.reading.given_numbers import is_number, number_or_nan, numbers_in

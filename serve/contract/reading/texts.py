@@ -1,9 +1,8 @@
-"""Texts, pairs of texts, questions with options, and conversations."""
+"""Texts, pairs of texts, and questions with options."""
 
 from typing import Any
 
 from demur.serve.contract.inputs import (
-    Conversation,
     InputLimits,
     InputSpec,
     InvalidRequest,
@@ -11,8 +10,6 @@ from demur.serve.contract.inputs import (
     TextPair,
     TooLarge,
 )
-
-ROLES = ("system", "user", "assistant")
 
 
 def read_text(value: Any, limits: InputLimits, *, place: str = "input", what: str = "this model takes a text") -> str:
@@ -53,34 +50,6 @@ def read_question(value: Any, spec: InputSpec, limits: InputLimits) -> Question:
     if len({option.strip() for option in options}) < len(options):
         raise InvalidRequest("input.options: two of them are the same")
     return Question(question=question, options=tuple(options))
-
-
-def read_conversation(value: Any, limits: InputLimits) -> Conversation:
-    """Return messages that end with one for the model to reply to; a text is such a message."""
-    if isinstance(value, str):
-        return Conversation(messages=({"role": "user", "content": read_text(value, limits)},))
-    if not isinstance(value, dict) or set(value) != {"messages"} or not isinstance(value["messages"], list):
-        raise InvalidRequest('input: this model takes a text, or {"messages": [{"role": ..., "content": a text}, ...]}')
-    if not value["messages"]:
-        raise InvalidRequest("input.messages: there is no message")
-    messages, characters = [], 0
-    for at, message in enumerate(value["messages"]):
-        place = f"input.messages.{at}"
-        if not isinstance(message, dict) or set(message) != {"role", "content"} or message["role"] not in ROLES:
-            raise InvalidRequest(f"{place}: a message is a `role` ({', '.join(ROLES)}) and a `content`, a text")
-        content = message["content"]
-        if not isinstance(content, str):
-            raise InvalidRequest(f"{place}.content: only texts are taken, not {kind_of(content)}")
-        characters += len(content)
-        messages.append({"role": message["role"], "content": content})
-    if characters > limits.text_characters:
-        raise TooLarge(
-            f"input.messages: they have {characters:,} characters; at most {limits.text_characters:,} are taken"
-            " (limits.text_characters)"
-        )
-    if messages[-1]["role"] == "assistant":
-        raise InvalidRequest("input.messages: the last one is the model's own; end with what it is to reply to")
-    return Conversation(messages=tuple(messages))
 
 
 def kind_of(value: Any) -> str:

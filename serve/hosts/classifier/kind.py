@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.contract.model import Model
 from demur.serve.hosts.checkpoint import check_suits, classifier_fingerprint, local_folder
 from demur.serve.hosts.garbage import without_collection

@@ -12,7 +12,7 @@ from transformers import AutoModelForImageClassification, AutoModelForSequenceCl
 
 from demur.serve.config.adapter_facts import WEIGHTS
 from demur.serve.config.checkpoint_facts import BadCheckpoint, CheckpointFacts
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.hosts.checkpoint import classifier_facts, first_line, local_folder
 
 CANNOT_BE_LOADED = (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError)

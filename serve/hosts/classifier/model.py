@@ -9,7 +9,7 @@ from torch import nn
 from transformers import AutoImageProcessor
 from transformers.utils import logging as transformers_logging
 
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec, ModelInput, example_of
 from demur.serve.hosts.checkpoint import NoEmbedding, check_suits, local_folder

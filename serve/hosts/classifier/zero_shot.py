@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from demur.serve.config.checkpoint_facts import CheckpointFacts
-from demur.serve.config.hosts import ZeroShotConfig
+from demur.serve.config.hosts.classifier import ZeroShotConfig
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.checkpoint import entailment_of
 from demur.uncertainty.checks import Array

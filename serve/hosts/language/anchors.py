@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from demur.serve.config.complaint import complaint
-from demur.serve.config.hosts import TournamentConfig
+from demur.serve.config.hosts.tournament import TournamentConfig
 from demur.serve.config.settings import Section
 from demur.traffic.text_file import NotText, read_text
 from demur.uncertainty.checks import Array

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from demur.policies.selector import Selector
-from demur.serve.config.hosts import SamplesConfig
+from demur.serve.config.prompt import SamplesConfig
 from demur.serve.contract.model import MoreSamples
 from demur.uncertainty.checks import Mask
 from demur.uncertainty.generation import Replies, as_column

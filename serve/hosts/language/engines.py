@@ -1,6 +1,8 @@
 """The engine that a host is configured with."""
 
-from demur.serve.config.hosts import AnyLanguageHost, OpenAIHost, TransformersHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.kinds import AnyLanguageHost
+from demur.serve.config.hosts.language import TransformersHost
 from demur.serve.contract.engine import Engine
 from demur.serve.hosts.garbage import without_collection
 

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
-from demur.serve.config.hosts import FewShotConfig
 from demur.serve.config.plain_text import plain
+from demur.serve.config.prompt import FewShotConfig
 from demur.serve.contract.inputs import Conversation, InputLimits, InvalidRequest, ModelInput, Question
+from demur.serve.contract.messages import text_of
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.contract.reading.spread_rows import gathered
 from demur.serve.hosts.checkpoint import fingerprint, local_folder
@@ -161,7 +162,7 @@ def _text(value: ModelInput) -> str:
     if isinstance(value, Question):
         return "\n".join([value.question, *value.options])
     if isinstance(value, Conversation):
-        return "\n".join(message["content"] for message in value.messages)
+        return "\n".join(map(text_of, value.messages))
     assert isinstance(value, str)
     return value
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from demur.serve.config.task import LETTERS, TaskConfig
-from demur.serve.contract.engine import Message
 from demur.serve.contract.inputs import Conversation, InputSpec, ModelInput, Question
+from demur.serve.contract.messages import Message, pictures_of, text_of
 from demur.serve.hosts.language.label_lists import json_read, lines_read, token_spans
 from demur.serve.hosts.language.matching import reading_of
 from demur.serve.hosts.language.prompts import Option, Prompts
@@ -41,6 +41,9 @@ class ModelQuestion:
 
     texts: tuple[str, ...]
     """How each of them is to be written. Empty where replies are not one of a list."""
+
+    pictures: tuple[str, ...] = ()
+    """URLs of the pictures in the question: for prompts about the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,10 +260,11 @@ class ManyLabels(_TemplateForm):
 class FreeText:
     """`generate`: a conversation, which is passed on as it is, and any text."""
 
-    spec = InputSpec(kind="chat")
     example: ModelInput = Conversation(messages=({"role": "user", "content": "a question"},))
 
-    def __init__(self, task: TaskConfig) -> None:
+    def __init__(self, task: TaskConfig, *, pictures: int = 0) -> None:
+        """`pictures` is how many of them a conversation may have."""
+        self.spec = InputSpec(kind="chat", pictures=pictures)
         self._match = task.match
 
     def options(self, value: ModelInput) -> tuple[int, ...] | None:  # noqa: ARG002
@@ -273,9 +277,10 @@ class FreeText:
         order: Sequence[int] | None = None,  # noqa: ARG002
     ) -> ModelQuestion:
         assert isinstance(value, Conversation)
-        said = [f"{message['role']}: {message['content']}" for message in value.messages]
-        question = value.messages[0]["content"] if len(said) == 1 else "\n\n".join(said)
-        return ModelQuestion(messages=value.messages, question=question, order=(), texts=())
+        said = [f"{message['role']}: {text_of(message)}" for message in value.messages]
+        question = text_of(value.messages[0]) if len(said) == 1 else "\n\n".join(said)
+        pictures = tuple(pictures_of(value.messages))
+        return ModelQuestion(messages=value.messages, question=question, order=(), texts=(), pictures=pictures)
 
     def read(self, reply: Generation, asked: ModelQuestion) -> ReplyReading:  # noqa: ARG002
         if reply.finish_reason == "length":
@@ -291,7 +296,9 @@ def form_of(model: "ModelConfig", prompts: Prompts) -> OneLabel | ChoiceForm | M
         return ChoiceForm(task, prompts)
     if task.kind == "multilabel":
         return ManyLabels(task, prompts, reply=model.prompt.reply)
-    return FreeText(task) if task.kind == "generate" else OneLabel(task, prompts)
+    if task.kind == "generate":
+        return FreeText(task, pictures=model.host.most_pictures)
+    return OneLabel(task, prompts)
 
 
 def check_prompts(model: "ModelConfig") -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost, OpenAIHost, TransformersHost, VllmHost, WriterHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.language import LanguageHost, TransformersHost, VllmHost, WriterHost
 from demur.serve.contract.model import Model
 from demur.serve.hosts.checkpoint import check_writes, fingerprint, local_folder
 from demur.serve.hosts.kind import ModelKind
@@ -18,6 +19,7 @@ from demur.serve.hosts.language.model import LanguageModel
 from demur.serve.hosts.language.overheard import OverheardEngine
 from demur.serve.hosts.language.pair import judge_fingerprint
 from demur.serve.hosts.language.prompts import prompt_fingerprint
+from demur.serve.hosts.language.vllm_reasoning import check_parser
 
 
 def weights_fingerprint(model: ModelConfig) -> str:
@@ -29,10 +31,11 @@ def weights_fingerprint(model: ModelConfig) -> str:
         return json.dumps([host.base_url, host.model, host.extra_body, *variables], sort_keys=True)
     assert isinstance(host, WriterHost)
     files = fingerprint(local_folder(host.checkpoint))
-    if host.adapter is None and not host.chat_template_kwargs:  # artifacts stay valid that are older than these
-        return files
+    parser = [host.reasoning_parser] if isinstance(host, VllmHost) and host.reasoning_parser else []
+    if host.adapter is None and not host.chat_template_kwargs and not parser:
+        return files  # artifacts stay valid that are older than these settings
     adapter = fingerprint(host.adapter) if host.adapter else None
-    told = [files, adapter, host.chat_template_kwargs]
+    told = [files, adapter, host.chat_template_kwargs, *parser]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
@@ -48,13 +51,19 @@ async def _load(model: ModelConfig, reviewed: Reviewed | None) -> Model:
     return LanguageModel(model, OverheardEngine(await started(host)), reviewed=reviewed)
 
 
+def check_writer(host: WriterHost) -> None:
+    """Raise `BadCheckpoint` where what is set beside the checkpoint cannot be used."""
+    check_adapter(host.adapter)
+    if isinstance(host, VllmHost):
+        lora_arguments(host.adapter)
+        check_parser(host.reasoning_parser)
+
+
 def _check(model: ModelConfig) -> None:
     host = model.host
     assert isinstance(host, WriterHost)
     check_writes(str(local_folder(host.checkpoint)))
-    check_adapter(host.adapter)
-    if isinstance(host, VllmHost):
-        lora_arguments(host.adapter)
+    check_writer(host)
     check_ratings(model)
 
 

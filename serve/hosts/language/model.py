@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.config.task import LETTERS
-from demur.serve.contract.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold, Message
+from demur.serve.contract.engine import Asking, CannotGive, Engine, EngineFailed, LabelsUntold
 from demur.serve.contract.inputs import Conversation, InputSpec, ModelInput, Question
+from demur.serve.contract.messages import Message, with_pictures
 from demur.serve.contract.model import ModelRequest, MoreSamples
 from demur.serve.hosts.language.few_shot import Reviewed, few_shot_from
 from demur.serve.hosts.language.forms import (
@@ -266,7 +267,8 @@ class LanguageModel:
     async def _rate(self, row: LanguageRow, asked: ModelQuestion) -> None:
         assert row.first is not None
         variables = {"question": asked.question, "answer": row.first.text.strip()}
-        reply = (await self._ask(row, self._prompts.rating.messages(variables)))[0]
+        messages = with_pictures(self._prompts.rating.messages(variables), asked.pictures)
+        reply = (await self._ask(row, messages))[0]
         try:
             row.rating = parse_confidence_rating(reply.text)
         except InvalidInput:

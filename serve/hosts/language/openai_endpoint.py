@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.config.hosts.endpoint import EndpointConfig, OpenAIHost
 from demur.serve.contract.engine import (
     Asking,
     CannotGive,
@@ -18,9 +18,9 @@ from demur.serve.contract.engine import (
     LabelLogprobs,
     LabelNotListed,
     LabelsUntold,
-    Message,
     Piece,
 )
+from demur.serve.contract.messages import Message
 from demur.serve.contract.printable import printable
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language import endpoint_reply

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TypeVar
 
-from demur.serve.config.hosts import OpenAIHost
-from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, Gives, LabelLogprobs, Piece
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import OpenAIEndpoint
 from demur.serve.hosts.outages import EndpointAway, Rest

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 
-from demur.serve.contract.engine import Asking, Engine, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.contract.engine import Asking, Engine, EngineFailed, Gives, LabelLogprobs, Piece
+from demur.serve.contract.messages import Message
 from demur.uncertainty.generation import Generation
 
 Hear = Callable[[str], None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.contract.engine import Asking, Engine
 from demur.serve.hosts.language.prompts import TEMPLATES, Prompt, Prompts
 from demur.serve.hosts.language.readings import letter_in

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import EndpointConfig, OpenAIHost
+from demur.serve.config.hosts.endpoint import EndpointConfig, OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelNotListed, LabelsUntold
 from demur.serve.hosts.endpoint_http import TimeLimit
 from demur.serve.hosts.language.openai_endpoint import MOST_ALTERNATIVES, OpenAIEndpoint

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.contract.engine import CannotGive, EngineFailed, Message
+from demur.serve.contract.engine import CannotGive, EngineFailed
+from demur.serve.contract.messages import Message, texts_of, with_texts
 from demur.serve.hosts.checkpoint import first_line
 from demur.serve.hosts.language.reasoning import OPEN
 from demur.serve.hosts.language.tokenizer_inside import inside_of
@@ -21,12 +22,21 @@ class PromptTokens:
     """Whether the template has begun a trace already."""
 
 
+PROBE = "some words"
+
+
 class ChatTemplate:
     """A tokenizer with the template that came with it. Raises `BadCheckpoint` where none came, or where it reads none
     of the `variables`."""
 
     def __init__(
-        self, tokenizer: Any, checkpoint: str, *, longest: int | None, variables: Mapping[str, Any] | None = None
+        self,
+        tokenizer: Any,
+        checkpoint: str,
+        *,
+        longest: int | None,
+        variables: Mapping[str, Any] | None = None,
+        pictures: int = 0,
     ) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise BadCheckpoint(
@@ -45,6 +55,8 @@ class ChatTemplate:
         added = {one.content for one in tokenizer.added_tokens_decoder.values() if one.special}
         special = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
         self._steering = re.compile("|".join(map(re.escape, special)) if special else r"(?!)")
+        self._in_parts = False
+        self._in_parts = pictures > 0 and not self._reads_texts()
 
     def read(self, messages: Sequence[Message]) -> PromptTokens:
         """Return the prompt that asks for a reply. Raises `EngineFailed` where the model cannot read so much.
@@ -52,7 +64,9 @@ class ChatTemplate:
         What steers the model, such as the end of a turn, does so where the template writes it. In a message it is text
         like any other: whoever wrote the message cannot end it, and speak for another.
         """
-        steering = {found for message in messages for found in self._steering.findall(message["content"])}
+        steering = {
+            found for message in messages for text in texts_of(message) for found in self._steering.findall(text)
+        }
         if steering:
             text, ids = self._read_marked(messages, steering)
         else:
@@ -69,7 +83,7 @@ class ChatTemplate:
         stand_in = {found: mark for mark, found in marks.items()}
         text = self._rendered(
             [
-                {**message, "content": self._steering.sub(lambda found: stand_in[found[0]], message["content"])}
+                with_texts(message, lambda text: self._steering.sub(lambda found: stand_in[found[0]], text))
                 for message in messages
             ]
         )
@@ -78,10 +92,20 @@ class ChatTemplate:
             ids += self._ids(marks[part], split_special_tokens=True) if part in marks else self._ids(part)
         return text, ids
 
+    def _reads_texts(self) -> bool:
+        """Whether the template takes a message that is a text, and not only one in parts: some then lose the text."""
+        try:
+            return PROBE in self._rendered([{"role": "user", "content": PROBE}])
+        except EngineFailed:
+            return False
+
     def _rendered(self, messages: Sequence[Message]) -> str:
         try:
             text: str = self._tokenizer.apply_chat_template(
-                list(messages), add_generation_prompt=True, tokenize=False, **self._variables
+                [_for_template(message, in_parts=self._in_parts) for message in messages],
+                add_generation_prompt=True,
+                tokenize=False,
+                **self._variables,
             )
         except Exception as error:  # templates raise what they like, often to refuse a role
             raise EngineFailed(f"the chat template refuses this conversation: {first_line(error)}") from None
@@ -113,5 +137,14 @@ class ChatTemplate:
 
 def _not_in(messages: Sequence[Message]) -> Iterator[str]:
     """Characters, of those that mean nothing, that none of the messages has."""
-    taken = set().union(*(message["content"] for message in messages))
+    taken = set().union(*(text for message in messages for text in texts_of(message)))
     return (one for one in map(chr, range(0xE000, 0xF900)) if one not in taken)
+
+
+def _for_template(message: Message, *, in_parts: bool) -> dict[str, Any]:
+    """A message as templates read it: they only mark the place of a picture."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": [{"type": "text", "text": content}]} if in_parts else dict(message)
+    parts = [part if part["type"] == "text" else {"type": "image"} for part in content]
+    return {**message, "content": parts}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from demur.serve.contract.engine import Message
+from demur.serve.contract.messages import Message
 from demur.traffic.text_file import NotText, read_text
 
 if TYPE_CHECKING:

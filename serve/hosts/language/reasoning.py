@@ -17,6 +17,9 @@ class ReasoningSplit:
     answer_at: int
     """The first character of the answer; the length of the reply where it was cut off before one."""
 
+    answer_end: int | None = None
+    """Where the answer ends; None: at the end of the reply."""
+
 
 def split(reply: str, *, opened: bool | None = False) -> ReasoningSplit:
     """Return where the trace at the beginning of a reply ends.

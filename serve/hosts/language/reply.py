@@ -1,9 +1,9 @@
 """A reply put together from the tokens that an engine of ours wrote: the same from every one of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from demur.serve.hosts.language.reasoning import CLOSE, OPEN, answer_start, cut_off, split
+from demur.serve.hosts.language.reasoning import CLOSE, OPEN, ReasoningSplit, answer_start, cut_off, split
 from demur.serve.hosts.language.tokenizer_inside import inside_of
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation
@@ -22,13 +22,14 @@ class TokenTexts:
     only steer the model are empty too.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, marks: frozenset[str] = frozenset(), shows_special: bool = False) -> None:
+        """`marks` are tokens that are told beside the usual ones; `shows_special` tells all of them."""
         self._tokenizer = tokenizer
         self._inside = inside_of(tokenizer)
         vocabulary = tokenizer.get_vocab()
-        marks = {vocabulary[mark] for mark in (OPEN, CLOSE) if mark in vocabulary}
+        told = {vocabulary[mark] for mark in (OPEN, CLOSE, *marks) if mark in vocabulary}
         special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-        self._silent = (special | set(tokenizer.all_special_ids)) - marks
+        self._silent = set() if shows_special else (special | set(tokenizer.all_special_ids)) - told
         self._known: dict[int, str] = {}
         self._known_first: dict[int, str] = {}
         self._anchor = tokenizer.encode("a", add_special_tokens=False)
@@ -118,13 +119,18 @@ def put_together(
     finish_reason: str,
     prompt_tokens: int,
     completion_tokens: int,
+    split_by: Callable[[str], ReasoningSplit] | None = None,
 ) -> Generation:
     """Return the reply whose tokens have these texts [L], without the token that ended it, and perhaps with a text that
-    did; `logprobs` and `top_logprobs` are [L] or None. `completion_tokens` counts the ends as well."""
+    did; `logprobs` and `top_logprobs` are [L] or None. `completion_tokens` counts the ends as well. `split_by` tells
+    the reasoning from the answer; by default it stands between <think> and </think>, and `opened` is as in `split`."""
     written = "".join(texts)
     whole = cut_off(written, stop) if stop else written
     kept = len(texts) if whole == written else _kept(texts, len(whole))
-    parts = split(whole, opened=opened)
+    parts = split_by(whole) if split_by else split(whole, opened=opened)
+    if parts.answer_end is not None and parts.answer_end < len(whole):
+        whole = whole[: parts.answer_end]
+        kept = _kept(texts, len(whole))
     tokens = tuple(texts[:kept])
     return Generation(
         text=whole[parts.answer_at :],

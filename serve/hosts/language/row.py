@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from demur.serve.contract.engine import LabelLogprobs, Message
+from demur.serve.contract.engine import LabelLogprobs
 from demur.serve.contract.inputs import ModelInput
+from demur.serve.contract.messages import Message, pictures_of, text_of
 from demur.serve.hosts.language.forms import Example, ModelQuestion, ReplyReading
 from demur.uncertainty.checks import Array
 from demur.uncertainty.generation import Generation, Outage, Replies, Usage
@@ -26,7 +27,7 @@ class Spending:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._prompts: set[tuple[tuple[str, str], ...]] = set()
+        self._prompts: set[tuple[tuple[str, ...], ...]] = set()
         self._prompt_tokens = self._completion_tokens = self._calls = 0
         self._seconds = 0.0
         self._on_their_way = 0
@@ -56,7 +57,7 @@ class Spending:
 
     def add(self, messages: Sequence[Message], *, prompt_tokens: int, completion_tokens: int = 0) -> None:
         """What came of a request."""
-        prompt = tuple((message["role"], message["content"]) for message in messages)
+        prompt = tuple((message["role"], text_of(message), *pictures_of([message])) for message in messages)
         if prompt not in self._prompts:
             self._prompts.add(prompt)
             self._prompt_tokens += prompt_tokens

@@ -10,8 +10,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import TransformersHost
-from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Message, Piece
+from demur.serve.config.hosts.language import TransformersHost
+from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Piece
+from demur.serve.contract.messages import Message
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
 from demur.serve.hosts.classifier.loading import best_device, with_adapter
 from demur.serve.hosts.language.adapter import check_adapter

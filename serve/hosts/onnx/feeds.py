@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.library.nearest import one_of
-from demur.serve.config.hosts import OnnxHost, PixelsConfig
+from demur.serve.config.hosts.onnx import OnnxHost, PixelsConfig
 from demur.serve.config.input import MOST_COLUMNS, ColumnConfig, InputConfig
 from demur.serve.contract.inputs import InputSpec, ModelInput, Pixels, TableRow, TextPair
 from demur.serve.hosts.kind import BadModel

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import OnnxHost
+from demur.serve.config.hosts.onnx import OnnxHost
 from demur.serve.contract.model import Model
 from demur.serve.hosts.kind import BadModel, ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed

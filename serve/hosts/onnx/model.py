@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from demur.serve.config.hosts import OnnxHost
+from demur.serve.config.hosts.onnx import OnnxHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec, ModelInput, example_of
 from demur.serve.hosts.kind import BadModel, BadModelOutput

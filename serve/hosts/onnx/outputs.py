@@ -9,7 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from demur.library.nearest import one_of
-from demur.serve.config.hosts import OnnxHost
+from demur.serve.config.hosts.onnx import OnnxHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.arrays import ArrayReader
 from demur.serve.hosts.kind import BadModel, BadModelOutput

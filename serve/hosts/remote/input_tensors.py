@@ -7,7 +7,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
+from demur.serve.contract.inference_protocol.columns import datatype_of_column
 from demur.serve.contract.inference_protocol.tensors import NUMPY, Tensor
 from demur.serve.contract.inputs import ModelInput, TableRow, TextPair
 from demur.serve.hosts.kind import BadModelOutput
@@ -45,8 +46,8 @@ def datatype_of(host: RemoteSettings, column: str | None = None) -> str:
     """Return the datatype of the tensor for a column, or of the one tensor."""
     tensor = host.tensor
     if column is not None and host.input.kind == "table":
-        texts = host.input.columns[column].kind in ("category", "text")
-        return "BYTES" if texts else tensor.datatype or "FP64"
+        plainest = datatype_of_column(host.input.columns[column])
+        return plainest if plainest == "BYTES" else tensor.datatype or plainest
     numbers = host.input.kind == "image" or (host.input.kind == "table" and host.columns == "together")
     return (tensor.datatype or "FP32") if numbers else "BYTES"
 
@@ -66,7 +67,7 @@ def row_shape_of(host: RemoteSettings) -> tuple[int, ...]:
     one = host.input
     if one.kind == "image":
         sides = (one.height, one.width)
-        return (*sides, one.channels) if host.channels == "last" else (one.channels, *sides)
+        return (*sides, one.channels) if host.layout == "nhwc" else (one.channels, *sides)
     return (len(one.columns),) if one.kind == "table" and host.columns == "together" else ()
 
 

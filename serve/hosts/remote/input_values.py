@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.inputs import JsonInput, ModelInput, TableRow, TextPair
 
 
@@ -30,7 +30,7 @@ def json_value(value: ModelInput, host: RemoteSettings) -> Any:
 def pixels_of(value: NDArray[Any], host: RemoteSettings) -> NDArray[np.float32]:
     """Return an image in [0, 1], its channels where the server wants them."""
     floats = value.astype(np.float32) / np.float32(255) if value.dtype == np.uint8 else value.astype(np.float32)
-    return np.moveaxis(floats, 0, -1) if host.channels == "last" else floats
+    return np.moveaxis(floats, 0, -1) if host.layout == "nhwc" else floats
 
 
 def about_bytes(inputs: Sequence[ModelInput]) -> int:

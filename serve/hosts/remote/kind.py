@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import RemoteHost
+from demur.serve.config.hosts.remote import RemoteHost
 from demur.serve.contract.inputs import example_of, spec_of
 from demur.serve.contract.model import Model
 from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind
@@ -15,7 +15,7 @@ from demur.serve.hosts.remote.request_body import BodyWriter
 from demur.serve.hosts.remote.server import certificates, secret_headers
 
 ASKED = {
-    *("protocol", "url", "model", "version", "input", "tensor", "parameters", "request", "table_rows", "channels"),
+    *("protocol", "url", "model", "version", "input", "tensor", "parameters", "request", "table_rows", "layout"),
     *("takes_batches", "output", "output_labels", "embedding", "embedding_size", "gives", "labels"),
 }
 """Settings on which it hangs what is said about an input: who is asked, how, and what is read of the reply."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demur.library.nearest import one_of
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.hosts.remote.input_tensors import names_of, row_shape_of
 
 MOST = 1000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import RemoteHost
+from demur.serve.config.hosts.remote import RemoteHost
 from demur.serve.contract.engine import EngineFailed
 from demur.serve.contract.inputs import InputSpec, ModelInput, example_of, spec_of
 from demur.serve.contract.model import ModelRequest

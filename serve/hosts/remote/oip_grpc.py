@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import grpc
 from google.protobuf.message import DecodeError
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.body import MOST_VALUES, read_apart
 from demur.serve.contract.inference_protocol.messages import CONTENTS, SERVICE, messages
 from demur.serve.contract.inference_protocol.structure import RESPONSE, check_fields

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from demur.library.nearest import one_of
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.inference_protocol.tensors import (
     NUMPY,

@@ -7,7 +7,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.endpoint_http import TimeLimit

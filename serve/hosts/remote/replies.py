@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.body import check_structure
 from demur.serve.contract.inputs import TooLarge

@@ -8,7 +8,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, Undefined, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from demur.library.nearest import one_of
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.remote.input_values import json_value

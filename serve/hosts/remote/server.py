@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from demur.serve.config.remote import RemoteSettings
+from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.hosts.endpoint_http import SHOWN, EndpointHttp, TimeLimit
 from demur.serve.hosts.kind import BadModel, BadModelOutput

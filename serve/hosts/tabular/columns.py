@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from demur.library.nearest import did_you_mean
-from demur.serve.config.hosts import TableHost
+from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import MOST_COLUMNS, ColumnConfig
 from demur.serve.contract.inputs import Cell, InputSpec, TableRow, example_of
 from demur.serve.hosts.kind import BadModel

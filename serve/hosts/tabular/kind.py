@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import TableHost
+from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.contract.model import Model, SyncModel
 from demur.serve.hosts.kind import BadModel, ModelKind
 from demur.serve.hosts.language.few_shot import Reviewed

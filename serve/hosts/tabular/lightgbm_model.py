@@ -8,7 +8,7 @@ import numpy as np
 
 from demur.library.class_labels import text_of
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import TableHost
+from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.model import SyncModel
 from demur.serve.hosts.kind import BadModel

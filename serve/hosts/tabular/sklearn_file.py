@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from demur.serve.config.hosts import SklearnHost
+from demur.serve.config.hosts.tabular import SklearnHost
 from demur.serve.contract.user_code import search_here
 from demur.serve.hosts.kind import BadModel
 
@@ -23,6 +23,10 @@ HARMLESS = (
 """Types that skops does not vouch for. Making one runs no code of the file, and none of them reads memory by itself."""
 
 MOST_NAMED = 20
+
+SMALL_BYTES = 256 * 2**20
+TIMES_THE_FILE = 100
+"""What a file of skops unpacks to may be small, or so many times as large as the file; more is taken for a bomb."""
 
 
 def opened(host: SklearnHost) -> tuple[Any, list[str]]:
@@ -39,6 +43,7 @@ def _of_skops(host: SklearnHost) -> Any:
 
     search_here()
     try:
+        _check_size(host)
         unknown = get_untrusted_types(file=host.file)
         if host.trust:
             return load(host.file, trusted=unknown)
@@ -55,6 +60,17 @@ def _of_skops(host: SklearnHost) -> Any:
             f"host.file: {host.file} is no file that skops can read ({_told(error)}); save the model again with"
             " `skops.io.dump(model, path)`"
         ) from error
+
+
+def _check_size(host: SklearnHost) -> None:
+    """Raise `BadModel` for a file that would fill the memory. What is longer than it says is cut off by `zipfile`."""
+    with zipfile.ZipFile(host.file) as packed:
+        size = sum(inside.file_size for inside in packed.infolist())
+    if size > max(SMALL_BYTES, TIMES_THE_FILE * host.file.stat().st_size):
+        raise BadModel(
+            f"host.file: {host.file} would unpack to {size:,} bytes, which is more than {TIMES_THE_FILE} times its"
+            " size; if you trust it, save the model again without compression: `skops.io.dump(model, path)`"
+        )
 
 
 def _untrusted(wrong: list[str], host: SklearnHost) -> str:

@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 from demur.library.wrapped_estimator import of_each_label
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import SklearnHost
+from demur.serve.config.hosts.tabular import SklearnHost
 from demur.serve.contract.inputs import InputSpec, ModelInput, TableRow
 from demur.serve.hosts.arrays import ArrayReader
 from demur.serve.hosts.kind import BadModel, BadModelOutput

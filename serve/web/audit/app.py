@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from demur.audit.state.alarms import AlarmNotFound
 from demur.audit.state.reports import ReportNotFound
+from demur.audit.state.runs import TooManyAsked
 from demur.review.queue import NotYours
 from demur.serve.access.described import describe_access, describe_refusals
 from demur.serve.access.needs import AUDIT
@@ -86,7 +87,7 @@ def _add_trouble(app: FastAPI, site: Site) -> None:
     async def tell(request: Request, error: Exception) -> Response:
         return site.page(request, "trouble.html", status_of(error), message=str(error))
 
-    for kind in (NotYours, ReportNotFound, InvalidRequest, AlarmNotFound, DatabaseUnavailable):
+    for kind in (NotYours, ReportNotFound, InvalidRequest, TooManyAsked, AlarmNotFound, DatabaseUnavailable):
         app.add_exception_handler(kind, tell)
 
 

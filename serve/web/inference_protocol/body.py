@@ -36,7 +36,10 @@ class RequestInput(wire.Body):
     """A tensor that goes in."""
 
     name: str
-    datatype: str = Field(description="`FP32`, `FP64`, `UINT8` or `BYTES`; the model's metadata say which of them.")
+    datatype: str = Field(
+        description="`BOOL`, `UINT8` to `UINT64`, `INT8` to `INT64`, `FP16`, `FP32`, `FP64` or `BYTES`; which of them a"
+        " model takes hangs on its input."
+    )
     shape: wire.Listed[int]
     parameters: Parameters | None = Field(
         default=None, description="`binary_data_size`: so many bytes behind the JSON are its data."

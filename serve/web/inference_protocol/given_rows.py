@@ -6,12 +6,13 @@ from typing import Any
 import orjson
 
 from demur.library.nearest import one_of
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract import wire
 from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.inference_protocol.body import Scalar
-from demur.serve.web.inference_protocol.rows import INPUT, first_of, json_in, text_in
+from demur.serve.web.inference_protocol.elements import json_in, text_in
+from demur.serve.web.inference_protocol.rows import INPUT, first_of
 
 OUTPUT = "output"
 """A tensor of JSON objects, each with everything that the model said about a row."""

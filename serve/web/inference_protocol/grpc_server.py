@@ -279,6 +279,8 @@ def _tensors(request: Any) -> list[Tensor]:
             data = memoryview(raw[at])
             tensors.append(tensor_from_bytes(told.name, told.datatype, told.shape, data, place=place))
             continue
+        if told.datatype == "FP16":
+            raise InvalidRequest(f"{place}.contents: the protocol has no FP16 here; send it as raw_input_contents")
         contents = getattr(told.contents, CONTENTS.get(told.datatype, "bytes_contents"))
         if len(contents) > MOST_ELEMENTS:
             raise TooLarge(

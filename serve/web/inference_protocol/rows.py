@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic_core import from_json
 
 from demur.serve.access.caller import Caller, owner_of
 from demur.serve.contract import wire
+from demur.serve.contract.inference_protocol.columns import columns_of
 from demur.serve.contract.inference_protocol.tensors import Tensor
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
 from demur.serve.contract.pictures.formats import PNG, format_of, url_of
 from demur.serve.gateway.idempotency import SECOND
 from demur.serve.gateway.pictures import FEW_PIXELS
 from demur.serve.web.inference_protocol.body import Scalar
+from demur.serve.web.inference_protocol.elements import json_in, text_in
+from demur.serve.web.inference_protocol.table_rows import column_rows, matrix_rows, takes_matrix
 from demur.traffic.record import KeyUse
 
 INPUT = "input"
-"""The name of the one tensor that every model takes."""
+"""The name of the one tensor that every model takes. Columns may come apart in its place."""
 
 OF_THE_REQUEST = ("group", "cluster")
 OF_THE_REVIEW = {"review_priority": "priority", "review_due_seconds": "due_seconds"}
@@ -37,10 +39,15 @@ def requests_of(
     model: str, tensors: Sequence[Tensor], parameters: Mapping[str, Scalar], spec: InputSpec
 ) -> list[wire.PredictRequest]:
     """Return one request for each row. The inputs of images are arrays, so that nobody has to make one again."""
-    if [tensor.name for tensor in tensors] != [INPUT]:
-        names = ", ".join(repr(tensor.name) for tensor in tensors[:5]) or "nothing"
-        raise InvalidRequest(f"inputs: this model takes one tensor, {INPUT!r}, and this is {names}")
-    values = _values(tensors[0], spec)
+    names = [tensor.name for tensor in tensors]
+    if names == [INPUT]:
+        values = _values(tensors[0], spec)
+    elif names and columns_of(spec):
+        values = column_rows(tensors, spec)
+    else:
+        here = ", ".join(map(repr, names[:5])) or "nothing"
+        apart = ", or one for each column" if columns_of(spec) else ""
+        raise InvalidRequest(f"inputs: this model takes one tensor, {INPUT!r}{apart}, and this is {here}")
     first = first_of(model, values[0], parameters)
     return [first, *(first.model_copy(update={"input": value}) for value in values[1:])]
 
@@ -102,33 +109,13 @@ def _values(tensor: Tensor, spec: InputSpec) -> Sequence[Any]:
             raise InvalidRequest(f"inputs.0.shape: of BYTES, one element is one row; send {len(tensor.values)} of them")
         read: Callable[[bytes, str], Any] = {"image": _picture, "text": text_in}.get(spec.kind, json_in)
         return [read(element, f"inputs.0: row {at}") for at, element in enumerate(tensor.values)]
-    if takes_matrix(spec) and tensor.datatype in ("FP32", "FP64"):
-        return _table(tensor, tensor.values, spec)
+    if takes_matrix(spec):
+        return matrix_rows(tensor, spec)
     if spec.kind != "image" or tensor.datatype not in ("FP32", "FP64", "UINT8"):
-        taken = "FP32, FP64 or BYTES" if takes_matrix(spec) else "BYTES"
-        taken = "FP32, FP64, UINT8 or BYTES" if spec.kind == "image" else taken
-        raise InvalidRequest(f"inputs.0.datatype: this model takes {taken}, not {tensor.datatype}")
+        taken = "FP32, FP64, UINT8 or BYTES" if spec.kind == "image" else "BYTES"
+        apart = "; numbers come in a tensor for each column" if spec.kind == "table" else ""
+        raise InvalidRequest(f"inputs.0.datatype: {INPUT!r} is {taken} here, not {tensor.datatype}{apart}")
     return _images(tensor, tensor.values, spec)
-
-
-def takes_matrix(spec: InputSpec) -> bool:
-    """Whether it takes rows of a table of which every column is a number, or true or false."""
-    return spec.kind == "table" and all(column.is_numeric for column in spec.columns.values())
-
-
-def _table(tensor: Tensor, array: NDArray[Any], spec: InputSpec) -> Sequence[Any]:
-    """Rows of numbers, NaN for what is missing, 1 for true and 0 for false."""
-    wanted = len(spec.columns)
-    if tensor.shape[1:] != (wanted,):
-        raise InvalidRequest(f"inputs.0.shape: it is {list(tensor.shape)}; this model takes [-1, {wanted}]")
-    truths = [column.kind == "boolean" for column in spec.columns.values()]
-    return [[_cell(*one) for one in zip(row, truths, strict=True)] for row in array.tolist()]
-
-
-def _cell(number: float, truth: bool) -> float | bool | None:
-    if math.isnan(number):
-        return None
-    return number == 1 if truth and number in (0, 1) else number
 
 
 def _images(tensor: Tensor, array: NDArray[Any], spec: InputSpec) -> Sequence[Any]:
@@ -156,19 +143,3 @@ def _picture(element: bytes, place: str) -> str:
     """The file of a picture, or a URL that holds one."""
     claimed = format_of(element)
     return text_in(element, place) if claimed is None else url_of(element, claimed)
-
-
-def text_in(element: bytes, place: str) -> str:
-    """Return an element of BYTES as text."""
-    try:
-        return element.decode()
-    except UnicodeDecodeError:
-        raise InvalidRequest(f"{place} is not text in UTF-8") from None
-
-
-def json_in(element: bytes, place: str) -> Any:
-    """Return what an element of BYTES says as JSON."""
-    try:
-        return from_json(element, allow_inf_nan=False)
-    except ValueError as error:
-        raise InvalidRequest(f"{place} is not JSON: {error}") from None

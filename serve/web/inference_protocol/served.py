@@ -8,14 +8,16 @@ from typing import Any
 
 from demur.serve.access.caller import Caller
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import GivenHost
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.hosts import HostState, ModelNotReady, UnknownModel
+from demur.serve.contract.inference_protocol.columns import columns_of, datatype_of_column
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.web.inference_protocol.given_rows import given_inputs
 from demur.serve.web.inference_protocol.outputs import OutputTensor, outputs_of
-from demur.serve.web.inference_protocol.rows import INPUT, takes_matrix
+from demur.serve.web.inference_protocol.rows import INPUT
+from demur.serve.web.inference_protocol.table_rows import takes_matrix
 from demur.serve.web.inference_protocol.versions import check_version, versions_of
 
 EXTENSIONS = ("binary_tensor_data",)
@@ -100,7 +102,7 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
         "name": model.name,
         "versions": versions_of(state),
         "platform": PLATFORM,
-        "inputs": given_inputs(model.given) if model.given else [input_json(model.spec)],
+        "inputs": given_inputs(model.given) if model.given else inputs_json(model.spec),
         "outputs": [
             {"name": output.name, "datatype": output.datatype, "shape": output.shape}
             for output in model.outputs.values()
@@ -108,11 +110,15 @@ def model_json(model: ServedModel, state: HostState) -> dict[str, Any]:
     }
 
 
-def input_json(spec: InputSpec) -> dict[str, Any]:
-    """Describe the plainest of the forms that are taken."""
+def inputs_json(spec: InputSpec) -> list[dict[str, Any]]:
+    """Describe the plainest of the forms that are taken: one tensor for all numbers, else one for each column."""
     if takes_matrix(spec):
-        return {"name": INPUT, "datatype": "FP64", "shape": [-1, len(spec.columns)]}
+        return [{"name": INPUT, "datatype": "FP64", "shape": [-1, len(spec.columns)]}]
+    if columns := columns_of(spec):
+        return [
+            {"name": name, "datatype": datatype_of_column(column), "shape": [-1]} for name, column in columns.items()
+        ]
     if spec.kind != "image":
-        return {"name": INPUT, "datatype": "BYTES", "shape": [-1]}
+        return [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}]
     channels = [] if spec.channels == 1 else [spec.channels]
-    return {"name": INPUT, "datatype": "FP32", "shape": [-1, *channels, spec.height, spec.width]}
+    return [{"name": INPUT, "datatype": "FP32", "shape": [-1, *channels, spec.height, spec.width]}]

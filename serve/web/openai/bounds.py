@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demur.serve.config.hosts import AnyLanguageHost, ChatBounds
+from demur.serve.config.chat import ChatBounds
+from demur.serve.config.hosts.kinds import AnyLanguageHost
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.hosts.language.refused_parameters import LIMITS, snake
 

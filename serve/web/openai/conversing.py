@@ -5,7 +5,7 @@ from typing import Any
 
 from demur.policies.decision import Action
 from demur.serve.access.caller import Caller
-from demur.serve.config.hosts import LanguageHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.commit import CommitResult

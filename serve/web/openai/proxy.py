@@ -12,7 +12,8 @@ import httpx
 from uuid_utils.compat import uuid7
 
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import LanguageHost, OpenAIHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.contract import wire
 from demur.serve.contract.engine import Asking, EngineFailed
 from demur.serve.contract.hosts import HostClient

@@ -58,21 +58,32 @@ OPTIONAL_OF_MESSAGE = frozenset({"name", "refusal", "annotations", "audio", "fun
 """What the official client sends along when a reply goes back to the model as it was received."""
 
 
-TEXT_PARTS = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
-        "required": ["type", "text"],
-    },
+TEXT_PART = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
 }
+PICTURE_PART = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "image_url"},
+        "image_url": {
+            "type": "object",
+            "properties": {"url": {"type": "string"}, "detail": {"const": "auto"}},
+            "required": ["url"],
+        },
+    },
+    "required": ["type", "image_url"],
+}
+PARTS = {"type": "array", "items": {"anyOf": [TEXT_PART, PICTURE_PART]}}
 
 
 class ChatMessage(wire.Body):
-    """One message. Of a list of parts only texts are taken; they are joined by line breaks."""
+    """One message. Of a list of parts texts are taken, which are joined by line breaks, and pictures where the model
+    takes them."""
 
     role: Literal["system", "developer", "user", "assistant"] = Field(description="`developer` is read as `system`.")
-    content: Annotated[str, WithJsonSchema({"anyOf": [{"type": "string"}, TEXT_PARTS]})]
+    content: Annotated[str | list[Any], WithJsonSchema({"anyOf": [{"type": "string"}, PARTS]})]
 
     @field_validator("content", mode="before")
     @classmethod
@@ -81,8 +92,10 @@ class ChatMessage(wire.Body):
             return value
         for part in value:
             kind = part.get("type") if isinstance(part, dict) else part
-            if kind != "text" or not isinstance(part.get("text"), str):
-                raise ValueError(f"only parts of the type 'text' are taken, not {kind!r}")
+            if kind != "image_url" and (kind != "text" or not isinstance(part.get("text"), str)):
+                raise ValueError(f"only parts of the types 'text' and 'image_url' are taken, not {kind!r}")
+        if any(part["type"] == "image_url" for part in value):
+            return value  # read as an input of the model is, which knows whether it takes pictures
         return "\n".join(part["text"] for part in value)
 
 
@@ -159,8 +172,15 @@ def read_request(content: Mapping[str, Any]) -> ChatRequest:
 
 
 def read_plain_request(content: Mapping[str, Any]) -> PlainRequest:
-    """Return what a body asks of a model about which nothing is decided."""
-    return _read(PlainRequest, content, "the model behind it is asked for plain texts alone")
+    """Return what a body asks of a model in a replica about which nothing is decided."""
+    request = _read(PlainRequest, content, "the model behind it is asked for plain texts alone")
+    for at, message in enumerate(request.messages):
+        if not isinstance(message.content, str):
+            raise InvalidRequest(
+                f"messages.{at}.content: pictures are not passed on to this model while demur is switched off"
+                " (chat.proxy); send texts alone, or ask an endpoint"
+            )
+    return request
 
 
 C = TypeVar("C", bound=ChatRequest)

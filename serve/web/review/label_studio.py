@@ -19,6 +19,7 @@ from demur.serve.config.task import LETTERS, TaskConfig
 from demur.serve.contract.body import MOST_KEYS_OF_A_FILE, check_structure
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.contract.reading.picture_url import picture_url
+from demur.serve.web.review.showing import showing
 from demur.traffic.record import Answer
 
 InputKind = Literal["text", "image", "choice", "chat", "table"]
@@ -302,9 +303,9 @@ def input_data(value: Any, task: TaskConfig, reply: str | None) -> dict[str, Any
             "options": "\n".join(f"{letter}. {option}" for letter, option in options),
         }
     if kind == "chat":
-        messages = value.get("messages", []) if isinstance(value, dict) else [{"role": "user", "content": value}]
+        messages = showing(value if isinstance(value, dict) else {"messages": [{"role": "user", "content": value}]})
         return {
-            "messages": [{"author": one["role"], "text": one["content"]} for one in messages],
+            "messages": [{"author": one.role, "text": one.text} for one in messages.messages],
             "reply": reply if reply is not None else "(no reply)",
         }
     if kind == "table":

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from demur.serve.config.task import LETTERS
+from demur.serve.contract.messages import IN_PLACE, picture_in
 from demur.serve.contract.reading.picture_url import picture_url
 
 SHORT = 240
@@ -18,6 +19,19 @@ LONG = 2_000
 LINE = 90
 """Characters of a text in the queue."""
 
+PICTURE_BEGINS = "data:image/"
+
+
+class ShownMessage(NamedTuple):
+    """One message of a conversation."""
+
+    role: str
+    text: str = ""
+    """All that is said in it."""
+
+    parts: Sequence[tuple[Literal["text", "picture"], str]] = ()
+    """Texts and the URLs of pictures, as they come."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShownInput:
@@ -27,8 +41,7 @@ class ShownInput:
     text: str = ""
     """The text or the question; of a picture, its URL."""
 
-    messages: Sequence[tuple[str, str]] = ()
-    """Role and content."""
+    messages: Sequence[ShownMessage] = ()
 
     options: Sequence[tuple[str, str]] = ()
     """Letter and text."""
@@ -51,8 +64,10 @@ class ShownInput:
         return sum(len(text.split()) for text in self._texts())
 
     def _texts(self) -> list[str]:
-        parts = [*self.messages, *self.options, *self.fields]
-        return [self.text, *(text for _, text in parts)] if self.kind != "picture" else []
+        if self.kind == "picture":
+            return []
+        said = [one.text for one in self.messages]
+        return [self.text, *said, *(text for _, text in (*self.options, *self.fields))]
 
 
 def showing(value: Any) -> ShownInput:
@@ -64,9 +79,7 @@ def showing(value: Any) -> ShownInput:
     if isinstance(value, str):
         return ShownInput(kind="text", text=value)
     if isinstance(value, dict) and isinstance(messages := value.get("messages"), list):
-        return ShownInput(
-            kind="messages", messages=[(str(one.get("role")), _flat(one.get("content"))) for one in messages if one]
-        )
+        return ShownInput(kind="messages", messages=[_message(one) for one in messages if isinstance(one, dict)])
     if isinstance(value, dict) and isinstance(options := value.get("options"), list) and "question" in value:
         lettered = zip(LETTERS, map(_flat, options), strict=False)
         return ShownInput(kind="question", text=_flat(value["question"]), options=list(lettered))
@@ -83,13 +96,30 @@ def glance(value: Any) -> ShownInput:
     if shown.kind in ("picture", "gone"):
         return shown
     if shown.messages:
-        text = shown.messages[-1][1]
+        text = shown.messages[-1].text
     elif shown.fields:
         text = ", ".join(f"{name}: {one}" for name, one in shown.fields)
     else:
         text = shown.text
-    text = " ".join(text.split())
+    before, picture, _ = text.partition(PICTURE_BEGINS)  # in the beginning of a long conversation
+    text = " ".join((before + IN_PLACE if picture else text).split())
     return ShownInput(kind="text", text=text if len(text) <= LINE else f"{text[:LINE]}…")
+
+
+def _message(one: dict[str, Any]) -> ShownMessage:
+    """A message as it is shown. Of its parts, what is neither a text nor a picture is shown as it is written."""
+    role, content = str(one.get("role")), one.get("content")
+    if not isinstance(content, list):
+        return ShownMessage(role, _flat(content), [("text", _flat(content))])
+    parts: list[tuple[Literal["text", "picture"], str]] = []
+    for part in content:
+        if url := picture_url(picture_in(part)):
+            parts.append(("picture", url))
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            parts.append(("text", part["text"]))
+        else:
+            parts.append(("text", _flat(part)))
+    return ShownMessage(role, "\n".join(said if kind == "text" else IN_PLACE for kind, said in parts), parts)
 
 
 def _flat(value: Any) -> str:

@@ -95,6 +95,7 @@ def simulated(
         scores={"softmax_response": 1 - confidence, "entropy": rng.normal(0, 0.1, n) - confidence},
         set_size=np.where(answered, 1.0, 2.0),
         covered=np.where(known, np.maximum(right, np.where(answered, 0, rng.random(n) < 0.5)), np.nan),
+        right_labels=np.where(known, 1.0, np.nan),
         label_probability=probability,
         drawn=drawn,
         reviewed=reviewed,

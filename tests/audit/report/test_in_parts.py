@@ -24,7 +24,7 @@ def cut(ledger: Ledger, rows: slice) -> Ledger:
         name: getattr(ledger, name)[rows]
         for name in (
             "times", "true_probability", "quality", "confidence", "top_probability", "set_size", "covered",
-            "label_probability", "drawn", "reviewed", "ids",
+            "right_labels", "label_probability", "drawn", "reviewed", "ids",
         )
     }  # fmt: skip
     assert ledger.predicted is not None

@@ -138,9 +138,9 @@ def test_after_a_long_time_one_is_planned_and_what_waited_is_overtaken(on_schedu
         assert [run.id for run in runs.latest_runs(connection, limit=10)] == [late.id]
 
 
-def asked(database, model="digits", by="ada"):
+def asked(database, model="digits", by="ada", until=MONDAY, **how):
     with database.transaction() as connection:
-        return runs.ask(connection, model, since=MONDAY - DAY, until=MONDAY, asked_by=by)
+        return runs.ask(connection, model, since=MONDAY - DAY, until=until, asked_by=by, **how)
 
 
 def test_asking_twice_is_asking_once_and_people_come_first(on_schedule):
@@ -150,6 +150,24 @@ def test_asking_twice_is_asking_once_and_people_come_first(on_schedule):
     with on_schedule.transaction() as connection:
         assert runs.take(connection, lease_seconds=60).id == first.id
         assert runs.take(connection, lease_seconds=60).planned
+
+
+def test_another_range_is_another_audit_while_the_first_is_open(database):
+    first = asked(database)
+    later = asked(database, until=MONDAY - DAY / 2)
+    assert later.id != first.id
+    assert (later.since, later.until) == (MONDAY - DAY, MONDAY - DAY / 2)
+    assert asked(database, until=MONDAY - DAY / 2).id == later.id
+    assert asked(database, until=MONDAY - DAY / 3, any_range=True).id == first.id  # a button that was pressed twice
+
+
+def test_only_so_many_audits_of_a_model_are_open(database):
+    for hours in range(runs.MOST_ASKED):
+        asked(database, until=MONDAY - timedelta(hours=hours))
+    with pytest.raises(runs.TooManyAsked, match=r"20 audits of 'digits' .* ask again when some are done"):
+        asked(database, until=MONDAY - timedelta(minutes=1))
+    assert asked(database).until == MONDAY  # one that is open is still returned
+    assert asked(database, model="letters").model == "letters"
 
 
 def test_of_many_who_look_one_takes_it(on_schedule):

@@ -7,7 +7,7 @@ import yaml
 
 from demur.policies.conformal_sets import AdaptiveSets, ClassConditionalSets, RegularisedSets, SplitSets
 from demur.serve.config.file import BadConfig
-from demur.serve.config.hosts import HostConfig
+from demur.serve.config.hosts.kinds import HostConfig
 from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 

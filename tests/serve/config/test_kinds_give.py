@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from demur.serve.config.file import Config
-from demur.serve.config.hosts import HostConfig
+from demur.serve.config.hosts.kinds import HostConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from demur.serve.config.file import BadConfig
-from demur.serve.config.hosts import target_of_host
+from demur.serve.config.hosts.host import target_of_host
 from demur.serve.configuration import load_config
 from tests.conftest import ROOT
 

@@ -34,7 +34,7 @@ class Decoding:
         self._real = decode_all
         monkeypatch.setattr(pictures, "decode_all", self._decode)
 
-    def _decode(self, values, opened, spec):
+    def _decode(self, values, opened, spec, limits):
         with self._lock:
             self.begun.append(len(self.begun))
             self.now += 1
@@ -42,7 +42,7 @@ class Decoding:
         self.go_on.acquire(timeout=PATIENCE_SECONDS)
         with self._lock:
             self.now -= 1
-        return self._real(values, opened, spec)
+        return self._real(values, opened, spec, limits)
 
     def let_all_go_on(self) -> None:
         self.go_on.release(1000)

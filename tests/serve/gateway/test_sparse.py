@@ -247,12 +247,20 @@ def test_titles_stand_behind_a_tab_and_change_nothing_else(tmp_path):
     assert other.titles_of(["b", " spaced ", "nothing"]) == {" spaced ": "Title of  spaced"}
 
 
-def test_labels_below_a_limit_that_misses_few(tmp_path, label_file):
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"share_of": "rows"}, "of them are not among the candidates; bring more candidates"),
+        ({"max_labels": 12}, "1,188 are needed to promise that at most 1% of them are missed"),
+        ({}, "risk_control has no max_labels: say how many labels an input can have at most"),
+    ],
+)
+def test_labels_below_a_limit_that_misses_few(tmp_path, label_file, settings, why):
     config = config_of(
         tmp_path, label_file, task={"kind": "multilabel", "labels": str(label_file), "sparse": True,
-                                    "thresholds": {"risk_control": {"alpha": 0.01}}},
+                                    "thresholds": {"risk_control": {"alpha": 0.01, **settings}}},
     )  # fmt: skip
-    with pytest.raises(ValueError, match="of them are not among the candidates; bring more candidates"):
+    with pytest.raises(ValueError, match=why):
         fit_model(config, "tags", write(tmp_path / "rows.parquet", rows(500)), clock=clock, progress=lambda *_: None)
 
 

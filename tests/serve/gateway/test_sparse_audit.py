@@ -100,7 +100,17 @@ def test_an_audit_tells_the_figures_of_k(served, database):
 def part_of(ledger, rows):
     """Some rows of a ledger, one after the other, as a part of its traffic."""
     texts = {name: getattr(ledger, name)[rows] for name in ("actions", "artifacts", "groups", "clusters", "sources")}
-    names = ("ids", "times", "quality", "confidence", "top_probability", "set_size", "covered", "label_probability")
+    names = (
+        "ids",
+        "times",
+        "quality",
+        "confidence",
+        "top_probability",
+        "set_size",
+        "covered",
+        "right_labels",
+        "label_probability",
+    )
     columns = {name: getattr(ledger, name)[rows] for name in (*names, "drawn", "reviewed")}
     top = TopColumns(
         **{name: getattr(ledger.top, name)[rows] for name in ("probabilities", "calibrated", "hits", "right")}

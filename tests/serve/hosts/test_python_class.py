@@ -1,6 +1,7 @@
 """A class of the user's own, hosted: what it may give, and what is said where it gives something else."""
 
 import asyncio
+import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +15,10 @@ from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.kinds import check_model, kind_of
 
 TEXTS = '''
+import sys
+import threading
+from decimal import Decimal
+
 import numpy as np
 
 class ByLength:
@@ -72,6 +77,49 @@ class NoInput:
     input = {"kind": "tabel"}
     def predict_proba(self, values): return None
 
+class Unmade:
+    def __init__(self, how):
+        if how == "raises": raise RuntimeError("no weights\\nhere")
+        if how == "type": len(5)
+        if how == "exits": sys.exit("bye")
+        if how == "hangs": threading.Event().wait()
+
+    def predict_proba(self, texts): return [[1.0, 0.0]] * len(texts)
+
+class Reuses:
+    """Writes each batch into one array, and gives a view of it."""
+    def __init__(self): self.buffer = np.zeros((10, 2))
+
+    def predict_proba(self, texts):
+        self.buffer[:] = [[len(texts[0]) / 10, 1 - len(texts[0]) / 10]]
+        return self.buffer[: len(texts)]
+
+class Ends:
+    def predict_proba(self, texts):
+        if texts[0] == "exit": sys.exit(3)
+        if texts[0] == "next": return next(iter([]))
+        if texts[0] == "stop": raise KeyboardInterrupt
+        return [[1.0, 0.0]] * len(texts)
+
+class Gives:
+    def __init__(self, what): self.what = what
+    def predict_proba(self, texts):
+        return {
+            "generator": ([0.5, 0.5] for _ in texts),
+            "objects": np.array([[object(), object()]]),
+            "texts": np.array([["0.5", "0.5"]]),
+            "texts as objects": np.array([["0.5", 0.5]], dtype=object),
+            "complex": np.array([[0.5 + 1j, 0.5]]),
+            "times": np.array([[0, 1]], dtype="datetime64[s]"),
+            "masked": np.ma.masked_array([[0.5, 0.5]], mask=[[False, True]]),
+            "halves": np.array([[0.5, 0.5]], dtype=np.float16),
+            "decimals": np.array([[Decimal("0.5"), Decimal("0.5")]], dtype=object),
+            "odd": Odd(),
+        }[self.what]
+
+class Odd:
+    def __array__(self, *_, **__): raise KeyError("odd")
+
 class NoModel: pass
 not_a_class = 1
 '''
@@ -97,6 +145,9 @@ def model_section(name="ByLength", *, task=None, **host):
         "confidence": {"score": score},
         "policy": {"kind": "rejection_rate", "rate": 0.1},
     }
+
+
+NEVER = model_section("Unmade", settings={"how": "hangs"}, load_seconds=0.2)
 
 
 def configured(name="ByLength", **more):
@@ -180,6 +231,99 @@ def test_a_row_that_is_not_a_number_spoils_no_other(project):
 def test_what_is_no_batch_of_probabilities_is_refused(project, answer, why):
     with pytest.raises(BadModelOutput, match=why):
         run(configured("Answers", settings={"answer": answer}), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("generator", "gave no array of numbers: TypeError"),
+        ("objects", "gave no array of numbers: TypeError"),
+        ("texts", "gave no array of numbers: TypeError: there are texts in it"),
+        ("texts as objects", "gave no array of numbers: TypeError: there are texts in it"),
+        ("complex", "gave no array of numbers: TypeError: its elements are complex128"),
+        ("times", "gave no array of numbers: TypeError: its elements are datetime64"),
+        ("odd", "gave no array of numbers: KeyError"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(project, what, why):
+    with pytest.raises(BadModelOutput, match=why):
+        run(configured("Gives", settings={"what": what}), ["a"])
+
+
+@pytest.mark.parametrize("what", ["halves", "decimals"])
+def test_numbers_may_be_of_any_type(project, what):
+    assert run(configured("Gives", settings={"what": what}), ["a"])[1].probabilities.tolist() == [[0.5, 0.5]]
+
+
+def test_a_number_that_is_masked_is_unknown(project):
+    assert run(configured("Gives", settings={"what": "masked"}), ["a"])[1].usable().tolist() == [False]
+
+
+def test_an_array_that_the_class_uses_again_changes_no_earlier_output(project):
+    async def main():
+        loaded = await kind_of(configured("Reuses")).load(configured("Reuses"), None)
+        return [await loaded.run(ModelRequest(inputs=[text], needs=frozenset())) for text in ("a", "bbbb")]
+
+    first, second = asyncio.run(main())
+    assert first.probabilities.tolist() == [[0.1, 0.9]]
+    assert second.probabilities.tolist() == [[0.4, 0.6]]
+
+
+@pytest.mark.parametrize(("text", "why"), [("exit", "SystemExit: 3"), ("next", "StopIteration"), ("stop", "Keyboard")])
+def test_what_would_end_a_program_is_an_error_like_any_other(project, text, why):
+    async def main():
+        loaded = await kind_of(configured("Ends")).load(configured("Ends"), None)
+        with pytest.raises(RuntimeError, match=why):
+            await asyncio.wait_for(loaded.run(ModelRequest(inputs=[text], needs=frozenset())), 60)
+        return await loaded.run(ModelRequest(inputs=["fine"], needs=frozenset()))
+
+    assert asyncio.run(main()).usable().all()
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("raises", "host.class: own_models:Unmade failed while it was made: RuntimeError: no weights$"),
+        ("type", "host.class: own_models:Unmade failed while it was made: TypeError: object of type 'int' has no len"),
+        ("exits", "host.class: own_models:Unmade failed while it was made: SystemExit: bye"),
+    ],
+)
+def test_a_class_that_cannot_be_made_says_why(project, how, why):
+    with pytest.raises(BadModel, match=why):
+        run(configured("Unmade", settings={"how": how}), ["a"])
+
+
+def test_a_class_that_is_never_made_is_given_up_and_keeps_nobody(project):
+    """In a process of its own, which must come to its end although a thread of it never does."""
+    (project / "asks.py").write_text(
+        "import asyncio, sys\n"
+        "from demur.serve.config.file import Config\n"
+        "from demur.serve.hosts.kinds import kind_of\n"
+        f"model = Config.model_validate({ {'models': {'mine': NEVER}}!r}).models['mine']\n"
+        "try:\n    asyncio.run(kind_of(model).load(model, None))\n"
+        "except ValueError as error:\n    sys.exit(str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "asks.py"], cwd=project, capture_output=True, text=True, timeout=120)
+    assert "host.load_seconds: the model was not loaded within 0.2 s; set it higher" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("class Model(:", "SyntaxError: "),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
+        ("import nowhere_at_all", "there is no 'broken_models:Model': No module named 'nowhere_at_all'"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_why(project, code, why):
+    (project / "broken_models.py").write_text(code)
+    section = model_section()
+    section["host"]["class"] = "broken_models:Model"
+    with pytest.raises(BadModel, match=why):
+        check_model(Config.model_validate({"models": {"mine": section}}).models["mine"])
+    sys.modules.pop("broken_models", None)
 
 
 def test_labels_that_each_hold_or_not_need_not_come_to_one(project):

@@ -21,6 +21,7 @@ MEANINGS = {
     408: "The body did not come in time (`limits` in the configuration)",
     413: "More than `limits` in the configuration allows",
     422: "Something in the request does not fit; the message says what",
+    429: "Too many audits of the model are open; ask again when some are done",
     503: "Not possible right now; try again after `Retry-After` seconds",
 }
 
@@ -113,9 +114,9 @@ def one_run(site: CurrentSite, id: UUID) -> Response:
     "/v1/audits",
     status_code=202,
     response_model=wire.RunView,
-    responses=problems(400, 401, 403, 408, 413, 422, 503),
+    responses=problems(400, 401, 403, 408, 413, 422, 429, 503),
     openapi_extra=takes(wire.AuditRequest),
-    summary="Ask for an audit; while one that somebody asked for is open for the model, that one is returned",
+    summary="Ask for an audit; one of the same range that is still open is returned instead",
     tags=["audits"],
 )
 def ask(request: Request, site: CurrentSite, content: Content) -> Response:

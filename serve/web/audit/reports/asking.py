@@ -19,8 +19,8 @@ MOST_RUNS = 50
 LONG_AGO = datetime(1900, 1, 1, tzinfo=UTC)
 
 
-def asked(site: Site, name: str, model: str, since: datetime, until: datetime) -> AuditRun:
-    """Ask for an audit of a model that is served, in a range that has ended."""
+def asked(site: Site, name: str, model: str, since: datetime, until: datetime, *, any_range: bool = False) -> AuditRun:
+    """Ask for an audit of a model that is served, in a range that has ended; with `any_range` an open one will do."""
     if model not in site.config.models:
         raise InvalidRequest(f"model: there is no model {model!r}; there are: {', '.join(site.config.models)}")
     if not since < until <= site.clock():
@@ -28,7 +28,7 @@ def asked(site: Site, name: str, model: str, since: datetime, until: datetime) -
     if since < LONG_AGO:
         raise InvalidRequest("since: choose a moment after 1900")
     with site.database.transaction() as connection:
-        return runs.ask(connection, model, since=since, until=until, asked_by=name)
+        return runs.ask(connection, model, since=since, until=until, asked_by=name, any_range=any_range)
 
 
 def compared(connection: Connection, id: UUID, other: UUID) -> ReportComparison:

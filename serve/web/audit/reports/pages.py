@@ -114,7 +114,7 @@ def ask(
     if days not in WINDOWS and days != f"{site.config.audit.window_days:g}":
         raise InvalidRequest(f"days: choose one of: {', '.join(WINDOWS)}")
     now = site.clock()
-    asked(site, name, model, now - timedelta(days=float(days)), now)
+    asked(site, name, model, now - timedelta(days=float(days)), now, any_range=True)
     return to(request, "/", model=model) if len(site.config.models) > 1 else to(request, "/")
 
 

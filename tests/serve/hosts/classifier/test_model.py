@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec
 from demur.serve.hosts.checkpoint import fingerprint

@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertFor
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import ClassifierHost
+from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.contract.inputs import TextPair
 from demur.serve.hosts.classifier.model import Classifier
 from demur.serve.hosts.kinds import check_model, kind_of

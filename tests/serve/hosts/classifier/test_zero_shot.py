@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import ZeroShotConfig
+from demur.serve.config.hosts.classifier import ZeroShotConfig
 from demur.serve.contract.inputs import TextPair
 from demur.serve.hosts.checkpoint import NoEmbedding
 from demur.serve.hosts.classifier.model import Classifier

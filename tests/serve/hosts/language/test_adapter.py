@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.file import ModelConfig
-from demur.serve.config.hosts import OpenAIHost, TransformersHost, VllmHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
+from demur.serve.config.hosts.language import TransformersHost, VllmHost
 from demur.serve.contract.engine import Asking
 from demur.serve.hosts.language.adapter import lora_arguments
 from demur.serve.hosts.language.engines import started

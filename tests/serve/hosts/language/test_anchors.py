@@ -17,7 +17,7 @@ from demur.serve.commands.rank.ranking import rank_file
 from demur.serve.commands.rank.rounds import Budget, TournamentPlan
 from demur.serve.commands.score_cost import costs
 from demur.serve.config.file import Config, with_absolute_paths
-from demur.serve.config.hosts import TournamentConfig
+from demur.serve.config.hosts.tournament import TournamentConfig
 from demur.serve.contract.model import ModelRequest
 from demur.serve.fitting.fit import fit_model
 from demur.serve.hosts.identity import identity_if_here, identity_of

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from demur.policies.all_of import AllOf, InDistribution, SmallSet
 from demur.policies.conformal_sets import SampleFrequencySets
+from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, RejectionRate, TargetRisk
-from demur.serve.config.hosts import SamplesConfig
+from demur.policies.threshold import GivenLimit, TargetRisk
+from demur.serve.config.prompt import SamplesConfig
 from demur.serve.hosts.language.budget import MOST_COMPLETIONS, completions, more, n_completions
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.generation import as_column

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from demur.serve.config.hosts import OpenAIHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
 from demur.serve.hosts.endpoint_http import TooLong
 from demur.serve.hosts.language.engines import started

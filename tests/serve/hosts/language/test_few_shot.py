@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from demur.serve.config.hosts import FewShotConfig
+from demur.serve.config.prompt import FewShotConfig
 from demur.serve.contract.inputs import Question
 from demur.serve.hosts.language.few_shot import CharacterNgrams, Encoder, FewShot, embedding_fingerprint, few_shot_from
 from demur.serve.hosts.language.forms import UnfitExample, form_of

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from demur.serve.config.hosts import OpenAIHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed, LabelsUntold
 from demur.serve.hosts.language.engines import started
 from demur.serve.hosts.outages import EndpointAway
+from tests.serve.contract.reading.png_files import png, url
 from tests.serve.endpoint import choice, choices, delta, refusal, reply, running, token
 
 QUESTION = [{"role": "user", "content": "What is 47 + 85?"}]
@@ -461,3 +462,24 @@ def test_a_missing_key_is_told_unless_the_endpoint_is_here(endpoint, monkeypatch
     for away in ("https://models.example.org/v1", "https://127.0.0.1.example.org/v1"):
         with pytest.raises(CannotGive, match="the environment has no OPENAI_API_KEY"):
             ask(SimpleNamespace(url=away))
+
+
+def test_pictures_are_sent_as_they_came(endpoint):
+    content = [{"type": "image_url", "image_url": {"url": url(png(8, 8))}}, {"type": "text", "text": "What is this?"}]
+    endpoint.replies = [reply("a square")]
+
+    async def both(engine):
+        [said] = await engine.generate([{"role": "user", "content": content}], Asking(max_tokens=8))
+        pieces = [piece async for piece in engine.stream([{"role": "user", "content": content}], Asking(max_tokens=8))]
+        return said, pieces
+
+    endpoint.replies = [reply("a square"), endpoint.streams([delta("a "), delta("square", finish="stop")])]
+    said, pieces = with_engine(endpoint, both, pictures=1)
+    assert said.text == pieces[-1].whole.text == "a square"
+    assert [asked["messages"][0]["content"] for asked in endpoint.asked] == [content, content]
+
+
+def test_an_endpoint_whose_model_sees_nothing(endpoint):
+    endpoint.replies = [refusal(400, "this model does not support image input")]
+    with pytest.raises(EngineFailed, match="does not support image input"):
+        ask(endpoint, pictures=1)

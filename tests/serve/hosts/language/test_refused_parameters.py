@@ -6,7 +6,7 @@ import logging
 import pytest
 from fastapi.responses import JSONResponse
 
-from demur.serve.config.hosts import OpenAIHost
+from demur.serve.config.hosts.endpoint import OpenAIHost
 from demur.serve.contract.engine import Asking, EngineFailed
 from demur.serve.hosts.language.endpoint_client import _refusal
 from demur.serve.hosts.language.engines import started

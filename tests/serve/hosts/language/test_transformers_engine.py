@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from demur.serve.config.checkpoint_facts import BadCheckpoint
-from demur.serve.config.hosts import TransformersHost
+from demur.serve.config.hosts.language import TransformersHost
 from demur.serve.contract.engine import Asking, CannotGive, EngineFailed
 from demur.serve.hosts.language.engines import started
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate

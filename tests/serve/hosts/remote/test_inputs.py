@@ -36,7 +36,7 @@ def sent(server):
 
 def test_pixels_are_sent_in_the_order_and_the_type_that_the_server_takes(server):
     replying(server, PREDICTION)
-    run(configured(server.url, input=IMAGE, tensor={"datatype": "UINT8"}, channels="last"), [PICTURE])
+    run(configured(server.url, input=IMAGE, tensor={"datatype": "UINT8"}, layout="nhwc"), [PICTURE])
     assert sent(server) == [("input", "UINT8", [1, 2, 2, 3], np.moveaxis(PICTURE, 0, -1).ravel().tolist())]
 
 

@@ -381,6 +381,19 @@ def test_a_zip_that_skops_did_not_write(tmp_path):
         check_model(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
 
 
+@pytest.mark.parametrize("inner", ["schema.json", "1.npy"])
+def test_a_zip_that_would_fill_the_memory_is_not_unpacked(saved, tmp_path, inner):
+    host = saved(pipeline())
+    with (
+        zipfile.ZipFile(host["file"], "a", zipfile.ZIP_DEFLATED) as bomb,
+        bomb.open(f"more/{inner}", "w", force_zip64=True) as file,
+    ):
+        for _ in range(300):
+            file.write(bytes(2**20))
+    with pytest.raises(BadModel, match=r"host\.file: .* would unpack to 31\d,\d+,\d+ bytes, which is more than 100"):
+        check_model(configured(**host))
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [

@@ -265,7 +265,10 @@ REFUSED = {
     "text that is not UTF-8": (
         {"inputs": [{**TENSOR, "contents": {"bytes_contents": [b"\xff"]}}]}, "row 0 is not text in UTF-8"
     ),
-    "an unknown datatype": ({"inputs": [{**TENSOR, "datatype": "INT8", "contents": TEXT}]}, "'INT8' is not taken"),
+    "an unknown datatype": ({"inputs": [{**TENSOR, "datatype": "INT4", "contents": TEXT}]}, "'INT4' is not taken"),
+    "halves by their type": (
+        {"inputs": [{**TENSOR, "datatype": "FP16", "contents": TEXT}]}, "send it as raw_input_contents"
+    ),
     "a negative dimension": ({"inputs": [{**TENSOR, "shape": [-1], "contents": TEXT}]}, "from 1 to 2^63 - 1"),
     "a parameter without a value": ({"parameters": {"group": {}}}, "parameters.group: the value is missing"),
     "classes in the place of numbers": (

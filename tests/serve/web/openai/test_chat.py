@@ -20,6 +20,7 @@ from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import EngineFailed, Piece
 from demur.serve.contract.hosts import HostState
 from demur.serve.contract.inputs import InputSpec, InvalidRequest
+from demur.serve.contract.messages import text_of
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.openai import request as chat
 from demur.serve.web.openai.errors import problem_of
@@ -27,6 +28,8 @@ from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
 from demur.uncertainty.generation import Generation
 from tests.serve.conftest import make_handler
+from tests.serve.contract.reading.png_files import png
+from tests.serve.contract.reading.png_files import url as picture_url
 from tests.serve.listening import listening
 
 COST = {"prompt_tokens": 12, "completion_tokens": 30, "calls": 2, "seconds": 0.25}
@@ -77,8 +80,10 @@ class ScriptedHost:
     stopped: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
 
+    pictures: int = 0
+
     async def state(self):
-        return HostState(spec=InputSpec(kind="chat"), artifact=self.artifact, trouble="")
+        return HostState(spec=InputSpec(kind="chat", pictures=self.pictures), artifact=self.artifact, trouble="")
 
     async def decide(self, inputs, groups, draws):
         return [
@@ -89,7 +94,7 @@ class ScriptedHost:
         self.asked.append(value.messages)
         if self.artifact is None:
             raise ArtifactNotFound("no artifact is in force for model 'talker'")
-        text = value.messages[-1]["content"]
+        text = text_of(value.messages[-1])
         if "break" in text:
             raise RuntimeError("a bug in the engine")
         return share_of(text)
@@ -364,6 +369,8 @@ def test_no_more_streams_are_open_than_may_wait(client, host, database):
     assert len(on_record(database)) == 2
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": picture_url(png(8, 8))}}
+
 REFUSED = {
     "temperature": ({"temperature": 0.7}, "temperature", "only 0 is taken"),
     "temperature that is not a number": ({"temperature": False}, "temperature", "only 0 is taken"),
@@ -377,9 +384,19 @@ REFUSED = {
     "a shorter reply by its new name": ({"max_completion_tokens": 1}, "max_completion_tokens", "1 is less"),
     "an unknown key": ({"extra_body": {"colour": 1}}, "colour", "this key is not known"),
     "a picture": (
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+        {"messages": [{"role": "user", "content": [PICTURE]}]},
+        "messages.0.content.0",
+        "this model takes texts alone",
+    ),
+    "a sound": (
+        {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}]},
         "messages.0.content",
-        "only parts of the type 'text' are taken, not 'image_url'",
+        "only parts of the types 'text' and 'image_url' are taken, not 'input_audio'",
+    ),
+    "a picture past demur": (
+        {"model": "plain", "messages": [{"role": "user", "content": [PICTURE]}]},
+        "messages.0.content",
+        "pictures are not passed on to this model while demur is switched off",
     ),
     "a tool's message": ({"messages": [{"role": "tool", "content": "7"}]}, "messages.0.role", "write one of: system"),
     "no message": ({"messages": []}, "messages", "at least 1"),
@@ -605,3 +622,25 @@ def test_what_is_passed_through_is_well_without_an_artifact(database):
 def test_what_streams_tentatively_cannot_go_on_to_another_model():
     with pytest.raises(ValueError, match=r"chat\.stream: .* write `hold`"):
         configured(first={**TENTATIVE, "escalate_to": "talker"})
+
+
+def test_a_picture_goes_to_a_model_that_takes_some_and_on_record(client, host, database):
+    host.pictures = 1
+    content = [{"type": "text", "text": "What is this?"}, PICTURE]
+    messages = [{"role": "user", "content": content}]
+    done = client.chat.completions.create(model="talker", messages=messages)
+    assert done.choices[0].message.content == "What is this?\n[a picture]"
+    assert host.asked == [({"role": "user", "content": content},)]
+    (record,) = on_record(database)
+    with database.transaction() as connection:
+        stored = connection.execute("select input from payloads where record_id = %s", [record.id]).fetchone()[0]
+    assert stored == {"messages": messages}
+    elsewhere = [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
+    ]
+    with pytest.raises(openai.BadRequestError, match="nothing is fetched from an address") as refused:
+        client.chat.completions.create(model="talker", messages=elsewhere)
+    assert refused.value.body["param"] == "messages.0.content.0.image_url.url"
+    with pytest.raises(openai.APIStatusError, match="they have 2 pictures; at most 1 are taken"):
+        client.chat.completions.create(model="talker", messages=[{"role": "user", "content": [PICTURE, PICTURE]}])
+    assert len(on_record(database)) == 1

@@ -14,6 +14,7 @@ from demur.serve.config.file import Config
 from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from tests.conftest import entry, new_case, resolve
+from tests.serve.contract.reading.png_files import png, url
 
 
 @pytest.fixture
@@ -305,6 +306,25 @@ def talk(quickstart, database):
     client = TestClient(console_app(at_once(Config.model_validate({"models": models})), database), root_path="/review")
     client.post("/review/hello", data={"name": "Ada"})
     return client
+
+
+def test_pictures_of_a_conversation_are_shown_where_they_stand(talk, database):
+    shown, fake = url(png(8, 8)), 'data:image/png;base64,"><script>alert(1)</script>'
+    parts = [{"type": "text", "text": "Before."}, {"type": "image_url", "image_url": {"url": shown}}]
+    parts += [{"type": "text", "text": "After."}, {"type": "image_url", "image_url": {"url": fake}}]
+    parts += [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, 7, {"type": "text"}]
+    value = {"messages": [{"role": "user", "content": parts}, "odd", {"role": 5, "content": [None]}]}
+    told = {"model": "talker", "prediction": "right", "reply": {"text": "A cat.", "finish_reason": "stop"}}
+    case = held(database, input=value, **told)
+    page = talk.get(f"/review/cases/{case}").text
+    assert page.index("Before.") < page.index(f'<img src="{shown}"') < page.index("After.")
+    assert page.count("<img") == 1
+    assert "<script>alert" not in page
+    long = {"messages": [{"role": "user", "content": [parts[1], {"type": "text", "text": "What? " * 4000}]}]}
+    held(database, input=long, **told)
+    queue = talk.get("/review/").text
+    assert "iVBOR" not in queue
+    assert "[a picture]" in queue
 
 
 def test_a_conversation_is_shown_with_the_text_to_be_judged(talk, database):

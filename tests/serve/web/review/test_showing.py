@@ -35,7 +35,9 @@ def test_kinds(value, kind):
 
 def test_parts():
     assert showing({"question": "why?", "options": ["a", "b"]}).options == [("A", "a"), ("B", "b")]
-    assert showing({"messages": [{"role": "user", "content": "hello"}]}).messages == [("user", "hello")]
+    assert showing({"messages": [{"role": "user", "content": "hello"}]}).messages == [
+        ("user", "hello", [("text", "hello")])
+    ]
     fields = showing({"name": "kettle", "price": 3.5, "tags": ["a", "b"], "note": None, "size": {"cm": 3}}).fields
     assert fields == [
         ("name", "kettle"),

@@ -305,6 +305,15 @@ def test_asking_through_the_api(visit):
     assert client.get(f"/audit/v1/audits/{run['id']}").json() == run
     assert client.get("/audit/v1/audits").json() == {"runs": [run]}
     assert client.get(f"/audit/v1/audits/{uuid7()}").status_code == 404
+    other = {**body, "since": "2026-02-01T00:00:00Z", "until": "2026-02-02T00:00:00Z"}
+    its = client.post("/audit/v1/audits", json=other, headers=named).json()
+    assert (its["since"], its["until"]) == ("2026-02-01T00:00:00+00:00", "2026-02-02T00:00:00+00:00")
+    assert client.post("/audit/v1/audits", json=other, headers=named).json()["id"] == its["id"]
+    for day in range(2, 20):
+        more = {**other, "until": f"2026-02-{day + 1:02}T00:00:00Z"}
+        assert client.post("/audit/v1/audits", json=more, headers=named).status_code == 202
+    refused = client.post("/audit/v1/audits", json=body, headers=named)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (429, "TooManyAsked")
     for wrong in ({**body, "since": "2099-01-01T00:00:00Z"}, {**body, "model": "nobody"}, {"model": "digits"}):
         assert client.post("/audit/v1/audits", json=wrong, headers=named).status_code == 422
     assert client.post("/audit/v1/audits", content=b"{", headers=named).status_code == 400

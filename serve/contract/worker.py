@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One daemon thread, which lives as long as the process: what it waits for does not delay the exit."""
+    """One daemon thread. It lives until it is closed or the process ends: what it waits for does not delay the exit."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def submit(self, work: Callable[..., T], *arguments: Any) -> "Future[T]":
@@ -21,6 +21,8 @@ class Worker:
         future: Future[T] = Future()
 
         def do() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 result = work(*arguments)
             except BaseException as error:
@@ -31,6 +33,10 @@ class Worker:
         self._jobs.put(do)
         return future
 
+    def close(self) -> None:
+        """End the thread when all that was submitted is done."""
+        self._jobs.put(None)
+
     def _work(self) -> None:
-        while True:
-            self._jobs.get()()
+        while job := self._jobs.get():
+            job()

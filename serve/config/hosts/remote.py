@@ -1,20 +1,20 @@
-"""How a model on another server is asked: `host: {kind: remote}`, without what every host has."""
+"""A model on another server: `host: {kind: remote}`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from demur.library.nearest import one_of
 from demur.library.settings import GatheredMistakes
+from demur.serve.config.hosts.host import AnyHost, BatchConfig
 from demur.serve.config.input import InputConfig
 from demur.serve.config.settings import Section
-
-if TYPE_CHECKING:
-    pass
+from demur.uncertainty.output import Need
 
 Protocol = Literal["oip_rest", "oip_grpc", "http"]
 
@@ -61,7 +61,8 @@ class TensorConfig(Section):
     """What the server calls the tensor that goes in, where it is one."""
 
     datatype: Numbers | None = None
-    """Of numbers; by default FP32, and FP64 where each column of a table is a tensor. Texts are always BYTES."""
+    """Of all numbers; by default FP32. Where each column of a table is a tensor, by default what its kind of column
+    holds: INT64, BOOL or FP64. Texts are always BYTES."""
 
     row_shape: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     """The shape of one row, without the dimension that counts rows; by default that of the input. Texts have none,
@@ -113,8 +114,8 @@ class RemoteSettings(Section):
     table_rows: Literal["objects", "arrays"] = "objects"
     """`http`: how a row of a table looks in JSON."""
 
-    channels: Literal["first", "last"] = "first"
-    """Of an image: whether the channels are its first dimension or its last."""
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    """Of an image: whether its channels come before its height and width, or behind them."""
 
     takes_batches: bool = True
     """Whether one request may bring several inputs. If not, each input is a request, and `input` is sent in the place
@@ -191,8 +192,8 @@ class RemoteSettings(Section):
             yield "embedding_size: write how many numbers `embedding` has, or leave both out"
         if self.binary and self.protocol != "oip_rest":
             yield "binary: it is for oip_rest; gRPC always sends bytes, and http never does"
-        if self.channels == "last" and self.input.kind != "image":
-            yield f"channels: they are those of an image, and the input is {self.input.kind}"
+        if self.layout == "nhwc" and self.input.kind != "image":
+            yield f"layout: it is that of an image, and the input is {self.input.kind}"
         if self.input.kind == "table" and not self.input.columns:
             yield "input.columns: name the columns of the table, in the order in which the server takes them"
         yield from self._of_headers()
@@ -279,3 +280,34 @@ def check_labels(labels: tuple[str, ...] | None, outputs: tuple[str, ...]) -> No
         raise ValueError(f"host.labels: {missing[0]!r} is missing; the server's numbers are for all labels of the task")
     if len(labels) != len(outputs):
         raise ValueError("host.labels: a label is named twice")
+
+
+class RemoteHost(RemoteSettings, AnyHost):
+    """A classifier that another server serves."""
+
+    is_endpoint: ClassVar[bool] = True
+    uses_gpu: ClassVar[bool] = False
+    names_labels: ClassVar[bool] = False
+    kind: Literal["remote"]
+    batch: BatchConfig = BatchConfig(in_flight=8)
+
+    @property
+    def model_name(self) -> str:
+        name = " ".join(filter(None, (self.model, self.version)))
+        return f"{name} at {self.url}" if name else self.url
+
+    ways_to_give: ClassVar[Mapping[Need, str]] = {
+        "embedding": "the server gives none; name where it is in its replies in `host.embedding`",
+        "mc_probabilities": "a server is asked once about each input",
+    }
+
+    @property
+    def may_give(self) -> frozenset[Need]:
+        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
+
+    @property
+    def label_order(self) -> tuple[str, ...] | None:
+        return self.labels
+
+    def _placed(self, base: Path) -> dict[str, Any]:
+        return {} if self.ca is None else {"ca": str((base / self.ca).resolve())}
