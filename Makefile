@@ -54,10 +54,11 @@ test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "slow and not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile
 
 test-service: $(VENV)/dev
-	@$(BIN)/python -m pytest tests/system -m service
+	@$(BIN)/python -m pytest tests/system -m "service and not long"
 
-test-long: $(VENV)/dev ## simulate audits and promises many times over (five minutes)
-	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist worksteal
+test-long: $(VENV)/dev ## simulate audits and promises many times over, and follow more first steps (ten minutes)
+	@$(BIN)/python -m pytest -m "long and not service" --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest tests/system -m "service and long"
 
 test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log
 	@$(BIN)/python -m pytest tests/faults -m faults

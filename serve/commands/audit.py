@@ -57,7 +57,8 @@ def audit(
     max_risk: Annotated[
         float | None,
         typer.Option(
-            help="Hold the answers to this share of wrong ones, instead of `monitor.max_risk` or the promise."
+            help="Hold the answers to this share of wrong ones, in place of `monitor.max_risk` and of what was promised"
+            " about wrong answers. What was promised about sets of labels is judged beside it, as it was promised."
         ),
     ] = None,
     to: Annotated[

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from demur.serve.local.private_run import private_run
 from demur.serve.local.ray_job import isolated_job
+from demur.serve.local.ray_patience import patient_start
 
 
 @contextmanager
@@ -17,14 +18,15 @@ def own_ray() -> Iterator[None]:
         if joined := os.environ.get("RAY_ADDRESS"):
             ray.init(address=joined, logging_level="error", log_to_driver=False, job_config=isolated_job())
         else:
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                logging_level="error",
-                log_to_driver=False,
-                job_config=isolated_job(),
-                _temp_dir=str(folder.ray),
-            )
+            with patient_start():
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    logging_level="error",
+                    log_to_driver=False,
+                    job_config=isolated_job(),
+                    _temp_dir=str(folder.ray),
+                )
         try:
             yield
         finally:

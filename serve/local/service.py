@@ -18,6 +18,7 @@ from demur.serve.contract.worker import Worker
 from demur.serve.hosts.gpus import gpu_shortages
 from demur.serve.local.front import front_of
 from demur.serve.local.ray_job import isolated_job
+from demur.serve.local.ray_patience import patient_start
 from demur.serve.local.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -158,16 +159,17 @@ class LocalService:
             return
         # Ray warns that it could not take SIGTERM from the main thread, which is what is wanted here.
         logging.getLogger("ray._private.worker").addFilter(lambda line: "SIGTERM handler" not in line.getMessage())
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            num_cpus=self._cpus(),
-            object_store_memory=200 * 2**20,
-            _temp_dir=str(self._folder.ray),
-            logging_level="warning",
-            job_config=isolated_job(),
-            _metrics_export_port=self._front.ray_metrics_port,
-        )
+        with patient_start(self._check_time):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                num_cpus=self._cpus(),
+                object_store_memory=200 * 2**20,
+                _temp_dir=str(self._folder.ray),
+                logging_level="warning",
+                job_config=isolated_job(),
+                _metrics_export_port=self._front.ray_metrics_port,
+            )
 
     def _cpus(self) -> int:
         """A number to place replicas by, in which all that are configured have room: they share what there is."""

@@ -20,7 +20,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.service]
 
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-JOURNEYS = ("A scikit-learn pipeline", "A class of your own")
+JOURNEYS = (
+    "A scikit-learn pipeline",
+    "An ONNX model",
+    "Predictions in a file",
+    "A model behind another server",
+    "A class of your own",
+)
+
+IN_EVERY_RUN = ("A scikit-learn pipeline", "Predictions in a file")
+"""Those of `make test`: a model that demur hosts, and one that it does not. `make test-long` has the others."""
 
 STAY = {"demur up": "ready after", "python server.py": "running on"}
 """Commands that a reader leaves open, and what they say when they are ready."""
@@ -126,13 +135,26 @@ def answer_a_case(reader, as_reviewer):
     shown = page.locator("main").inner_text()
     for column in ("radius", "texture", "smoothness", "benign", "malignant"):
         assert column in shown
-    press(page, "1")
+    choose_the_first(page, case)
     told = f"{reader.url}/v1/predictions/{case}"
     wait_until(lambda: httpx.get(told).json()["outcome"], why=lambda: httpx.get(told).text)
     outcome = httpx.get(told).json()["outcome"]
     assert outcome["label"] in ("benign", "malignant")
     assert outcome["author"] == "Ada"
     return case
+
+
+def choose_the_first(page, case):
+    """Press 1 as a person does: once the page takes keys, and again if it says that it did not take this one."""
+    for _ in range(3):
+        press(page, "1")
+        page.wait_for_function(
+            "id => !location.href.includes(`/cases/${id}`) || document.getElementById('missed')?.textContent", arg=case
+        )
+        if f"/cases/{case}" not in page.url:
+            return
+        page.wait_for_timeout(1000)
+    raise AssertionError(page.locator("body").inner_text())
 
 
 def read_the_audit(reader, browser):
@@ -146,7 +168,9 @@ def read_the_audit(reader, browser):
     return shown
 
 
-@pytest.mark.parametrize("journey", JOURNEYS)
+@pytest.mark.parametrize(
+    "journey", [pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.long) for name in JOURNEYS]
+)
 def test_a_journey(journey, reader, as_reviewer, browser):
     begun = time.monotonic()
     for language, block in (*blocks("The data"), *blocks(journey)):

@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlsplit
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from demur.serve.commands.starting.file_answers import told_by_file
 from demur.serve.commands.starting.labelled_sample import LabelledSample
+from demur.serve.commands.starting.model_file import KINDS_BY_ENDING, NOTHING, facts_of
 from demur.serve.config.checkpoint_facts import NAMELESS, BadCheckpoint, check_named, read_facts
 from demur.serve.config.file import BadConfig
 from demur.serve.config.hosts.given import PREDICTS
@@ -25,6 +27,8 @@ UNKNOWN_LABELS = (
 
 ROWS_FOR_A_PROMISE = 700
 """So many labelled rows carry the promise of at most 5% wrong answers where few of the surest answers are wrong."""
+
+LABELS_WANTED = "which labels the model tells apart: task.labels"
 
 NAMELESS_CLASSES = "The checkpoint has no names for its classes: write what each of them means, in this order."
 NAMES_WANTED = "what the classes of the checkpoint are called: task.labels"
@@ -86,8 +90,8 @@ def first_config(start: Start) -> FirstConfig:
     """Return a configuration for what somebody has. Raises `BadConfig` where a source cannot be used."""
     kind = KINDS[start.kind]
     name = start.name or _name_of(start.source)
-    questions: list[str] = []
-    values = {**_common(start, name, questions), **kind.values(start)}
+    values = {**_common(start, name), **kind.values(start)}
+    questions = [LABELS_WANTED] if values.pop("labels_wanted") else []
     questions += values.pop("questions", ())
     text = _environment().get_template(f"{kind.name}.yaml.jinja").render(values)
     beside = {}
@@ -102,17 +106,16 @@ def first_config(start: Start) -> FirstConfig:
     )
 
 
-def _common(start: Start, name: str, questions: list[str]) -> dict[str, Any]:
+def _common(start: Start, name: str) -> dict[str, Any]:
     sample = start.sample
     labels = sample.labels if sample and len(sample.labels) > 1 else ()
     about = list(_about_labels(sample)) if labels and sample else [UNKNOWN_LABELS]
-    if not labels and start.kind not in ("classifier", "llm"):
-        questions.append("which labels the model tells apart: task.labels")
     return {
         "kind": start.kind,
         "name": name,
         "kind_of_task": sample.kind if sample and labels else "binary",
         "labels": list(labels or PLACEHOLDERS),
+        "labels_wanted": not labels and start.kind not in ("classifier", "llm"),
         "about_labels": about,
         "score": "binary_entropy" if sample and sample.kind == "multilabel" else "softmax_response",
         "promises": sample is None or sample.rows >= ROWS_FOR_A_PROMISE,
@@ -235,25 +238,30 @@ def _python(start: Start) -> dict[str, Any]:
     return {"class_path": path, "class_is_new": new, "questions": questions}
 
 
-TABULAR = {".onnx": "onnx", ".skops": "sklearn", ".joblib": "sklearn", ".pkl": "sklearn", ".pickle": "sklearn"}
-"""The kind of host that reads a file, by how its name ends."""
-
-
 def _tabular(start: Start) -> dict[str, Any]:
     source = start.source or "model.skops"
     ending = Path(source).suffix.lower()
-    if ending not in TABULAR:
+    if ending not in KINDS_BY_ENDING:
         raise BadConfig(
-            f"{source}: the name of a model's file ends in {', '.join(TABULAR)}; a model of another library is served"
-            " through a class of your own: demur init python"
+            f"{source}: the name of a model's file ends in {', '.join(KINDS_BY_ENDING)}; a model of another library is"
+            " served through a class of your own: demur init python"
         )
     if start.source and not Path(source).is_file():
         raise BadConfig(f"there is no file {source}; name the file of the fitted model")
-    needs_trust = TABULAR[ending] == "sklearn" and ending != ".skops"
+    host_kind = KINDS_BY_ENDING[ending]
+    facts = facts_of(host_kind, Path(source)) if start.source else NOTHING
+    needs_trust = host_kind == "sklearn" and ending != ".skops"
     questions = () if start.source else ("where the file of the model is: host.file",)
     if needs_trust:
         questions = (*questions, "whether you trust the file, which can run any code: host.trust")
-    return {"host_kind": TABULAR[ending], "source": source, "needs_trust": needs_trust, "questions": questions}
+    told = told_by_file(facts, start.sample, Path(source))
+    return {
+        **told,
+        "host_kind": host_kind,
+        "source": source,
+        "needs_trust": needs_trust,
+        "questions": (*questions, *told.get("questions", ())),
+    }
 
 
 def _remote(start: Start) -> dict[str, Any]:
@@ -290,7 +298,7 @@ KINDS: dict[str, StartingKind] = {
         ),
         StartingKind(
             name="tabular",
-            has="a model of tables: a file of scikit-learn (.skops), or a graph (.onnx)",
+            has="a model of tables: of scikit-learn (.skops), XGBoost (.json, .ubj), LightGBM (.txt) or ONNX (.onnx)",
             example="demur init tabular model.skops --data labelled.csv",
             values=_tabular,
         ),

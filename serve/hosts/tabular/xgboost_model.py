@@ -27,9 +27,13 @@ KINDS = {"float": "number", "q": "number", "int": "number", "i": "boolean", "c":
 
 def opened(model: ModelConfig) -> SyncModel:
     """Return the model of a file. Raises `BadModel`."""
-    host = table_host(model)
+    return BoosterModel(model, read(table_host(model)))
+
+
+def read(host: TableHost) -> Booster:
+    """Try a file, and return what it holds. Raises `BadModel`."""
     try_file("xgboost", host.file)
-    return BoosterModel(model, booster_of(host))
+    return booster_of(host)
 
 
 def booster_of(host: TableHost) -> Booster:

@@ -282,6 +282,19 @@ def test_what_nobody_judges_is_not_kept(traffic: Ledger) -> None:
     assert named.document["headline"]["verdict"] == "kept"
 
 
+def test_a_limit_that_is_named_stands_for_promises_about_answers_and_for_no_others(traffic: Ledger) -> None:
+    """Whoever asks about wrong answers is still told that a promise about sets was broken."""
+    strict = {"share": "of the answers are wrong", "target": 0.001, "statement": "hardly any", "feasible": True}
+    promises = {name: [strict, sets_lack(0.0001)] for name in ("m-1", "m-2")}
+    led = replace(traffic, covered=np.where(traffic.known, 0.0, np.nan))
+    headline = audit(led, AuditSettings(settings=FEW, promises=promises, max_risk=0.5)).document["headline"]
+    assert [(one["share"], one["target"], one["verdict"]) for one in headline["judgements"]] == [
+        ("of the answers are wrong", 0.5, "kept"),
+        ("of the sets lack the right label", 0.0001, "broken"),
+    ]
+    assert headline["verdict"] == "broken"
+
+
 def test_buckets_of_labels_need_the_counts_of_the_fit(traffic: Ledger) -> None:
     fitted = FittedLabels(counts={str(digit): 1 + 40 * digit for digit in range(10)}, n=2_000)
     document = audit(traffic, AuditSettings(settings=FEW, fitted=fitted)).document

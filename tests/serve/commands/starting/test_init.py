@@ -4,11 +4,17 @@ import json
 import re
 from itertools import pairwise
 
+import lightgbm
+import numpy as np
+import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
 import skops.io
+import xgboost
 import yaml
+from skl2onnx import to_onnx
+from skl2onnx.common.data_types import FloatTensorType
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
@@ -275,3 +281,95 @@ def test_what_is_written_can_be_fitted(here):
     done = CliRunner().invoke(app, ["fit", "said", "--data", "said.parquet"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "not in force yet: demur artifacts promote said" in done.output
+
+
+def table(here, name="rows.csv"):
+    """Rows of two columns, with labels that are texts; one value is missing."""
+    lines = [f"{n},{('clerk', 'nurse')[n % 2]},{('repaid', 'defaulted')[n % 3 == 0]}" for n in range(60)]
+    (here / name).write_text("age,job,label\n" + "\n".join(lines) + "\n,clerk,repaid\n")
+    frame = pandas.read_csv(here / name)
+    frame["job"] = frame["job"].astype("category")
+    return frame[["age", "job"]], (frame["label"] == "repaid").astype(int)  # 0 defaulted, 1 repaid: sorted
+
+
+def fitted_trees(kind, rows, answer):
+    if kind == "xgboost":
+        return xgboost.XGBClassifier(enable_categorical=True, n_estimators=3).fit(rows, answer)
+    return lightgbm.LGBMClassifier(n_estimators=3, min_child_samples=2, verbose=-1).fit(rows, answer).booster_
+
+
+TREES = [("xgboost", "trees.json"), ("xgboost", "trees.ubj"), ("lightgbm", "trees.txt")]
+
+
+@pytest.mark.parametrize(("kind", "file"), TREES)
+def test_trees_are_served_with_the_columns_of_their_file(here, kind, file):
+    fitted_trees(kind, *table(here)).save_model(here / file)
+    said = run("tabular", file, "--data", "rows.csv")
+    assert [line for line in said.splitlines() if line.startswith("next:")] == ["next:  demur check", "next:  demur up"]
+    model = written(here)
+    assert model["host"]["kind"] == kind
+    assert model["task"] == {"kind": "binary", "labels": ["defaulted", "repaid"]}
+    assert "columns" not in model["host"].get("input", {})  # the file has them, with the categories
+    assert "by their numbers only, 0 first" in (here / "demur.yaml").read_text()
+    check_file(here / "demur.yaml", offline=True)
+    done = CliRunner().invoke(app, ["fit", "trees", "--data", "rows.csv", "--anyway"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output  # the row with the missing value as well
+
+
+@pytest.mark.parametrize(("kind", "file"), TREES)
+def test_trees_without_rows_have_numbers_for_labels(here, kind, file):
+    rng = np.random.default_rng(0)
+    fitted_trees(kind, rng.random((90, 2)), np.arange(90) % 3).save_model(here / file)
+    said = run("tabular", file)
+    assert "to be written by you: what the classes of the model are called: task.labels (the model tells 3)" in said
+    assert written(here)["task"] == {"kind": "multiclass", "labels": ["0", "1", "2"]}
+    check_file(here / "demur.yaml", offline=True)
+    numbers = rows(here, "numbers.jsonl", [{"a": n / 40, "b": 1.0, "label": n % 2} for n in range(40)])
+    assert "to be written by you" not in run("tabular", file, "--data", numbers, "--force")
+    assert written(here)["task"]["labels"] == ["0", "1", "2"]  # the rows have no 2
+    assert list(written(here)["host"]["input"]["columns"]) == ["a", "b"]
+    check_file(here / "demur.yaml", offline=True)
+    rows(here, "few.jsonl", [{"a": n / 40, "b": 1.0, "label": ["no", "yes"][n % 2]} for n in range(40)])
+    assert "(the model tells 3, and few.jsonl has 2)" in run("tabular", file, "--data", "few.jsonl", "--force")
+
+
+def test_a_value_that_lightgbm_would_read_as_0_is_not_allowed_to_be_missing(here):
+    rng = np.random.default_rng(0)
+    fitted_trees("lightgbm", rng.random((90, 2)), np.arange(90) % 2).save_model(here / "trees.txt")
+    lacking = [{"a": None if n == 3 else n / 40, "b": 1.0, "label": n % 2} for n in range(40)]
+    run("tabular", "trees.txt", "--data", rows(here, "lacking.jsonl", lacking))
+    assert written(here)["host"]["input"]["columns"] == {"a": "number", "b": "number"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("trees.json", "{}", "xgboost cannot read trees.json"),
+        ("trees.ubj", "x", "xgboost cannot read trees.ubj"),
+        ("trees.txt", "a letter", "lightgbm cannot read trees.txt"),
+        ("graph.onnx", "x", "graph.onnx is damaged, or no graph in ONNX's format"),
+        ("model.h5", "x", "the name of a model's file ends in .onnx, .skops, .joblib"),
+    ],
+)
+def test_files_of_models_that_nothing_could_serve_are_told(here, file, content, said):
+    (here / file).write_text(content)
+    with pytest.raises(BadConfig, match=re.escape(said)):
+        run("tabular", file)
+    assert not (here / "demur.yaml").exists()
+
+
+def test_labels_come_from_a_file_that_names_them(here):
+    """Also one of which the rows have none."""
+    marks = np.arange(60)[:, None] / 60
+    model = LogisticRegression().fit(marks, np.array(["high", "low", "mid"])[np.arange(60) // 20])
+    skops.io.dump(model, here / "model.skops")
+    (here / "model.onnx").write_bytes(
+        to_onnx(model, initial_types=[("rows", FloatTensorType([None, 1]))]).SerializeToString()
+    )
+    some = rows(here, "some.jsonl", [{"mark": n / 60, "label": ("high", "low")[n // 20]} for n in range(40)])
+    for file in ("model.skops", "model.onnx"):
+        for more in ([], ["--data", some]):
+            assert "to be written by you" not in run("tabular", file, *more, "--force")
+            assert written(here)["task"] == {"kind": "multiclass", "labels": ["high", "low", "mid"]}
+            assert f"As they are in {file}." in (here / "demur.yaml").read_text()
+            check_file(here / "demur.yaml", offline=True)
