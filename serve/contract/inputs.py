@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from demur.serve.config.input import ColumnConfig, InputConfig
 
-PNG_PREFIX = "data:image/png;base64,"
-PNG_BEGINS = b"\x89PNG"
-
 Pixels = NDArray[np.float32] | NDArray[np.uint8]
-"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as a PNG has them, which takes
-a quarter of the room."""
+"""[channels, height, width]: `float32` in [0, 1] as numbers came, or `uint8` in [0, 255] as files have them, which
+takes a quarter of the room."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,10 +80,11 @@ class PredictRequest(Body):
     input: Any = Field(
         default=None,
         description="What the task takes: a string for text; for an image, nested numbers in [0, 1] (rows of pixels, or"
-        " rows of pixels of channels) or a `data:image/png;base64,` URL; an object or an array of cells for a row of a"
-        " table; `text` and `text_pair` for a pair; `question` and `options` for a choice; `messages`, each with a"
-        " `role` and a `content` (a string, or parts of the types `text` and `image_url`, with a `data:` URL), or a"
-        " string, where a text is to be written. Where the model's predictions are made"
+        " rows of pixels of channels) or a `data:image/png;base64,` URL (`jpeg` and `webp` as well); an object or an"
+        " array of cells for a row of a table; `text` and `text_pair` for a pair; `question` and `options` for a"
+        " choice; `messages`, each with a `role` and a `content` (a string, or parts of the types `text` and"
+        " `image_url`, with a `data:` URL), or a string, where a text is to be written. Where the model's predictions"
+        " are made"
         " elsewhere, whatever reviewers need; it may be left out.",
     )
     output: Any = Field(

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from demur.serve.config.redact import QUIET, RedactConfig
 from demur.serve.contract.commit import CommitResult, Writing
-from demur.serve.contract.inputs import PNG_PREFIX
-from demur.serve.contract.reading.picture_url import holds_png
+from demur.serve.contract.pictures.formats import holds_picture
 from demur.serve.contract.user_code import NotFound, load_named
 from demur.traffic.record import Entry
 
@@ -82,7 +81,7 @@ class Redaction:
     def _without_matches(self, value: Any) -> Any:
         """Texts wherever they stand, keys among them; pictures as they are."""
         if isinstance(value, str):
-            if value.startswith(PNG_PREFIX) and holds_png(value):
+            if holds_picture(value):
                 return value
             for pattern, instead in self._patterns:
                 value = pattern.sub(instead, value)

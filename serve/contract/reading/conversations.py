@@ -5,7 +5,8 @@ from typing import Any
 
 from demur.serve.contract.inputs import Conversation, InputLimits, InputSpec, InvalidRequest, TooLarge
 from demur.serve.contract.messages import picture_in, texts_of
-from demur.serve.contract.reading.pictures import Picture, is_picture
+from demur.serve.contract.pictures.formats import THESE, is_picture
+from demur.serve.contract.reading.pictures import Picture
 from demur.serve.contract.reading.texts import kind_of, read_text
 
 ROLES = ("system", "user", "assistant")
@@ -17,10 +18,7 @@ NO_PICTURES = (
     "this model takes texts alone; send the request without pictures, or let the operator of the service set"
     " `host.pictures` if the model takes them"
 )
-EMBEDDED = (
-    "send the picture itself, in base64 in a URL that begins with data:image/png;base64,; nothing is fetched from an"
-    " address"
-)
+EMBEDDED = f"send the picture itself, in base64 in a URL that begins with {THESE}; nothing is fetched from an address"
 KINDS_OF_PARTS = "a part is a text ({`type`: text, `text`}) or a picture ({`type`: image_url, `image_url`: {`url`}})"
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.pictures.formats import PNG, THESE, is_picture, prefix_of
 from demur.serve.contract.reading.any_value import read_any, read_bytes
 from demur.serve.contract.reading.conversations import picture_urls, read_conversation
 from demur.serve.contract.reading.numbers import read_all_numbers, read_numbers
-from demur.serve.contract.reading.pictures import Picture, is_picture, measured
+from demur.serve.contract.reading.pictures import Picture, measured
 from demur.serve.contract.reading.tables import read_row
 from demur.serve.contract.reading.texts import read_question, read_text, read_text_pair
 
@@ -81,8 +82,10 @@ def _pixels_or_error(value: Any, spec: InputSpec) -> ModelInput | InvalidRequest
         if isinstance(value, list | np.ndarray):
             return read_numbers(value, spec)
         if isinstance(value, str):
-            raise InvalidRequest(f"input: an image given as text must be a URL that starts with {PNG_PREFIX}")
-        raise InvalidRequest(f"input: this model takes an image, as nested numbers or as a {PNG_PREFIX}... URL")
+            raise InvalidRequest(f"input: an image given as text must be a URL that starts with {THESE}")
+        raise InvalidRequest(
+            f"input: this model takes an image, as nested numbers or as a URL like {prefix_of(PNG)}..."
+        )
     except InvalidRequest as error:
         return error
 

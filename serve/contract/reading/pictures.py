@@ -1,17 +1,16 @@
-"""Pictures that come as PNG: measured by the decoder that is to decode them, and then no larger than a model needs."""
+"""Pictures of a request: measured before one is decoded, and then no larger than a model needs."""
 
 import binascii
-import io
-import struct
-from collections.abc import Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from PIL.PngImagePlugin import PngImageFile
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.pictures.formats import PREFIXES, THESE, format_of, prefix_in, prefix_of
+from demur.serve.contract.pictures.picture_file import CANNOT_BE_READ, PictureFile, cannot_be_read
 
 MOST_OBLONG = 32
 """The longer side of a picture has at most so many times the pixels of the shorter one. Models that keep the shape of a
@@ -21,9 +20,9 @@ TIMES_THE_SIDES = 3
 """A picture of more than so many times the model's width and height is shrunk to that. The model's own processor does
 the rest. What it makes of a photo then differs by a quarter of one of 256 shades on average, and by five at most."""
 
-BYTES_PER_PIXEL = 12
-"""At most, while a picture is decoded: four as it is in the file, four in the colours of the model, and four while it
-is shrunk. Of one that is shrunk to less than a quarter, little more than the first four."""
+BYTES_PER_PIXEL = 20
+"""At most, while a picture is decoded. Of a PNG and a JPEG 12: four as it is in the file (ten while a progressive JPEG
+is decoded), four in the colours of the model, and four while it is shrunk. A WebP has five copies of the first four."""
 
 MOST_BESIDE_PIXELS = 2**20
 """Bytes of a file that make no pixels: profiles, texts. All of the file is stored with the record."""
@@ -36,42 +35,29 @@ PIXELS_OF_A_STRIP = 2**19
 ENCODED_AT_A_TIME = 2**18
 """Characters of base64 that are read at a time, so that other threads get their turn. It is divisible by four."""
 
-HEAD_OF_CHUNK = struct.Struct(">I4s")
-"""The length and the type of a piece of a PNG."""
-
-BEFORE_PIXELS = (b"IHDR", b"PLTE")
-"""Pieces of a PNG that a decoder needs before the image data: its size and its palette. A file has each once."""
-
-SPARE_PIECES = 512
-BYTES_OF_A_PIECE = 512
-"""A PNG has at most one piece for so many of its bytes, beside the spare ones. Programs write 8 KB at a time. Sixteen
-megabytes of empty pieces would take half a second, in which other threads hardly run."""
-
-NO_PNG = "input: the image URL does not hold a PNG that can be read"
-
-CANNOT_BE_READ = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error)
-"""What Pillow raises where a file is broken."""
-
 
 class Picture:
-    """A PNG of which nothing but the size is known yet. Raises `InvalidRequest` for what is none."""
+    """A picture of which nothing but the size is known yet. Raises `InvalidRequest` for what is none."""
 
     def __init__(self, url: str) -> None:
-        file = _file_in(url)
-        self.file_bytes = len(file)
-        pixel_data = io.BytesIO(_pixel_data(file))
-        try:
-            self._image = PngImageFile(pixel_data)
-        except CANNOT_BE_READ:
-            raise InvalidRequest(NO_PNG) from None
+        prefix = prefix_in(url)
+        if prefix is None:
+            raise InvalidRequest(f"input: an image given as text must be a URL that starts with {THESE}")
+        self._format = PREFIXES[prefix]
+        content = _file_in(url, prefix)
+        self.file_bytes = len(content)
+        if not self._format.begins(content):
+            other = format_of(content)
+            raise cannot_be_read(self._format.name, f"it is a {other.name}; say {prefix_of(other)}" if other else "")
+        self._file: PictureFile = self._format.read(content)
 
     @property
     def width(self) -> int:
-        return self._image.width
+        return self._file.height if self._file.is_on_its_side else self._file.width
 
     @property
     def height(self) -> int:
-        return self._image.height
+        return self._file.width if self._file.is_on_its_side else self._file.height
 
     @property
     def pixels(self) -> int:
@@ -83,36 +69,52 @@ class Picture:
         width, height = self._size_for(spec)
         return width * height
 
+    def image(self) -> Image.Image:
+        """Return it decoded, upright, and in no other way changed."""
+        with self._opened() as image:
+            return image.copy() if self._file.turn is None else image.transpose(self._file.turn)
+
     def decoded(self, spec: InputSpec) -> NDArray[np.uint8]:
         """Return its pixels [channels, height, width], shrunk where it is far larger than the model's input.
 
         It takes up to `BYTES_PER_PIXEL` for each pixel of the file while it is decoded.
         """
-        try:
-            self._image.load()
-            pixels = self._eight_bits("L" if spec.channels == 1 else "RGB", self._size_for(spec))
-        except CANNOT_BE_READ:
-            raise InvalidRequest(NO_PNG) from None
-        finally:
-            self._image.close()
+        width, height = self._size_for(spec)
+        size = (height, width) if self._file.is_on_its_side else (width, height)
+        with self._opened() as image:
+            shrunk = _eight_bits(image, "L" if spec.channels == 1 else "RGB", size)
+        pixels = np.asarray(shrunk if self._file.turn is None else shrunk.transpose(self._file.turn))
         return pixels[np.newaxis] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
 
-    def _eight_bits(self, mode: str, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Grey or coloured pixels [height, width] or [height, width, 3]."""
-        deep = self._image.mode == "I;16"  # of which Pillow would make white wherever it is not nearly black
-        factor = max(1, self.width // (2 * size[0]))  # so that twice the size is left for what is done exactly
-        image = _reduced(self._image, "I" if deep else mode, factor)
-        if image.size != size:
-            box = 0, 0, self.width / factor, self.height / factor
-            image = image.resize(size, Image.Resampling.BICUBIC, box)
-        if deep:
-            image = image.point(lambda value: value * (1 / 256)).convert("L").convert(mode)
-        return np.asarray(image)
+    @contextmanager
+    def _opened(self) -> Iterator[Image.Image]:
+        """Decode it as it is in the file. The decoder has to find the size that was measured."""
+        try:
+            with self._file.opened() as image:
+                if image.size != (self._file.width, self._file.height):
+                    raise ValueError
+                image.load()
+                yield image
+        except CANNOT_BE_READ:
+            raise cannot_be_read(self._format.name) from None
 
     def _size_for(self, spec: InputSpec) -> tuple[int, int]:
-        """Its width and height once it is shrunk, in the same proportion."""
+        """Its width and height, upright, once it is shrunk, in the same proportion."""
         by = min(self.width / (TIMES_THE_SIDES * spec.width), self.height / (TIMES_THE_SIDES * spec.height))
-        return self._image.size if by <= 1 else (round(self.width / by), round(self.height / by))
+        return (self.width, self.height) if by <= 1 else (round(self.width / by), round(self.height / by))
+
+
+def _eight_bits(image: Image.Image, mode: str, size: tuple[int, int]) -> Image.Image:
+    """Grey or coloured pixels of this size."""
+    deep = image.mode == "I;16"  # of which Pillow would make white wherever it is not nearly black
+    factor = max(1, image.width // (2 * size[0]))  # so that twice the size is left for what is done exactly
+    reduced = _reduced(image, "I" if deep else mode, factor)
+    if reduced.size != size:
+        box = 0, 0, image.width / factor, image.height / factor
+        reduced = reduced.resize(size, Image.Resampling.BICUBIC, box)
+    if deep:
+        reduced = reduced.point(lambda value: value * (1 / 256)).convert("L").convert(mode)
+    return reduced
 
 
 def _reduced(image: Image.Image, mode: str, factor: int) -> Image.Image:
@@ -127,11 +129,6 @@ def _reduced(image: Image.Image, mode: str, factor: int) -> Image.Image:
         strip = image.crop((0, top, width, min(top + rows, height))).convert(mode)
         reduced.paste(strip.reduce(factor), (0, top // factor))
     return reduced
-
-
-def is_picture(value: Any) -> TypeGuard[str]:
-    """Whether an input is a PNG, by how it begins."""
-    return isinstance(value, str) and value.startswith(PNG_PREFIX)
 
 
 def measured(urls: Sequence[str], spec: InputSpec, limits: InputLimits) -> list[Picture | InvalidRequest]:
@@ -175,44 +172,15 @@ def _check_size(picture: Picture, used: int, most: int) -> None:
         )
 
 
-def _file_in(url: str) -> bytes:
-    """The file in a URL; raises `InvalidRequest`."""
+def _file_in(url: str, prefix: str) -> bytes:
+    """The file in a URL, behind its prefix; raises `InvalidRequest`."""
     try:
         if 0 <= url.find("=") < len(url) - 2:
             raise ValueError
-        encoded = memoryview(url.encode("ascii"))[len(PNG_PREFIX) :]
+        encoded = memoryview(url.encode("ascii"))[len(prefix) :]
         pieces = [encoded[at : at + ENCODED_AT_A_TIME] for at in range(0, len(encoded), ENCODED_AT_A_TIME)]
         return b"".join([binascii.a2b_base64(piece, strict_mode=True) for piece in pieces])
     except ValueError:  # `binascii.Error` is one
         raise InvalidRequest(
             "input: the image URL is not valid base64: letters, digits, + and /, without line breaks, and = at the end"
         ) from None
-
-
-def _pixel_data(png: bytes) -> bytes:
-    """A PNG without all that makes no pixels (profiles, texts, animations), its image data in one piece.
-
-    Texts and profiles are packed: a kilobyte of them unfolds into a megabyte. And the decoder's time for a thousand
-    pieces of nothing is that for a thousand pieces. Raises `InvalidRequest` for a second header or palette, for a piece
-    that nobody knows and no decoder may pass over, and for very many pieces.
-    """
-    kept, data, at, missing = [png[:8]], [], 8, set(BEFORE_PIXELS)
-    pieces_left = SPARE_PIECES + len(png) // BYTES_OF_A_PIECE
-    while at + HEAD_OF_CHUNK.size <= len(png):
-        if not pieces_left:
-            raise InvalidRequest(f"{NO_PNG}: it is cut into too many pieces")
-        pieces_left -= 1
-        length, kind = HEAD_OF_CHUNK.unpack_from(png, at)
-        end = at + HEAD_OF_CHUNK.size + length + 4  # with its checksum
-        if kind == b"IDAT":
-            data.append(png[at + HEAD_OF_CHUNK.size : end - 4])
-        elif kind[0] & 32 == 0:  # not in lower case: nobody can do without it
-            if data:
-                break
-            if kind not in missing:
-                raise InvalidRequest(NO_PNG)
-            missing.remove(kind)
-            kept.append(png[at:end])
-        at = end
-    image = b"".join(data)
-    return b"".join([*kept, len(image).to_bytes(4, "big"), b"IDAT", image, bytes(4)])

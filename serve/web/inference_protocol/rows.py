@@ -1,6 +1,5 @@
 """From the tensor that goes in to one request for each row, as every other door has it."""
 
-import base64
 import hashlib
 import io
 import json
@@ -16,7 +15,8 @@ from demur.serve.access.caller import Caller, owner_of
 from demur.serve.contract import wire
 from demur.serve.contract.inference_protocol.columns import columns_of
 from demur.serve.contract.inference_protocol.tensors import Tensor
-from demur.serve.contract.inputs import PNG_PREFIX, InputSpec, InvalidRequest
+from demur.serve.contract.inputs import InputSpec, InvalidRequest
+from demur.serve.contract.pictures.formats import PNG, format_of, url_of
 from demur.serve.gateway.idempotency import SECOND
 from demur.serve.gateway.pictures import FEW_PIXELS
 from demur.serve.web.inference_protocol.body import Scalar
@@ -26,8 +26,6 @@ from demur.traffic.record import KeyUse
 
 INPUT = "input"
 """The name of the one tensor that every model takes. Columns may come apart in its place."""
-
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 OF_THE_REQUEST = ("group", "cluster")
 OF_THE_REVIEW = {"review_priority": "priority", "review_due_seconds": "due_seconds"}
@@ -138,13 +136,10 @@ def _images(tensor: Tensor, array: NDArray[Any], spec: InputSpec) -> Sequence[An
 def _png(pixels: NDArray[np.uint8]) -> str:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
-    return _url(buffer.getvalue())
-
-
-def _url(png: bytes) -> str:
-    return PNG_PREFIX + base64.b64encode(png).decode()
+    return url_of(buffer.getvalue(), PNG)
 
 
 def _picture(element: bytes, place: str) -> str:
-    """A PNG, or a URL that holds one."""
-    return _url(element) if element.startswith(PNG_SIGNATURE) else text_in(element, place)
+    """The file of a picture, or a URL that holds one."""
+    claimed = format_of(element)
+    return text_in(element, place) if claimed is None else url_of(element, claimed)

@@ -1,14 +1,14 @@
 """Small pictures drawn smooth and larger: as squares of pixels, people misread them."""
 
-import base64
-import binascii
 import io
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.contract.pictures.formats import PNG, url_of
+from demur.serve.contract.reading.pictures import Picture
 
 SMALL = 64
 """Pixels of the longer side up to which a picture is small."""
@@ -34,12 +34,11 @@ class SmallPicture:
 def small_picture(url: str) -> SmallPicture | None:
     """Draw the picture of this URL smooth; None for one that is not small, or that cannot be read."""
     try:
-        png = base64.b64decode(url.removeprefix(PNG_PREFIX), validate=True)
-        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
-            if max(image.size) > SMALL:
-                return None
-            plain = _eight_bits(image)
-    except (binascii.Error, UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        picture = Picture(url)
+        if max(picture.width, picture.height) > SMALL:
+            return None
+        plain = _eight_bits(picture.image())
+    except InvalidRequest:
         return None
     smooth = _drawn(plain, LARGE_SIDE)
     return SmallPicture(
@@ -67,4 +66,4 @@ def _drawn(image: Image.Image, side: int) -> Image.Image:
 def _url(image: Image.Image) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
-    return f"{PNG_PREFIX}{base64.b64encode(buffer.getvalue()).decode()}"
+    return url_of(buffer.getvalue(), PNG)

@@ -8,11 +8,13 @@ from starlette.testclient import TestClient
 
 from demur.serve.config.file import Config
 from demur.serve.config.redact import PatternConfig, RedactConfig
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.gateway.redaction import BadRedaction, Redaction, RedactionFailed
 from demur.serve.web.native.app import gateway_app
 from tests.fuzz.served import ReadyHost, config
 from tests.serve.conftest import make_handler
+
+PNG_PREFIX = prefix_of(PNG)
 
 EMAIL = {"email": {"pattern": r"[\w.+-]+@[\w-]+\.[\w.]+", "replace": "[email]"}}
 

@@ -4,7 +4,9 @@ import base64
 import struct
 import zlib
 
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
+
+PNG_PREFIX = prefix_of(PNG)
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading.inputs import read_input, read_inputs
+
+PNG_PREFIX = prefix_of(PNG)
 
 LIMITS = InputLimits(text_characters=1000, image_pixels=10_000)
 GREY = InputSpec(kind="image", channels=1, height=2, width=3)
@@ -57,8 +60,8 @@ def test_a_png_is_read_whatever_its_size_and_mode():
         (None, GREY, "this model takes an image"),
         ("a text", GREY, "must be a URL that starts with data:image/png;base64,"),
         (PNG_PREFIX + "not base64!", GREY, "not valid base64"),
-        (PNG_PREFIX + base64.b64encode(b"not a png").decode(), GREY, "does not hold a PNG"),
-        (PNG_PREFIX + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode(), GREY, "does not hold a PNG"),
+        (PNG_PREFIX + base64.b64encode(b"not a png").decode(), GREY, "is not a PNG"),
+        (PNG_PREFIX + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode(), GREY, "is not a PNG"),
         ("", TEXT, "the text is empty"),
         (" \n\t", TEXT, "the text is empty"),
         (["a"], TEXT, "takes a text, not a list"),

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading.picture_url import picture_url
 from tests.serve.contract.reading.png_files import png, url
+
+PNG_PREFIX = prefix_of(PNG)
 
 
 def pixels(value) -> np.ndarray:

@@ -12,11 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX, InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.pictures import png as png_format
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading import pictures
 from demur.serve.contract.reading.inputs import read_input, read_inputs
 from demur.serve.contract.reading.pictures import Picture, measured
 from tests.serve.contract.reading.png_files import FLOOD, HIDDEN, SIGNATURE, chunk, header, png, url
+
+PNG_PREFIX = prefix_of(PNG)
 
 GREY = InputSpec(kind="image", channels=1, height=8, width=8)
 COLOUR = InputSpec(kind="image", channels=3, height=8, width=8)
@@ -200,7 +204,7 @@ def test_no_file_of_pixels_alone_is_too_large(width, height, monkeypatch):
 @pytest.mark.parametrize("kind", [b"PLTE", b"IHDR", b"IEND", b"ABCD"])
 def test_no_decoder_is_given_the_same_piece_again_and_again(kind, monkeypatch):
     """Each costs two microseconds: ten megabytes of them kept everybody waiting for two seconds."""
-    monkeypatch.setattr(pictures, "PngImageFile", lambda file: pytest.fail(f"it got {len(file.getvalue())} bytes"))
+    monkeypatch.setattr(png_format, "PngImageFile", lambda file: pytest.fail(f"it got {len(file.getvalue())} bytes"))
     for file in (png(8, 8, first=2 * chunk(kind, b"")), png(8, 8, before=2 * chunk(kind, b""))):
         with pytest.raises(InvalidRequest, match="can be read"):
             read_input(url(file), GREY, LIMITS)
@@ -209,8 +213,8 @@ def test_no_decoder_is_given_the_same_piece_again_and_again(kind, monkeypatch):
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (url(png(0, 5)), "does not hold a PNG that can be read"),
-        (url(png(5, 0)), "does not hold a PNG that can be read"),
+        (url(png(0, 5)), "is not a PNG that can be read"),
+        (url(png(5, 0)), "is not a PNG that can be read"),
         (url(png(1, 33)), "1 x 33 pixels; one side may be at most 32 times as long as the other"),
         (url(png(5000, 1)), "5,000 x 1 pixels; one side may be at most 32 times"),
         (url(png(2**31, 1, rows=b"")), "at most 16,777,216 are taken"),
@@ -232,7 +236,7 @@ def test_no_decoder_is_given_the_same_piece_again_and_again(kind, monkeypatch):
         (PNG_PREFIX + "é" * 4, "not valid base64"),
         (PNG_PREFIX + "A" * (2**18 - 1) + "=" + "A" * 4, "not valid base64"),  # at the seam of two pieces
         (PNG_PREFIX.upper(), "must be a URL that starts with"),
-        (PNG_PREFIX.replace("png", "jpeg"), "must be a URL that starts with"),
+        (PNG_PREFIX.replace("png", "jpg"), "must be a URL that starts with"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(value, why):

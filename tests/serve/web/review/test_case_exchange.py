@@ -18,7 +18,7 @@ from demur.review.item import Kind, Status
 from demur.serve.cli import app as cli
 from demur.serve.config.file import Config
 from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.web.review.app import console_app
 from demur.serve.web.review.case_import import import_verdicts
 from demur.serve.web.review.label_studio import BadExport, input_data, input_kind, label_config, rows_of_export
@@ -27,6 +27,8 @@ from demur.traffic import log
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.table_file import rows_of
 from tests.conftest import entry, new_case, resolve
+
+PNG_PREFIX = prefix_of(PNG)
 
 TREE = {"A01": [], "A0101": ["A01"], "A010101": ["A0101"], "B02": []}
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.web.review.showing import LINE, LONG, SHORT, glance, showing
+
+PNG_PREFIX = prefix_of(PNG)
 
 DOT = f"{PNG_PREFIX}iVBORw0KGgo="
 

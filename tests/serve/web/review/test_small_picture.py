@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demur.serve.contract.inputs import PNG_PREFIX
+from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.contract.reading.picture_url import picture_url
 from demur.serve.web.review.small_picture import LARGE_SIDE, SMALL, THUMBNAIL_SIDE, small_picture
+
+PNG_PREFIX = prefix_of(PNG)
 
 
 def url(image):
