@@ -8,6 +8,8 @@ from demur.serve.commands.starting.model_file import ModelFileFacts
 
 NAMES_WANTED = "what the classes of the model are called: task.labels"
 
+SECOND = " The second one is the positive one."
+
 
 def told_by_file(facts: ModelFileFacts, sample: LabelledSample | None, file: Path) -> dict[str, Any]:
     """Return values of the template that the file knows better than the rows, and questions that it leaves open."""
@@ -22,11 +24,12 @@ def _labels(facts: ModelFileFacts, sample: LabelledSample | None, file: Path) ->
     if facts.labels:
         if not set(there) <= set(facts.labels):
             return {}  # the rows name them otherwise: `demur check` says how to rename
-        return {"labels": list(facts.labels), "about_labels": [f"As they are in {file}."], "labels_wanted": False}
+        about = [f"As they are in {file}.{SECOND if len(facts.labels) == 2 else ''}"]
+        return {"labels": list(facts.labels), "about_labels": about, "labels_wanted": False}
     if not facts.numbered:
         return {}
     numbers = [str(n) for n in range(facts.numbered)]
-    order = f"{file} knows them by their numbers only, 0 first."
+    order = f"{file} knows them by their numbers only, 0 first.{SECOND if facts.numbered == 2 else ''}"
     if there and set(there) <= set(numbers):
         return {"labels": numbers, "about_labels": [order], "labels_wanted": False}
     if sample and len(there) == facts.numbered:
