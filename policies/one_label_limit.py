@@ -25,7 +25,7 @@ class CommonLabelLimit:
     """Rows that the promise rests on."""
 
     share_of: ShareOf = "rows"
-    """What it is a share of; artifacts without this keep the mean over rows."""
+    """What the share is taken of: all labels that hold, or each row's own. Older artifacts have the mean over rows."""
 
     max_labels: int | None = None
     """The most labels that an input can have, where that was declared."""

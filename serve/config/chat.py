@@ -23,7 +23,7 @@ class ChatBounds(Section):
     """Tokens that are told beside each one, with their log-probabilities."""
 
     characters: int = Field(default=100_000, ge=1)
-    """Of all texts of a request."""
+    """How many characters all texts of a request may have together."""
 
     seconds: float = Field(default=600.0, gt=0)
     """From the request to the end of the reply."""

@@ -35,7 +35,7 @@ BROUGHT: dict[Need, tuple[Part, ...]] = {
 """What a score reads, and the parts of a request of which any will do."""
 
 PREDICTS: tuple[Part, ...] = ("probabilities", "candidates", "logits", "prediction", "reply")
-"""Of these there is one at least: without it nothing is predicted."""
+"""Parts that say what is predicted: a request brings at least one of them."""
 
 
 class GivenHost(AnyHost):
@@ -64,7 +64,7 @@ class GivenHost(AnyHost):
     """What people call the model that predicts."""
 
     version: str = Field(default="", max_length=200)
-    """Of that model. An artifact holds for one version: change it when the model changes, and fit again."""
+    """The version of that model. An artifact holds for one version: change it when the model changes, and fit again."""
 
     @property
     def may_give(self) -> frozenset[Need]:

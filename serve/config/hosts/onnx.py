@@ -21,10 +21,10 @@ class PixelsConfig(Section):
     """The value of a white pixel: 255 for a model that takes pixels in [0, 255]."""
 
     mean: tuple[float, ...] = Field(default=(), max_length=3)
-    """Of each channel, in that range: it is subtracted."""
+    """For each channel, what is subtracted from a pixel, in that range."""
 
     std: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(), max_length=3)
-    """Of each channel, in that range: what is left is divided by it."""
+    """For each channel, what a pixel is then divided by."""
 
 
 class OnnxHost(AnyHost):
@@ -43,7 +43,7 @@ class OnnxHost(AnyHost):
     """What one input is; by default as the graph shows."""
 
     layout: Literal["nchw", "nhwc"] | None = None
-    """Of an image, where the graph's shape does not say whether the channels come first."""
+    """The order of an image's axes, where the graph's shape does not say whether the channels come first."""
 
     pixels: PixelsConfig = PixelsConfig()
 

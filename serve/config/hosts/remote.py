@@ -93,8 +93,8 @@ class RemoteSettings(Section):
     """As the server calls it."""
 
     version: str = Field(default="", max_length=200)
-    """Of that model. It is asked for, and an artifact holds for one version: change it when the model changes, and fit
-    again."""
+    """The version of that model, which the server is asked for. An artifact holds for one version: change it when the
+    model changes, and fit again."""
 
     input: InputConfig = InputConfig(kind="text")
     """What one input is."""
