@@ -11,17 +11,18 @@ from demur.audit.report.sums import summed
 from demur.uncertainty.checks import Array
 
 COUNTS = (
-    "n", "answered", "review", "undefined", "drawn", "reviewed",
+    "n", "answered", "review", "undefined", "drawn", "reviewed", "by_chance",
     "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong", "w_w_wrong", "w_4_wrong",
     "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
-    "known", "k_loss", "k_wrong", "a_known", "a_k_loss", "a_k_wrong",
+    "chance_labelled", "chance_wrong", "known", "k_loss", "k_wrong", "a_known", "a_k_loss", "a_k_wrong",
     "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
     "set_w_right", "set_w_lost", "k_set_right", "k_set_lost", "k_set_with_right",
     "gap_w", "gap_w_citl",
 )  # fmt: skip
 """What is counted in every cell. `w` sums weights, `w_w` their squares, `w_4` the squares of these; `a_` is of the
 answered rows; `k` counts each row with an outcome as one, whoever labelled it. `set_w_right` sums the labels that hold,
-`set_w_lost` those of them that are missing from their sets."""
+`set_w_lost` those of them that are missing from their sets. `by_chance` are rows that got a label with a probability
+below 1, `chance_labelled` and `chance_wrong` their labels (METHODS 10.13)."""
 
 RESAMPLED = (
     "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "set_w_right", "set_w_lost",
@@ -29,7 +30,7 @@ RESAMPLED = (
 )  # fmt: skip
 """Those of them that are kept by unit."""
 
-OF_ALL = [COUNTS.index(name) for name in (*COUNTS[:6], "set_n", "set_size", "set_empty", "set_single")]
+OF_ALL = [COUNTS.index(name) for name in (*COUNTS[:7], "set_n", "set_size", "set_empty", "set_single")]
 OF_LABELLED = [column for column in range(len(COUNTS)) if column not in OF_ALL]
 """Those that are 0 in rows without an outcome."""
 
@@ -56,6 +57,8 @@ def cell_sums(
     sure = x & ~np.isnan(ledger.confidence)
     gap = np.where(sure, np.nan_to_num(ledger.confidence) - (1 - loss), 0.0)
     size = np.nan_to_num(ledger.set_size)
+    p = ledger.label_probability
+    by_chance = np.zeros(len(ledger), dtype=bool) if by.all_known else weighed.inside & (p > 0) & (p < 1)
     columns = {
         "n": np.ones(len(ledger)),
         "answered": a,
@@ -63,6 +66,7 @@ def cell_sums(
         "undefined": np.isnan(ledger.confidence),
         "drawn": ledger.drawn & weighed.inside,
         "reviewed": ledger.reviewed & weighed.inside,
+        "by_chance": by_chance,
         "labelled": x,
         "w": w,
         "w_w": w * w,
@@ -77,6 +81,8 @@ def cell_sums(
         "a_w_loss": w * loss * a,
         "a_wrong": x * wrong * a,
         "a_w_wrong": w * wrong * a,
+        "chance_labelled": x & by_chance,
+        "chance_wrong": x & by_chance & (loss > 0),
         "known": known,
         "k_loss": known * loss,
         "k_wrong": known * wrong,

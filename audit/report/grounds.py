@@ -66,6 +66,8 @@ class Estimate:
 
     grounds: Grounds
     meaning: str
+    note: str = ""
+    """Why there is no interval, and what would give one; empty where that is said by the grounds."""
 
 
 class Counts:
@@ -107,6 +109,33 @@ def set_grounds_of(counts: Counts, by: AuditPlan, cell: int, rows: NDArray[np.vo
     )
 
 
+def few_drawn(counts: Counts) -> str:
+    """Say why ranking and calibration have no interval: too few errors, or right answers, among labels that were drawn
+    by chance. Empty where there are enough of both, or where every prediction was labelled.
+
+    Held predictions are all labelled and say nothing of the answered ones, so their errors are not counted (METHODS
+    10.13).
+    """
+    if not counts["by_chance"][0]:
+        return ""
+    checked, wrong = int(counts["chance_labelled"][0]), int(counts["chance_wrong"][0])
+    rarer, kind = min((wrong, "wrong"), (checked - wrong, "right"))
+    if rarer >= MIN_EVENTS:
+        return ""
+    if not checked:
+        return f"no interval: no spot check has a label; at least {2 * MIN_EVENTS} are needed"
+    if not rarer:
+        return (
+            f"no interval: none of {checked:,} spot checks found one {kind}, and {MIN_EVENTS} such are needed;"
+            f" that takes more than {(MIN_EVENTS - 1) * checked:,} further spot checks, if not many more"
+        )
+    further = -(-checked * MIN_EVENTS // rarer) - checked
+    return (
+        f"no interval: {rarer:,} of {checked:,} spot checks found one {kind}, and {MIN_EVENTS} such are needed;"
+        f" at this rate that takes about {further:,} further spot checks"
+    )
+
+
 def _is_refused(counts: Counts, by: AuditPlan, cell: int, *, answered: bool) -> bool:
     refused = (CHECKED in by.refused) if answered else bool(by.refused)
     return not by.labels_meant or (refused and bool(counts["drawn"][cell] > counts["reviewed"][cell]))
@@ -143,10 +172,12 @@ def estimate(
     *,
     of: str = "",
     method: str = BOOTSTRAP,
+    note: str = "",
 ) -> Estimate:
-    """Nothing is said that the labels cannot carry: then there is no number, whatever came out."""
+    """Nothing is said that the labels cannot carry: then there is no number, whatever came out. A `note` says why there
+    is no interval, and takes it away."""
     known = grounds.enough
-    bounded = known and (grounds.status == EvidenceStatus.SUFFICIENT or method in (EXACT, SEQUENCE))
+    bounded = known and not note and (grounds.status == EvidenceStatus.SUFFICIENT or method in (EXACT, SEQUENCE))
     lower, upper = (number(end) if bounded else None for end in (interval.lower, interval.upper))
     return Estimate(
         name=name,
@@ -158,6 +189,7 @@ def estimate(
         naive=None if naive is None else number(naive),
         grounds=grounds,
         meaning=meaning,
+        note=note,
     )
 
 
