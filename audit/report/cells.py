@@ -12,17 +12,21 @@ from demur.uncertainty.checks import Array
 
 COUNTS = (
     "n", "answered", "review", "undefined", "drawn", "reviewed", "by_chance",
+    "a_drawn", "a_reviewed", "v", "v_missing", "v_loss", "a_v", "a_v_missing", "a_v_loss",
+    "set_v", "set_v_done", "set_v_missed", "set_v_lost", "set_v_right",
     "labelled", "w", "w_w", "w_loss", "wrong", "w_wrong", "w_w_wrong", "w_4_wrong",
     "a_labelled", "a_w", "a_w_w", "a_w_loss", "a_wrong", "a_w_wrong",
     "chance_labelled", "chance_wrong", "known", "k_loss", "k_wrong", "a_known", "a_k_loss", "a_k_wrong",
     "set_n", "set_size", "set_empty", "set_single", "set_w", "set_w_missed", "k_set", "k_set_missed",
     "set_w_right", "set_w_lost", "k_set_right", "k_set_lost", "k_set_with_right",
+    "set_w_missed_missed", "set_w_lost_lost", "set_w_lost_right", "set_w_right_right",
     "gap_w", "gap_w_citl",
 )  # fmt: skip
 """What is counted in every cell. `w` sums weights, `w_w` their squares, `w_4` the squares of these; `a_` is of the
 answered rows; `k` counts each row with an outcome as one, whoever labelled it. `set_w_right` sums the labels that hold,
 `set_w_lost` those of them that are missing from their sets. `by_chance` are rows that got a label with a probability
-below 1, `chance_labelled` and `chance_wrong` their labels (METHODS 10.13)."""
+below 1, `chance_labelled` and `chance_wrong` their labels (METHODS 10.13). `v` sums 1 / probability of the rows that
+were drawn, whether or not they are reviewed; `v_missing` is of those that are not, `v_loss` of the others' losses."""
 
 RESAMPLED = (
     "w", "w_loss", "a_w", "a_w_loss", "w_wrong", "a_w_wrong", "set_w", "set_w_missed", "set_w_right", "set_w_lost",
@@ -30,7 +34,7 @@ RESAMPLED = (
 )  # fmt: skip
 """Those of them that are kept by unit."""
 
-OF_ALL = [COUNTS.index(name) for name in (*COUNTS[:7], "set_n", "set_size", "set_empty", "set_single")]
+OF_ALL = [COUNTS.index(name) for name in (*COUNTS[:20], "set_n", "set_size", "set_empty", "set_single")]
 OF_LABELLED = [column for column in range(len(COUNTS)) if column not in OF_ALL]
 """Those that are 0 in rows without an outcome."""
 
@@ -58,6 +62,8 @@ def cell_sums(
     gap = np.where(sure, np.nan_to_num(ledger.confidence) - (1 - loss), 0.0)
     size = np.nan_to_num(ledger.set_size)
     p = ledger.label_probability
+    v = np.divide(1.0, p, out=np.zeros(len(p)), where=(p > 0) & ledger.drawn & weighed.inside)
+    done = ledger.reviewed & weighed.inside
     by_chance = np.zeros(len(ledger), dtype=bool) if by.all_known else weighed.inside & (p > 0) & (p < 1)
     columns = {
         "n": np.ones(len(ledger)),
@@ -67,6 +73,19 @@ def cell_sums(
         "drawn": ledger.drawn & weighed.inside,
         "reviewed": ledger.reviewed & weighed.inside,
         "by_chance": by_chance,
+        "a_drawn": ledger.drawn & weighed.inside & a,
+        "a_reviewed": done & a,
+        "v": v,
+        "v_missing": v * ~done,
+        "v_loss": v * done * loss,
+        "a_v": v * a,
+        "a_v_missing": v * ~done * a,
+        "a_v_loss": v * done * loss * a,
+        "set_v": v * in_set,
+        "set_v_done": v * (done & told),
+        "set_v_missed": v * (done & told) * missed,
+        "set_v_lost": v * (done & told) * lost,
+        "set_v_right": v * (done & told) * right,
         "labelled": x,
         "w": w,
         "w_w": w * w,
@@ -102,6 +121,10 @@ def cell_sums(
         "k_set_right": right,
         "k_set_lost": lost,
         "k_set_with_right": right > 0,
+        "set_w_missed_missed": w * missed * missed,
+        "set_w_lost_lost": w * lost * lost,
+        "set_w_lost_right": w * lost * right,
+        "set_w_right_right": w * right * right,
         "gap_w": w * sure,
         "gap_w_citl": w * gap,
     }

@@ -90,7 +90,7 @@ def grounds_of(counts: Counts, by: AuditPlan, cell: int, *, answered: bool = Fal
         effective=w * w / w_w if w_w > 0 else np.nan,
         events=int(counts[a + "wrong"][cell]),
         refused=_is_refused(counts, by, cell, answered=answered),
-        silent=not answered and _answers_are_silent(counts, by, cell),
+        silent=not answered and answers_are_silent(counts, by, cell),
     )
 
 
@@ -105,7 +105,7 @@ def set_grounds_of(counts: Counts, by: AuditPlan, cell: int, rows: NDArray[np.vo
         effective=float(labels.sum()) ** 2 / squares if squares > 0 else np.nan,
         events=int(rows["count"][rows["loss"] > 0].sum()),
         refused=_is_refused(counts, by, cell, answered=False),
-        silent=_answers_are_silent(counts, by, cell),
+        silent=answers_are_silent(counts, by, cell),
     )
 
 
@@ -141,7 +141,7 @@ def _is_refused(counts: Counts, by: AuditPlan, cell: int, *, answered: bool) -> 
     return not by.labels_meant or (refused and bool(counts["drawn"][cell] > counts["reviewed"][cell]))
 
 
-def _answers_are_silent(counts: Counts, by: AuditPlan, cell: int) -> bool:
+def answers_are_silent(counts: Counts, by: AuditPlan, cell: int) -> bool:
     """Whether much of a cell is answered, and none of that has a label: by chance nobody was asked, and the labels of
     the held ones would speak for all."""
     answered = counts["answered"][cell]
