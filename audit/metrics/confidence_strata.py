@@ -86,15 +86,14 @@ def strata_where_reviews_differ(confidence: Any, selected: Any, completed: Any, 
     bases = [name.rpartition("/")[0] for name in found.strata]
     codes, names = grouped("strata", found.strata)
     n_drawn, n_done = (np.bincount(codes, weights=x, minlength=len(names)) for x in (drawn, done))
-    base_of = [name.rpartition("/")[0] for name in names]
+    base_of = np.array([name.rpartition("/")[0] for name in names], dtype=object)
     apart = {
-        base: completion_differs(*(x[[at == base for at in base_of]] for x in (n_drawn, n_done)))
-        for base in dict.fromkeys(base_of)
+        base: completion_differs(n_drawn[base_of == base], n_done[base_of == base]) for base in dict.fromkeys(bases)
     }
     return [name if apart[base] else base for name, base in zip(found.strata, bases, strict=True)]
 
 
-def completion_differs(drawn: Array, done: Array, level: float = BY_CHANCE) -> bool:
+def completion_differs(drawn: NDArray[Any], done: NDArray[Any], level: float = BY_CHANCE) -> bool:
     """Whether the shares of completed reviews of several bins [b] differ by more than chance (chi squared)."""
     share = done.sum() / max(1.0, float(drawn.sum()))
     expected = drawn * share * (1 - share)
@@ -113,7 +112,7 @@ class ConfidenceCounts:
     def by_bin(self, cuts: Array) -> Array:
         """[b], how many records lie in each of the bins that the cut points close."""
         place = np.searchsorted(cuts, self.values, side="left")
-        return np.bincount(place, weights=self.counts, minlength=len(cuts) + 1)
+        return np.asarray(np.bincount(place, weights=self.counts, minlength=len(cuts) + 1), dtype=np.float64)
 
 
 def confidence_cuts(

@@ -94,14 +94,14 @@ def part_evidence(
     whole = bool(np.isin(rows["loss"], (0.0, 1.0)).all())
     alike = evidence.by.all_known or bool(np.ptp(rows["weight"]) <= 1e-9 * rows["weight"].max())
     if as_rows and whole and alike and not evidence.by.clustered:
-        made = _counted(evidence, rows, bar, fit_n)
+        made: PartEvidence | None = _counted(evidence, rows, bar, fit_n)
     elif as_rows and not evidence.by.clustered and found.grounds.status != EvidenceStatus.SUFFICIENT:
         made = _bet(evidence, rows, bar, fit_n)
     elif found.grounds.status == EvidenceStatus.SUFFICIENT and found.lower is not None and found.upper is not None:
         made = _resampled(evidence, about, cell, rows, bar, fit_n, Interval(lower=found.lower, upper=found.upper))
     else:
         return None
-    return made if found.grounds.enough else _never_kept(made)
+    return made if made is None or found.grounds.enough else _never_kept(made)
 
 
 def _rows(evidence: RiskEvidence, about: str, cell: int) -> NDArray[np.void]:

@@ -38,6 +38,7 @@ ABOUT: Mapping[str, str] = {
 """Which numbers of an audit each kind of promise is held against."""
 
 NOT_KNOWN = "promised, and nobody knows what"
+UNREAD = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
 NOT_MEASURED = "promises of this kind are not measured by an audit"
 
 
@@ -120,7 +121,7 @@ def judge(
                 part=name if n_artifacts > 1 else "",
                 verdict=PromiseVerdict.UNDECIDED,
                 estimate=answers[places.get(("artifact", name), 0)],
-                why="it cannot be read from the store of artifacts; put it back, or name a limit with --max-risk",
+                why=UNREAD,
             )
         )
     return sorted(judged, key=lambda one: one.share != ANSWERS_WRONG)

@@ -93,7 +93,7 @@ def test_groups_and_labels_share_the_delta() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1, "x", True])
 def test_a_delta_is_a_probability(delta: object) -> None:
     with pytest.raises(InvalidInput, match="delta"):
-        SplitSets(alpha=0.1, delta=delta)  # type: ignore[arg-type]
+        SplitSets(alpha=0.1, delta=delta)
 
 
 def test_sets_that_move_promise_nothing_of_one_fit() -> None:
@@ -103,4 +103,4 @@ def test_sets_that_move_promise_nothing_of_one_fit() -> None:
         sets = fitted
 
     with pytest.raises(FixedSets, match="one fit"):
-        at_level(Held(), 0.2)  # type: ignore[arg-type]
+        at_level(Held(), 0.2)

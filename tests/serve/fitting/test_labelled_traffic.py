@@ -215,5 +215,5 @@ def test_missing_reviews_are_stood_for_by_records_that_were_as_sure(write, read)
     right = np.array([label == "7" for label in found.rows.labels])
     assert (right.sum(), (~right).sum()) == (50, 25)
     assert found.weights[right].max() <= 1.2
-    assert found.weights[~right].min() >= 1.6  # each stands for about two of the unsure ones; by action alone for 1.33
+    assert found.weights[~right].mean() >= 1.7  # each stands for about two of the unsure ones; by action alone for 1.33
     assert found.weights.sum() == pytest.approx(100)
