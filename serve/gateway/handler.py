@@ -75,7 +75,7 @@ class Handler:
         }
         draws = Draws(draw_key, "canary")
         self.pipeline = Pipeline(models, self.pictures, self._writer, new_id=new_id, draws=draws)
-        self._streams = Streams(limits, self._writer, clock=clock, new_id=new_id, draws=draws)
+        self._streams = Streams(self.pictures, self._writer, clock=clock, new_id=new_id, draws=draws)
         self.inquiries = Inquiries(config, models, database, self._finisher.room)
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._closing: list[Callable[[], Awaitable[None]]] = []
