@@ -40,7 +40,7 @@ MOST_HEADERS, HEADER_BYTES = 8, 4096
 
 LONGEST_TYPE, LONGEST_BOUNDARY = 512, 70
 BOUNDARY_CHARACTERS = (ascii_letters + digits + "'()+_,-./:=? ").encode()
-"""RFC 2046, section 5.1.1."""
+"""RFC2046, section 5.1.1."""
 
 UNCHANGED = (b"", b"binary", b"8bit", b"7bit")
 """Transfer encodings that leave the bytes of a part as they are."""
@@ -134,7 +134,7 @@ def _boundary_in(content_type: str) -> bytes:
     if not boundary:
         raise InvalidRequest("Content-Type: the boundary is missing; let your HTTP client write this header by itself")
     if len(boundary) > LONGEST_BOUNDARY or boundary.translate(None, BOUNDARY_CHARACTERS) or boundary.endswith(b" "):
-        raise InvalidRequest("Content-Type: this boundary is not one that RFC 2046 allows; take up to 70 letters")
+        raise InvalidRequest("Content-Type: this boundary is not one that MIME allows; take up to 70 letters")
     return boundary
 
 
@@ -145,7 +145,7 @@ def _parts(body: bytes, boundary: bytes, *, most: int) -> Iterable[tuple[str, by
     count = body.count(b"\r\n" + delimiter) + body.startswith(delimiter)
     if count > most + 1:
         raise TooLarge(f"the form has {count - 1:,} parts; at most {most:,} are taken")
-    form = _Form()
+    form = PartCollector()
     parser = MultipartParser(boundary, form.callbacks(), max_header_count=MOST_HEADERS, max_header_size=HEADER_BYTES)
     try:
         parser.write(body)
@@ -163,7 +163,7 @@ def _parts(body: bytes, boundary: bytes, *, most: int) -> Iterable[tuple[str, by
 
 
 @dataclass
-class _Part:
+class FormPart:
     headers: dict[bytes, bytes] = field(default_factory=dict)
     content: bytes = b""
 
@@ -184,17 +184,17 @@ class _Part:
         return name
 
 
-class _Form:
+class PartCollector:
     """Takes what the parser finds."""
 
     def __init__(self) -> None:
-        self.parts: list[_Part] = []
+        self.parts: list[FormPart] = []
         self.ended = False
         self._header, self._value = b"", b""
 
     def callbacks(self) -> Any:
         return {
-            "on_part_begin": lambda: self.parts.append(_Part()),
+            "on_part_begin": lambda: self.parts.append(FormPart()),
             "on_header_field": self._header_field,
             "on_header_value": self._header_value,
             "on_header_end": self._header_ends,
