@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from demur.serve.local.environment import quiet_ports
@@ -75,13 +76,12 @@ def patient_start(check: Callable[[], None] = lambda: None, seconds: float = NOD
 
 def _spare_its_waiting(told: dict[str, Any]) -> None:
     """Tell the raylet beforehand what it would wait for. `told`: the arguments of its start, which this changes."""
-    from ray._raylet import DASHBOARD_AGENT_LISTEN_PORT_NAME, persist_port
-
+    compiled: Any = import_module("ray._raylet")  # which names no types
     for name, port in zip(HELPER_PORTS, quiet_ports(len(HELPER_PORTS)), strict=True):
         told[name] = told.get(name) or port
     # This one it reads from a file, whatever it is told. The helper itself writes -1 if it serves no HTTP. It does so
     # for Ray's own job submission alone, which is not used here.
-    persist_port(told["session_dir"], told["node_id"], DASHBOARD_AGENT_LISTEN_PORT_NAME, -1)
+    compiled.persist_port(told["session_dir"], told["node_id"], compiled.DASHBOARD_AGENT_LISTEN_PORT_NAME, -1)
 
 
 def _last_words(path: str) -> str:
