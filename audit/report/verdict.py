@@ -72,7 +72,7 @@ class PromiseJudgement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class _PromisePart:
     """One part of the traffic, and a promise about it."""
 
     judgement: PromiseJudgement
@@ -138,7 +138,7 @@ def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
 
 def _parts(
     evidence: RiskEvidence, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
-) -> list[_Part]:
+) -> list[_PromisePart]:
     """Each promise in each part of the traffic that it is about."""
     places = _places(evidence)
     estimates = {
@@ -174,7 +174,7 @@ def _part(
     cell: int,
     artifacts: tuple[str, ...],
     part: str,
-) -> _Part:
+) -> _PromisePart:
     share, target = str(promise["share"]), float(promise["target"])
     about = ABOUT.get(share)
     estimate = estimates[about or ANSWERS][cell]
@@ -190,7 +190,7 @@ def _part(
     if share == GROUP_SETS_LACK:
         (groups,) = (dimension for dimension in evidence.by.dimensions if dimension.name == "group")
         n_texts = groups.texts_in(groups.cells.index(part))
-    return _Part(
+    return _PromisePart(
         judgement=PromiseJudgement(
             share=share,
             target=target,
@@ -210,9 +210,9 @@ def _part(
     )
 
 
-def _together(parts: Sequence[_Part], delta: float) -> list[PromiseJudgement]:
+def _together(parts: Sequence[_PromisePart], delta: float) -> list[PromiseJudgement]:
     """The judgements, corrected for how many parts each promise has, and for how many promises there are."""
-    families: dict[tuple[str, float, str], list[_Part]] = {}
+    families: dict[tuple[str, float, str], list[_PromisePart]] = {}
     for part in parts:
         families.setdefault(part.promise, []).append(part)
     tested = sum(any(part.tested for part in family) for family in families.values())
@@ -226,7 +226,7 @@ def _together(parts: Sequence[_Part], delta: float) -> list[PromiseJudgement]:
     return [found[id(part)] for part in parts]
 
 
-def _word(part: _Part, delta: float, *, broken: bool, looks: int) -> PromiseJudgement:
+def _word(part: _PromisePart, delta: float, *, broken: bool, looks: int) -> PromiseJudgement:
     """The word about one part, and why. `broken`: its test says so, corrected for `looks` tests."""
     seen, one = part.tested, part.judgement
     if seen is None:
@@ -267,7 +267,7 @@ def _word(part: _Part, delta: float, *, broken: bool, looks: int) -> PromiseJudg
     return replace(one, why=why)
 
 
-def _unless_missing(part: _Part, one: PromiseJudgement) -> PromiseJudgement:
+def _unless_missing(part: _PromisePart, one: PromiseJudgement) -> PromiseJudgement:
     """Take a verdict back that missing reviews could turn."""
     kept = one.verdict is PromiseVerdict.KEPT
     if part.missing is None or one.verdict not in (PromiseVerdict.KEPT, PromiseVerdict.BROKEN):
