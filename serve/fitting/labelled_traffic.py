@@ -12,7 +12,7 @@ import numpy as np
 
 from demur.audit.metrics.confidence_strata import strata_where_reviews_differ
 from demur.audit.metrics.sampling import completion_weights
-from demur.review.drawn import DrawnRecord, DrawnShare, drawn_records, drawn_shares, reviewed_among
+from demur.review.drawn import DrawnShare, drawn_records, drawn_shares, reviewed_among
 from demur.traffic.database import Database
 from demur.traffic.dataset import LabelledFile, LoggedRow, count_logged, logged_pages
 from demur.traffic.outcomes import Precedence, rule_in_words
@@ -125,9 +125,7 @@ def read_labelled_traffic(
     weights = None
     missing = None
     if not every_outcome_known:
-        with database.transaction() as connection:
-            drawn_ones = drawn_records(connection, model, since=since, until=until)
-        weights, missing = _weights(model, kept, drawn_ones)
+        weights, missing = _weights(database, model, kept, since, until)
         remarks.append(
             f"{missing:.1%} of the records that were drawn for a label have no usable outcome; within the answered and"
             " within the held ones, others of about the same confidence stand for them."
@@ -179,9 +177,13 @@ def _check_drawn(model: str, shares: Sequence[DrawnShare]) -> None:
     )
 
 
-def _weights(model: str, kept: Sequence[LoggedRow], drawn: Sequence[DrawnRecord]) -> tuple[Array | None, float]:
+def _weights(
+    database: Database, model: str, kept: Sequence[LoggedRow], since: datetime | None, until: datetime | None
+) -> tuple[Array | None, float]:
     """Return how many records each row stands for, None where all stand for as many, and the share of the drawn ones
     that is missing."""
+    with database.transaction() as connection:
+        drawn = drawn_records(connection, model, since=since, until=until)
     known, done = {record.id: record.confidence for record in drawn}, len(kept)
     ids = {record.id for record in kept}
     missing = [record for record in drawn if record.id not in ids]
