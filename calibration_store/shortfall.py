@@ -15,6 +15,7 @@ from demur.policies.label_share import labels_that_must_hold
 from demur.policies.missed_label_sets import MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
 from demur.policies.prediction import missed_label_limit
+from demur.policies.quantiles import rows_needed
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
@@ -123,19 +124,20 @@ def too_few(
         found += _of_gates(recipe, apart, place, advice)
         if recipe.sets is None:
             continue
-        alpha = recipe.sets.alpha
-        needed = labels_needed(alpha)
+        alpha, delta = recipe.sets.alpha, recipe.sets.delta
         if isinstance(recipe.sets, MissedLabelSets) and recipe.sets.share_of == "labels":
             found += _of_label_share(recipe.sets, truth[apart.counted], len(truth), "sets", place)
             continue
         counts, each = _counted(recipe, apart, truth, groups)
+        needed = rows_needed(alpha, delta, len(counts) if each else 1)
         scarce = [count for count in counts if count < needed]
         if len(scarce) == len(counts):
             of_each = f" of some {each}" if each else ""
+            or_else = "or allow more error" if delta is None else "allow more error, or leave `delta` out"
             why = (
                 f"{place}with {max(counts):,} labelled rows{of_each}, prediction sets at {100 * alpha:g}% error"
                 f" rule out no label; {needed:,} would do:"
-                f" {advice.label(needed, lambda rows: len(rows.counted))}{of_each}, or allow more error"
+                f" {advice.label(needed, lambda rows: len(rows.counted))}{of_each}, {or_else}"
             )
             found.append(Shortfall(of="sets", why=why))
         elif scarce:

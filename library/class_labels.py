@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from demur.library.class_text import class_text
 from demur.library.nearest import shown
 from demur.policies.prediction import MostProbable, PredictorRecipe
 from demur.uncertainty.checks import Mask
@@ -40,7 +41,7 @@ class ClassLabels:
     def of(cls, classes: Any, *, exclusive: bool, labels: Sequence[str] | None = None) -> "ClassLabels":
         """Raise `ValueError` for fewer than two classes, and for texts that do not name each one of them."""
         known = np.asarray(classes)
-        texts = tuple(labels) if labels is not None else tuple(map(text_of, known.tolist()))
+        texts = tuple(labels) if labels is not None else tuple(map(class_text, known.tolist()))
         if wrong := [one for one in texts if not isinstance(one, str) or not one]:
             raise ValueError(f"labels: {wrong[0]!r} is not a text")
         if len(texts) != len(known):
@@ -123,10 +124,3 @@ def classes_of(told: Any, target: NDArray[Any], labels: Sequence[str] | None) ->
         return np.array(list(labels))
     numbered = found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < len(labels)
     return np.arange(len(labels)) if numbered else found
-
-
-def text_of(label: Any) -> str:
-    """Return a class as text: a whole number without a point, whatever its type."""
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from demur.library.class_labels import ClassLabels, text_of
+from demur.library.class_labels import ClassLabels
+from demur.library.class_text import class_text
 from demur.library.recipe import SelectorSettings, label_limits
 from demur.library.settings import named
 from demur.library.wrapped_estimator import WrappedEstimator
@@ -88,7 +89,7 @@ class EstimatorSettings:
 def plain(place: str, value: Any) -> Any:
     """Return settings as YAML would give them: dictionaries with texts as keys, lists, texts, numbers and truths."""
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else text_of(key): plain(place, one) for key, one in value.items()}
+        return {key if isinstance(key, str) else class_text(key): plain(place, one) for key, one in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return plain(place, value.tolist())
     if isinstance(value, list | tuple):

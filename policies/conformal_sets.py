@@ -11,6 +11,9 @@ The six kinds are three scores (`policies/set_scores.py`) times three tables (`p
 | `regularised` | the sum, and a penalty for each rank | one |
 | `sampled` | the share of samples that do not name it | one |
 
+With a `delta` the promise is one of this fit, except with that probability (METHODS 10.5). Without, it is one on
+average over fits, and one fit in two misses more.
+
 Of each kind there is a class as it is configured, and one of what was fitted, which is what artifacts hold.
 """
 
@@ -25,7 +28,16 @@ from demur.policies.conformal import error_rate, labelled, right_labels
 from demur.policies.promise import Promise
 from demur.policies.quantiles import OneQuantile, QuantilePerGroup, QuantilePerLabel, Quantiles
 from demur.policies.set_scores import OWN_SHARE, CumulativeProbability, ProbabilityComplement, SetScore, UnnamedShare
-from demur.uncertainty.checks import Array, InvalidInput, Mask, one_of, real_number, unit_interval, whole_number
+from demur.uncertainty.checks import (
+    Array,
+    InvalidInput,
+    Mask,
+    fraction,
+    one_of,
+    real_number,
+    unit_interval,
+    whole_number,
+)
 
 Reads = Literal["probabilities", "passes", "samples"]
 """What sets read of a model's output: its probabilities, or how often each label was named in passes of a classifier
@@ -85,9 +97,12 @@ class LabelSets(ConformalSets):
     """[n], in order, 1 - p of the right label of each fitted row, from which sets at another level can be made; None in
     artifacts from before they were kept."""
 
+    delta: float | None = None
+    """Except with this probability the promise holds in this fit; None: on average over fits."""
+
     @property
     def quantiles(self) -> OneQuantile:
-        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n)
+        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n, delta=self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +113,12 @@ class ClassLimitSets(ConformalSets):
     qhats: Array
     n: int = 0
     keep_predicted: bool = True
+    delta: float | None = None
+    """Except with this probability the promise holds in this fit; None: on average over fits."""
 
     @property
     def quantiles(self) -> QuantilePerLabel:
-        return QuantilePerLabel(alpha=self.alpha, qhats=self.qhats, n=self.n)
+        return QuantilePerLabel(alpha=self.alpha, qhats=self.qhats, n=self.n, delta=self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +130,17 @@ class GroupLimitSets(ConformalSets):
     qhats: Array
     n: int
     keep_predicted: bool = True
+    counts: list[int] | None = None
+    """[g], fitted rows of each group; None in artifacts from before they were kept."""
+
+    delta: float | None = None
+    """Except with this probability the promise holds in this fit; None: on average over fits."""
 
     @property
     def quantiles(self) -> QuantilePerGroup:
-        return QuantilePerGroup(alpha=self.alpha, groups=self.groups, qhats=self.qhats, n=self.n)
+        return QuantilePerGroup(
+            alpha=self.alpha, groups=self.groups, qhats=self.qhats, n=self.n, counts=self.counts, delta=self.delta
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +160,9 @@ class CumulativeSets(ConformalSets):
     """1 in artifacts that do not say, whose sets are larger: the second label of a sure input then has about the score
     of the first, and has to be let in with it."""
 
+    delta: float | None = None
+    """Except with this probability the promise holds in this fit; None: on average over fits."""
+
     keep_predicted: ClassVar[bool] = True
 
     @property
@@ -144,7 +171,7 @@ class CumulativeSets(ConformalSets):
 
     @property
     def quantiles(self) -> OneQuantile:
-        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n)
+        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n, delta=self.delta)
 
     def of(self, seen: Array, groups: Sequence[str | None] | None = None) -> Mask:
         members = super().of(seen, groups)
@@ -162,6 +189,8 @@ class FrequencySets(ConformalSets):
     n: int
     keep_predicted: bool = True
     source: Source = "passes"
+    delta: float | None = None
+    """Except with this probability the promise holds in this fit; None: on average over fits."""
 
     @property
     def reads(self) -> Reads:
@@ -173,7 +202,7 @@ class FrequencySets(ConformalSets):
 
     @property
     def quantiles(self) -> OneQuantile:
-        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n)
+        return OneQuantile(alpha=self.alpha, qhat=self.qhat, n=self.n, delta=self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,22 +212,24 @@ class SplitSets:
 
     alpha: float = 0.01
     keep_predicted: bool = True
+    delta: float | None = None
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> LabelSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
         right_scores = of_right(ProbabilityComplement(), rows, right)
-        found = OneQuantile.fit(right_scores, self.alpha)
+        found = OneQuantile.fit(right_scores, self.alpha, self.delta)
         return LabelSets(
             alpha=self.alpha,
             qhat=found.qhat,
             n=found.n,
             keep_predicted=self.keep_predicted,
             ranked=np.sort(right_scores),
+            delta=self.delta,
         )
 
 
@@ -208,16 +239,21 @@ class ClassConditionalSets:
 
     alpha: float = 0.01
     keep_predicted: bool = True
+    delta: float | None = None
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> ClassLimitSets:  # noqa: ARG002
         rows, right = labelled(probabilities, classes)
-        found = QuantilePerLabel.fit(of_right(ProbabilityComplement(), rows, right), right, rows.shape[1], self.alpha)
-        return ClassLimitSets(alpha=self.alpha, qhats=found.qhats, n=found.n, keep_predicted=self.keep_predicted)
+        found = QuantilePerLabel.fit(
+            of_right(ProbabilityComplement(), rows, right), right, rows.shape[1], self.alpha, self.delta
+        )
+        return ClassLimitSets(
+            alpha=self.alpha, qhats=found.qhats, n=found.n, keep_predicted=self.keep_predicted, delta=self.delta
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,17 +262,24 @@ class GroupConditionalSets:
 
     alpha: float = 0.01
     keep_predicted: bool = True
+    delta: float | None = None
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
 
     def fit(self, probabilities: Any, classes: Any, groups: Sequence[str | None] | None = None) -> GroupLimitSets:
         rows, right = labelled(probabilities, classes)
-        found = QuantilePerGroup.fit(of_right(ProbabilityComplement(), rows, right), groups, self.alpha)
+        found = QuantilePerGroup.fit(of_right(ProbabilityComplement(), rows, right), groups, self.alpha, self.delta)
         return GroupLimitSets(
-            alpha=self.alpha, groups=found.groups, qhats=found.qhats, n=found.n, keep_predicted=self.keep_predicted
+            alpha=self.alpha,
+            groups=found.groups,
+            qhats=found.qhats,
+            n=found.n,
+            keep_predicted=self.keep_predicted,
+            counts=list(found.counts or []),
+            delta=self.delta,
         )
 
 
@@ -245,14 +288,15 @@ class AdaptiveSets:
     """`adaptive`: small sets for easy inputs, large ones for hard inputs, so that both are missed more alike."""
 
     alpha: float = 0.01
+    delta: float | None = None
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> CumulativeSets:  # noqa: ARG002
-        return _cumulative(CumulativeProbability(), probabilities, classes, self.alpha)
+        return _cumulative(CumulativeProbability(), probabilities, classes, self.alpha, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,17 +310,18 @@ class RegularisedSets:
     alpha: float = 0.01
     penalty: float = 0.2
     k_reg: int = 1
+    delta: float | None = None
 
     reads: ClassVar[Reads] = "probabilities"
 
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
         real_number("penalty", self.penalty, least=0)
         whole_number("k_reg", self.k_reg)
 
     def fit(self, probabilities: Any, classes: Any, groups: Any = None) -> CumulativeSets:  # noqa: ARG002
         score = CumulativeProbability(penalty=float(self.penalty), k_reg=self.k_reg)
-        return _cumulative(score, probabilities, classes, self.alpha)
+        return _cumulative(score, probabilities, classes, self.alpha, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +333,10 @@ class SampleFrequencySets:
     source: Source = "passes"
     """It is that of the host; nobody need write it."""
 
+    delta: float | None = None
+
     def __post_init__(self) -> None:
-        error_rate(self.alpha)
+        check_levels(self.alpha, self.delta)
         one_of("source", self.source, ("passes", "samples"))
 
     @property
@@ -301,10 +348,22 @@ class SampleFrequencySets:
         shares = unit_interval("frequencies", frequencies, ndim=2)
         if (shares.sum(axis=1) > 1 + SLACK).any():
             raise InvalidInput("frequencies are shares of one row's samples, and some rows sum to more than 1")
-        found = OneQuantile.fit(of_right(UnnamedShare(), shares, right_labels(classes, shares)), self.alpha)
+        found = OneQuantile.fit(of_right(UnnamedShare(), shares, right_labels(classes, shares)), self.alpha, self.delta)
         return FrequencySets(
-            alpha=self.alpha, qhat=found.qhat, n=found.n, keep_predicted=self.keep_predicted, source=self.source
+            alpha=self.alpha,
+            qhat=found.qhat,
+            n=found.n,
+            keep_predicted=self.keep_predicted,
+            source=self.source,
+            delta=self.delta,
         )
+
+
+def check_levels(alpha: float, delta: float | None) -> None:
+    """Raise `InvalidInput` unless both are probabilities; without a `delta` the promise is one on average over fits."""
+    error_rate(alpha)
+    if delta is not None:
+        fraction("delta", real_number("delta", delta), open_low=True, open_high=True)
 
 
 def of_right(score: SetScore, seen: Array, right: NDArray[np.intp]) -> Array:
@@ -312,9 +371,17 @@ def of_right(score: SetScore, seen: Array, right: NDArray[np.intp]) -> Array:
     return np.asarray(score.of(seen)[np.arange(len(seen)), right])
 
 
-def _cumulative(score: CumulativeProbability, probabilities: Any, classes: Any, alpha: float) -> CumulativeSets:
+def _cumulative(
+    score: CumulativeProbability, probabilities: Any, classes: Any, alpha: float, delta: float | None
+) -> CumulativeSets:
     rows, right = labelled(probabilities, classes)
-    found = OneQuantile.fit(of_right(score, rows, right), alpha)
+    found = OneQuantile.fit(of_right(score, rows, right), alpha, delta)
     return CumulativeSets(
-        alpha=alpha, qhat=found.qhat, penalty=score.penalty, k_reg=score.k_reg, n=found.n, own_share=OWN_SHARE
+        alpha=alpha,
+        qhat=found.qhat,
+        penalty=score.penalty,
+        k_reg=score.k_reg,
+        n=found.n,
+        own_share=OWN_SHARE,
+        delta=delta,
     )

@@ -57,6 +57,11 @@ class PredictionSetsRecipe(Protocol):
         ...
 
     @property
+    def delta(self) -> float | None:
+        """Except with which probability they promise it of one fit; None: on average over fits."""
+        ...
+
+    @property
     def reads(self) -> Reads: ...
 
     def fit(self, seen: Any, right: Any, groups: Sequence[str | None] | None = None) -> PredictionSets:

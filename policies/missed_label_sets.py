@@ -72,6 +72,7 @@ class MissedLabelSets:
     """The most labels that can hold for an input; by default all. Fewer labelled rows are needed if it is small."""
 
     reads: ClassVar[Reads] = "probabilities"
+    delta: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         check_share(self.alpha, self.share_of, self.max_labels)

@@ -50,6 +50,8 @@ def at_level(selector: Selector, level: float) -> Selector:
         raise FixedSets(
             "its sets are shown with the prediction even where they rule it out; fit with `keep_predicted: false`"
         )
+    if sets.delta is not None:
+        raise FixedSets("they promise something of one fit, and sets that move do not; fit without `delta`")
     if sets.ranked is None:
         raise FixedSets("it keeps no calibration scores, from which sets of another level are made; fit a new one")
     return replace(selector, sets=MovingSets(sets=sets, level=level, qhat=quantile_at(sets.ranked, level)))

@@ -47,6 +47,9 @@ class Promise:
 
     assumption: str = SAME_TRAFFIC
 
+    n_of: Mapping[str, int] | None = None
+    """Of the labelled rows, how many are of each group that the promise speaks of; None where it speaks of none."""
+
     @property
     def statement(self) -> str:
         """The promise as a sentence."""

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.policies.conformal import conformal_quantile, labels_needed
-from demur.policies.mondrian import mondrian_quantiles
 from demur.policies.promise import Promise
+from demur.policies.risk_bound import labels_without_error
+from demur.policies.training_conditional import pac_quantile
 from demur.uncertainty.checks import Array, InvalidInput, same_length
 
 
@@ -30,6 +31,19 @@ class Quantiles(Protocol):
         ...
 
 
+def rows_needed(alpha: float, delta: float | None, parts: int = 1) -> int:
+    """Return the smallest number of labelled rows, of each part, from which a quantile rules anything out."""
+    return labels_needed(alpha) if delta is None else labels_without_error(alpha, delta / parts)
+
+
+def fitted_quantile(right_scores: Array, alpha: float, delta: float | None, parts: int = 1) -> float:
+    """Return what the scores [n] of right labels exceed with probability `alpha`: on average over fits, or with a
+    `delta` in this fit, except with that probability over all `parts` together."""
+    if delta is None:
+        return conformal_quantile(right_scores, alpha)
+    return pac_quantile(right_scores, alpha, delta / parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OneQuantile:
     """Over inputs like the fitted ones the set misses the right label with probability at most `alpha`."""
@@ -37,18 +51,21 @@ class OneQuantile:
     alpha: float
     qhat: float
     n: int
+    delta: float | None = None
+    """Except with this probability over the choice of the fitted rows; None: on average over such choices."""
 
     @classmethod
-    def fit(cls, right_scores: Array, alpha: float) -> "OneQuantile":
+    def fit(cls, right_scores: Array, alpha: float, delta: float | None = None) -> "OneQuantile":
         """Fit on the scores [n] of right labels."""
-        return cls(alpha=alpha, qhat=conformal_quantile(right_scores, alpha), n=len(right_scores))
+        qhat = fitted_quantile(right_scores, alpha, delta)
+        return cls(alpha=alpha, qhat=qhat, n=len(right_scores), delta=delta)
 
     @property
     def promise(self) -> Promise:
         return Promise(
             share="of the sets lack the right label",
             target=self.alpha,
-            delta=None,
+            delta=self.delta,
             n=self.n,
             feasible=bool(np.isfinite(self.qhat)),
         )
@@ -56,7 +73,8 @@ class OneQuantile:
     @property
     def promise_in_words(self) -> str:
         words = f"at {100 * self.alpha:g}% error"
-        return f"{words} (that takes {labels_needed(self.alpha):,} labelled rows)" if np.isposinf(self.qhat) else words
+        needed = rows_needed(self.alpha, self.delta)
+        return f"{words} (that takes {needed:,} labelled rows)" if np.isposinf(self.qhat) else words
 
     def limits(self, scores: Array, groups: Sequence[str | None] | None) -> float:  # noqa: ARG002 - alike in all
         return self.qhat
@@ -73,20 +91,32 @@ class QuantilePerLabel:
     """[C], +inf for a label of too few fitted rows: it is in every set."""
 
     n: int
+    delta: float | None = None
+    """Except with this probability for all labels together; None: on average over choices of the fitted rows."""
 
     @classmethod
-    def fit(cls, right_scores: Array, right: NDArray[np.intp], n_labels: int, alpha: float) -> "QuantilePerLabel":
+    def fit(
+        cls,
+        right_scores: Array,
+        right: NDArray[np.intp],
+        n_labels: int,
+        alpha: float,
+        delta: float | None = None,
+    ) -> "QuantilePerLabel":
         """Fit on the scores [n] of right labels, whose indices are `right` [n]."""
-        found = mondrian_quantiles(right_scores, right.tolist(), alpha)
-        qhats = np.array([found.get(label, np.inf) for label in range(n_labels)])
-        return cls(alpha=alpha, qhats=qhats, n=len(right_scores))
+        order = np.argsort(right, kind="stable")
+        labels, starts = np.unique(right[order], return_index=True)
+        qhats = np.full(n_labels, np.inf)
+        for label, scores in zip(labels, np.split(right_scores[order], starts[1:]), strict=True):
+            qhats[label] = fitted_quantile(scores, alpha, delta, n_labels)
+        return cls(alpha=alpha, qhats=qhats, n=len(right_scores), delta=delta)
 
     @property
     def promise(self) -> Promise:
         return Promise(
             share="of the inputs of each label have a set without it",
             target=self.alpha,
-            delta=None,
+            delta=self.delta,
             n=self.n,
             feasible=bool(np.isfinite(self.qhats).any()),
             assumption="later inputs of each label are drawn like its calibration data",
@@ -94,7 +124,7 @@ class QuantilePerLabel:
 
     @property
     def promise_in_words(self) -> str:
-        return f"at {100 * self.alpha:g}% error for each label{_scarce(self.qhats, self.alpha)}"
+        return f"at {100 * self.alpha:g}% error for each label{_scarce(self.qhats, self.alpha, self.delta)}"
 
     def limits(self, scores: Array, groups: Sequence[str | None] | None) -> Array:  # noqa: ARG002 - alike in all
         if scores.ndim != 2 or scores.shape[1] != len(self.qhats):
@@ -115,30 +145,48 @@ class QuantilePerGroup:
     """[g], +inf for a group of too few fitted rows: its sets are full."""
 
     n: int
+    counts: Sequence[int] | None = None
+    """[g], fitted rows of each; None in artifacts from before they were kept."""
+
+    delta: float | None = None
+    """Except with this probability for all groups together; None: on average over choices of the fitted rows."""
 
     @classmethod
-    def fit(cls, right_scores: Array, groups: Sequence[str | None] | None, alpha: float) -> "QuantilePerGroup":
+    def fit(
+        cls, right_scores: Array, groups: Sequence[str | None] | None, alpha: float, delta: float | None = None
+    ) -> "QuantilePerGroup":
         """Fit on the scores [n] of right labels in rows of these groups."""
         if groups is None or not any(groups):
             raise InvalidInput("no labelled row names its group, and the sets are to hold in each; add a `group`")
-        found = mondrian_quantiles(right_scores, [group or "" for group in groups], alpha)
-        names = [str(name) for name in found]
-        return cls(alpha=alpha, groups=names, qhats=np.array(list(found.values())), n=len(right_scores))
+        of_row = [group or "" for group in groups]
+        inside: dict[str, list[int]] = {}
+        for row, name in enumerate(of_row):
+            inside.setdefault(name, []).append(row)
+        qhats = [fitted_quantile(right_scores[rows], alpha, delta, len(inside)) for rows in inside.values()]
+        return cls(
+            alpha=alpha,
+            groups=list(inside),
+            qhats=np.array(qhats),
+            n=len(right_scores),
+            counts=[len(rows) for rows in inside.values()],
+            delta=delta,
+        )
 
     @property
     def promise(self) -> Promise:
         return Promise(
             share="of the inputs of each group have a set without the right label",
             target=self.alpha,
-            delta=None,
+            delta=self.delta,
             n=self.n,
+            n_of=None if self.counts is None else dict(zip(self.groups, self.counts, strict=True)),
             feasible=bool(np.isfinite(self.qhats).any()),
             assumption="later inputs of each group are drawn like its calibration data",
         )
 
     @property
     def promise_in_words(self) -> str:
-        return f"at {100 * self.alpha:g}% error in each group{_scarce(self.qhats, self.alpha)}"
+        return f"at {100 * self.alpha:g}% error in each group{_scarce(self.qhats, self.alpha, self.delta)}"
 
     def limits(self, scores: Array, groups: Sequence[str | None] | None) -> Array:
         names = [""] * len(scores) if groups is None else [group or "" for group in groups]
@@ -147,9 +195,10 @@ class QuantilePerGroup:
         return np.array([qhats.get(name, np.inf) for name in names])[:, None]
 
 
-def _scarce(qhats: Array, alpha: float) -> str:
+def _scarce(qhats: Array, alpha: float, delta: float | None) -> str:
     """How many of the parts have too few rows; empty where none has."""
     scarce = int(np.isposinf(qhats).sum())
     if not scarce:
         return ""
-    return f" (that takes {labels_needed(alpha):,} labelled rows of each; {scarce} of {len(qhats)} have fewer)"
+    needed = rows_needed(alpha, delta, len(qhats))
+    return f" (that takes {needed:,} labelled rows of each; {scarce} of {len(qhats)} have fewer)"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isnan
 from uuid import UUID
 
 from demur.traffic.database import Connection
@@ -41,6 +42,33 @@ def drawn_shares(
         {"model": model, "since": since, "until": until},
     ).fetchall()
     return [DrawnShare(action=row[0], n=row[1], never=row[2], last_never=row[3], drawn=row[4]) for row in rows]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnRecord:
+    """A record that was drawn for a label, whether or not one has come."""
+
+    id: UUID
+    action: str
+    confidence: float | None
+    """None where it is undefined."""
+
+
+def drawn_records(
+    connection: Connection, model: str, *, since: datetime | None, until: datetime | None
+) -> list[DrawnRecord]:
+    """Return the records decided in [since, until) that were drawn."""
+    rows = connection.execute(
+        "select r.id, r.action, r.confidence from records r left join review_items q on q.id = r.id"
+        f" where r.model = %(model)s and {DRAWN}"
+        "   and r.created_at >= coalesce(%(since)s::timestamptz, '-infinity')"
+        "   and r.created_at < coalesce(%(until)s::timestamptz, 'infinity')",
+        {"model": model, "since": since, "until": until},
+    ).fetchall()
+    return [
+        DrawnRecord(id=row[0], action=row[1], confidence=None if row[2] is None or isnan(row[2]) else row[2])
+        for row in rows
+    ]
 
 
 def reviewed_among(connection: Connection, ids: Sequence[UUID]) -> set[UUID]:

@@ -35,6 +35,9 @@ settings.load_profile("whole")
 
 ROOT = Path(__file__).parent.parent
 
+PAGE_MILLISECONDS = 60_000
+"""What a browser waits for at most on a page: on a busy machine a page of half a second takes many."""
+
 WITHOUT_SERVICE = (
     "test_audit_browser",
     "test_audit_on_ray",

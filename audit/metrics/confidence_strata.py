@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from demur.audit.metrics.categories import grouped
 from demur.audit.metrics.sampling import reviews
@@ -14,6 +15,8 @@ from demur.uncertainty.checks import Array, InvalidInput, finite, same_length, w
 
 ALL = "all"
 N_BINS, MIN_SELECTED, MIN_COMPLETED = 5, 30, 10
+BY_CHANCE = 0.1
+"""Shares of completed reviews that differ by less than this is probable are taken to differ by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +63,14 @@ def confidence_strata(
     edges = {}
     for code, base in enumerate(bases):
         inside = codes == code
-        cuts = _cuts(c[inside & drawn & known], bins)
-        cuts = _pooled(cuts, c[inside & drawn], done[inside & drawn], *least)
+        values, counts = np.unique(c[inside & drawn], return_counts=True)
+        completed_values, completed_counts = np.unique(c[inside & done], return_counts=True)
+        cuts = confidence_cuts(
+            ConfidenceCounts(values=values, counts=counts),
+            ConfidenceCounts(values=completed_values, counts=completed_counts),
+            bins,
+            *least,
+        )
         edges[base] = cuts.tolist()
         number[inside] = np.searchsorted(cuts, c[inside], side="left")
     return ConfidenceStrata(
@@ -69,28 +78,68 @@ def confidence_strata(
     )
 
 
-def _cuts(confidence: Array, bins: int) -> Array:
-    """The distinct order statistics ceil(m n / bins) without the largest value."""
-    ranked = np.sort(confidence)
-    n = len(ranked)
-    if n == 0:
-        return np.empty(0)
-    ranks = [-(-m * n // bins) for m in range(1, bins)]
-    values = np.unique(ranked[[rank - 1 for rank in ranks]]) if ranks else np.empty(0)
-    return np.asarray(values[values < ranked[-1]])
+def strata_where_reviews_differ(confidence: Any, selected: Any, completed: Any, strata: Any) -> Sequence[str]:
+    """Return `confidence_strata` [n], where a base stratum is one bin unless completion differs between its bins by
+    more than chance. So labels keep one common weight where reviews are late at random."""
+    found = confidence_strata(confidence, selected, completed, strata)
+    drawn, done, _ = reviews(selected, completed, np.ones(len(found.strata)))
+    bases = [name.rpartition("/")[0] for name in found.strata]
+    codes, names = grouped("strata", found.strata)
+    n_drawn, n_done = (np.bincount(codes, weights=x, minlength=len(names)) for x in (drawn, done))
+    base_of = np.array([name.rpartition("/")[0] for name in names], dtype=object)
+    apart = {
+        base: completion_differs(n_drawn[base_of == base], n_done[base_of == base]) for base in dict.fromkeys(bases)
+    }
+    return [name if apart[base] else base for name, base in zip(found.strata, bases, strict=True)]
 
 
-def _pooled(cuts: Array, confidence: Array, done: NDArray[np.bool_], min_selected: int, min_completed: int) -> Array:
-    """The cut points that close a bin with enough records, from the least sure upwards."""
-    place = np.searchsorted(cuts, confidence, side="left")
-    n_drawn, n_done = np.bincount(place, minlength=len(cuts) + 1), np.bincount(place[done], minlength=len(cuts) + 1)
+def completion_differs(drawn: NDArray[Any], done: NDArray[Any], level: float = BY_CHANCE) -> bool:
+    """Whether the shares of completed reviews of several bins [b] differ by more than chance (chi squared)."""
+    share = done.sum() / max(1.0, float(drawn.sum()))
+    expected = drawn * share * (1 - share)
+    if len(drawn) < 2 or not (expected > 0).all():
+        return False
+    return bool(chi2.sf(float((np.square(done - drawn * share) / expected).sum()), len(drawn) - 1) <= level)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConfidenceCounts:
+    """Confidences [v] that occur, ascending, and in how many records each. An undefined one is -inf."""
+
+    values: Array
+    counts: NDArray[np.int64]
+
+    def by_bin(self, cuts: Array) -> Array:
+        """[b], how many records lie in each of the bins that the cut points close."""
+        place = np.searchsorted(cuts, self.values, side="left")
+        return np.asarray(np.bincount(place, weights=self.counts, minlength=len(cuts) + 1), dtype=np.float64)
+
+
+def confidence_cuts(
+    drawn: ConfidenceCounts, done: ConfidenceCounts, bins: int, min_selected: int, min_completed: int
+) -> Array:
+    """Return the cut points of one base stratum, from its records that were drawn and those of them that are done."""
+    cuts = _cuts(drawn, bins)
+    n_drawn, n_done = drawn.by_bin(cuts), done.by_bin(cuts)
     kept: list[float] = []
-    some, finished = 0, 0
+    some, finished = 0.0, 0.0
     for index, cut in enumerate(cuts.tolist()):
         some, finished = some + n_drawn[index], finished + n_done[index]
         if some >= min_selected and finished >= min_completed:
             kept.append(cut)
-            some, finished = 0, 0
+            some, finished = 0.0, 0.0
     if kept and (some + n_drawn[-1] < min_selected or finished + n_done[-1] < min_completed):
         kept.pop()  # the last bin joins the one before
     return np.array(kept)
+
+
+def _cuts(drawn: ConfidenceCounts, bins: int) -> Array:
+    """The distinct order statistics ceil(m n / bins) of the known confidences, without the largest value."""
+    known = drawn.values > -np.inf
+    values, upto = drawn.values[known], np.cumsum(drawn.counts[known])
+    if not len(values):
+        return np.empty(0)
+    n = int(upto[-1])
+    ranks = [-(-m * n // bins) for m in range(1, bins)]
+    cuts = np.unique(values[np.searchsorted(upto, ranks, side="left")]) if ranks else np.empty(0)
+    return np.asarray(cuts[cuts < values[-1]])

@@ -73,6 +73,24 @@ def fixed_bounds(errors: Array, weights: Array, counts: NDArray[np.int64], delta
     return Interval(lower=ends[0], upper=ends[1])
 
 
+def fixed_p_values(errors: Array, weights: Array, counts: NDArray[np.int64], target: float) -> tuple[float, float]:
+    """Return how surprising the labels are if the risk is at most `target`, and if it is at least that.
+
+    It is 1 over the capital of `fixed_bounds` at this target, which lies strictly between 0 and 1; of each distinct
+    pair [u] of an error in [0, 1] and a weight, 1 / probability, how often it came.
+    """
+    ratio = weights / weights.max(initial=1e-300)
+    found = []
+    for direction, gains in (
+        ("above", ratio * (errors / target - 1)),
+        ("below", ratio * ((target - errors) / (1 - target))),
+    ):
+        stakes = np.array(STAKES[direction])
+        logs = counts @ np.log1p(np.multiply.outer(gains, stakes))
+        found.append(float(np.exp(-max(0.0, float(log_mean(logs))))))
+    return found[0], found[1]
+
+
 def running_risk_sequence(
     errors: Any, labelled: Any, probability: Any, floor: Any, delta: Any = 0.05
 ) -> RunningRiskSequence:

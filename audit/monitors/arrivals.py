@@ -57,6 +57,8 @@ class LabelCursor:
 
 def label_cursor(document: Mapping[str, Any]) -> LabelCursor:
     """The cursor that `as_json` wrote down; of an empty document, the first one."""
+    if "at" in document:  # one of labels in order of their records, which another round took in
+        return LabelCursor()
     kept = {**document, "beyond": tuple(document.get("beyond", ()))}
     return LabelCursor(**kept)
 
@@ -122,6 +124,71 @@ def labels_after(
     return Labels(new=new, cursor=after, more=more)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnAnswer:
+    """An answer that was drawn for a label."""
+
+    id: UUID
+    at: datetime
+    label: MonitorLabel | None
+    """None while no reviewer has spoken."""
+
+    probability: float
+    closed: bool
+    """Whether nobody will speak any more: the case has ended, or there is none."""
+
+
+def drawn_after(
+    connection: Connection,
+    model: str,
+    artifact: str,
+    cursor: "RecordCursor",
+    *,
+    counts_from: datetime,
+    precedence: Precedence,
+    most: int,
+) -> list[DrawnAnswer]:
+    """Return the first `most` drawn answers of an artifact after the cursor, in order of time, of those that have
+    settled, whether or not they are reviewed."""
+    rows = connection.execute(
+        "select r.id, r.created_at, first.id, r.prediction, known.label, r.label_probability,"
+        "   q.id is null or q.ended_at is not null"
+        " from records r left join review_items q on q.id = r.id"
+        " left join lateral (select id from outcomes where record_id = r.id and source = 'review' order by id limit 1)"
+        "   first on true"
+        " left join lateral (select label from outcomes where record_id = r.id and id <= first.id"
+        f"   order by {BEST_FIRST} limit 1) known on true"
+        " where r.model = %(model)s and r.artifact = %(artifact)s and r.created_at >= %(since)s"
+        "   and r.created_at < clock_timestamp() - make_interval(secs => %(settled)s)"
+        "   and (%(at)s::timestamptz is null or (r.created_at, r.id) > (%(at)s::timestamptz, %(id)s::uuid))"
+        "   and r.action = 'answer' and r.label_probability > 0"
+        "   and (r.label_probability = 1 or q.id is not null or first.id is not null)"
+        " order by r.created_at, r.id limit %(most)s",
+        {
+            "model": model,
+            "artifact": artifact,
+            "since": counts_from if cursor.at is None else max(cursor.at, counts_from),
+            "settled": SETTLED_SECONDS,
+            "at": cursor.at,
+            "id": cursor.id,
+            "precedence": listed(precedence),
+            "most": most,
+        },
+    ).fetchall()
+    return [
+        DrawnAnswer(
+            id=id,
+            at=at,
+            label=None
+            if outcome is None
+            else MonitorLabel(outcome_id=outcome, prediction=prediction, truth=truth, probability=probability),
+            probability=probability,
+            closed=closed,
+        )
+        for id, at, outcome, prediction, truth, probability, closed in rows
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordCursor:
     """The last record that was taken in, in order of time; None of both before the first."""
@@ -129,7 +196,7 @@ class RecordCursor:
     at: datetime | None = None
     id: UUID | None = None
 
-    def moved(self, to: "MonitorRecord | None") -> Self:
+    def moved(self, to: "MonitorRecord | DrawnAnswer | None") -> Self:
         return self if to is None else replace(self, at=to.at, id=to.id)
 
     def as_json(self) -> dict[str, Any]:
@@ -138,7 +205,7 @@ class RecordCursor:
 
 def record_cursor(document: Mapping[str, Any]) -> RecordCursor:
     """The cursor that `as_json` wrote down."""
-    if not document:
+    if "at" not in document:
         return RecordCursor()
     return RecordCursor(at=datetime.fromisoformat(document["at"]), id=UUID(document["id"]))
 

@@ -3,16 +3,22 @@
 Any number may feed at once: what one holds, the others leave alone. Whoever dies in between has changed nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 from math import ldexp
 from typing import Any
+from uuid import UUID
 
 from demur.audit.monitors.arrivals import (
+    SETTLED_SECONDS,
+    DrawnAnswer,
     MonitorLabel,
     MonitorRecord,
+    RecordCursor,
     confused,
+    drawn_after,
     label_cursor,
     labels_after,
     lately_answered,
@@ -42,6 +48,9 @@ CONFUSED = 5000
 
 COMPARED_SECONDS = 10.0
 """How old a comparison with the reference may become while records come."""
+
+IDLE = timedelta(minutes=1)
+"""A cursor that found nothing moves on when it is this old."""
 
 PURPOSE = "drift"
 """Of the draws that break ties among confidences."""
@@ -74,6 +83,9 @@ class WatchedArtifact:
 
     precedence: Precedence
 
+    wait_seconds: float = 0.0
+    """How long a review is waited for, where labels are taken in order."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FeedResult:
@@ -97,7 +109,7 @@ def begin(connection: Connection, watched: WatchedArtifact) -> None:
         watched.model,
         watched.artifact,
         "risk",
-        settings=asdict(watched.risk),
+        settings=watched.risk.as_json(),
         state=new_risk_state(watched.risk, watched.floor).as_json(),
         **common,  # type: ignore[arg-type]
     )
@@ -112,37 +124,101 @@ def begin(connection: Connection, watched: WatchedArtifact) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _LabelBatch:
+    """Labels to take in, and where the cursor stands once they are."""
+
+    losses: Sequence[float | None]
+    probabilities: Sequence[float]
+    cursor: Mapping[str, Any]
+    more: bool
+    waiting_since: str | None = None
+
+
 def feed_risk(connection: Connection, watched: WatchedArtifact) -> FeedResult:
     """Take in labels that have become final. Another promise, or another error level, begins another round."""
     row = standing.taken(connection, watched.model, watched.artifact, "risk")
     if row is None:
         return NOTHING
-    if row.settings != asdict(watched.risk):
+    if row.settings != watched.risk.as_json():
         _restart_risk(connection, row, watched.risk, watched.floor, after_seconds=0)
         return FeedResult(more=True)
-    before = label_cursor(row.cursor)
-    labels = labels_after(
-        connection,
-        watched.model,
-        watched.artifact,
-        before,
-        counts_from=row.counts_from,
-        precedence=watched.precedence,
-        most=AT_A_TIME,
-    )
+    batch = (_in_order if watched.risk.in_order else _as_they_come)(connection, watched, row)
     old = risk_state_from_json(row.state)
-    state = old.lowered(watched.floor).updated(
-        [watched.loss(one) for one in labels.new], [one.probability for one in labels.new]
-    )
+    state = old.lowered(watched.floor).updated(batch.losses, batch.probabilities)
+    state = replace(state, waiting_since=batch.waiting_since)
     raised = _risk_alarm(connection, row, watched, state) if state.alarmed and not state.raised else None
     if raised:
         state = replace(state, raised=True)
     if raised and raised.action == OnAlarm.TIGHTEN:  # from now on other answers are given: another round for these
-        kept = replace(row, cursor=labels.cursor.as_json())
+        kept = replace(row, cursor=dict(batch.cursor))
         _restart_risk(connection, kept, watched.risk, watched.floor, after_seconds=KNOWN_AFTER_SECONDS)
-    elif labels.new or labels.cursor != before or state != old:
-        standing.keep(connection, row, state=state.as_json(), cursor=labels.cursor.as_json())
-    return FeedResult(n=len(labels.new), more=labels.more, alarms=(raised,) if raised else ())
+    elif batch.losses or batch.cursor != row.cursor or state != old:
+        standing.keep(connection, row, state=state.as_json(), cursor=dict(batch.cursor))
+    return FeedResult(n=len(batch.losses), more=batch.more, alarms=(raised,) if raised else ())
+
+
+def _as_they_come(connection: Connection, watched: WatchedArtifact, row: MonitorState) -> _LabelBatch:
+    """Labels in the order in which reviewers speak."""
+    labels = labels_after(
+        connection,
+        watched.model,
+        watched.artifact,
+        label_cursor(row.cursor),
+        counts_from=row.counts_from,
+        precedence=watched.precedence,
+        most=AT_A_TIME,
+    )
+    return _LabelBatch(
+        losses=[watched.loss(one) for one in labels.new],
+        probabilities=[one.probability for one in labels.new],
+        cursor=labels.cursor.as_json(),
+        more=labels.more,
+    )
+
+
+def _in_order(connection: Connection, watched: WatchedArtifact, row: MonitorState) -> _LabelBatch:
+    """Labels in the order of their records, up to the first that is not reviewed (METHODS 10.14, blocks of one record).
+
+    So no monitor sees errors sooner than right answers, whichever reviewers find first. A record is waited for as long
+    as `wait_seconds` says, and while somebody may still speak about it.
+    """
+    cursor = record_cursor(row.cursor)
+
+    def drawn(most: int) -> list[DrawnAnswer]:
+        return drawn_after(
+            connection,
+            watched.model,
+            watched.artifact,
+            cursor,
+            counts_from=row.counts_from,
+            precedence=watched.precedence,
+            most=most,
+        )
+
+    clock = connection.execute("select clock_timestamp()").fetchone()
+    assert clock is not None
+    late_before = clock[0] - timedelta(seconds=watched.wait_seconds)
+
+    def waits(one: DrawnAnswer) -> bool:
+        return one.label is None and not one.closed and one.at >= late_before
+
+    answers = drawn(1)  # mostly nothing has come, or the first still waits
+    if answers and not waits(answers[0]):
+        answers = drawn(AT_A_TIME)
+    taken = list(takewhile(lambda one: not waits(one), answers))
+    first = answers[len(taken)] if len(taken) < len(answers) else None
+    after = cursor.moved(taken[-1] if taken else None)
+    settled = clock[0] - timedelta(seconds=SETTLED_SECONDS)
+    if not answers and (after.at is None or after.at < settled - IDLE):  # the next look need not read all that again
+        after = RecordCursor(at=settled, id=UUID(int=0))
+    return _LabelBatch(
+        losses=[None if one.label is None else watched.loss(one.label) for one in taken],
+        probabilities=[one.probability for one in taken],
+        cursor=after.as_json() or row.cursor,
+        more=len(taken) == AT_A_TIME,
+        waiting_since=None if first is None else first.at.isoformat(),
+    )
 
 
 def feed_traffic(connection: Connection, watched: WatchedArtifact, draws: Draws) -> FeedResult:
@@ -242,7 +318,7 @@ def _restart_risk(
 ) -> None:
     state = new_risk_state(settings, floor).as_json()
     standing.restart(
-        connection, row, settings=asdict(settings), state=state, cursor=row.cursor, after_seconds=after_seconds
+        connection, row, settings=settings.as_json(), state=state, cursor=row.cursor, after_seconds=after_seconds
     )
 
 
@@ -312,6 +388,7 @@ def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtif
             "p_value": state.bets.p_value,
             "log_wealth": state.bets.log_wealth,
             "n_labelled": state.n_labelled,
+            "late": state.late,
             "errors": state.errors,
             "estimate": state.estimate,
             "lower": state.lower,

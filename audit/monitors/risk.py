@@ -22,6 +22,13 @@ class RiskSettings:
     delta: float
     """How probable a false alarm is, in all time; and that the interval ever misses a constant risk."""
 
+    in_order: bool = False
+    """Whether labels are taken in the order of their records, so that none can come sooner for what it says."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings of a round; those of rounds that began before there was an order are as they were."""
+        return {"target": self.target, "delta": self.delta, **({"in_order": True} if self.in_order else {})}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RiskState:
@@ -37,6 +44,17 @@ class RiskState:
     lower: float = 0.0
     upper: float = 1.0
     n_labelled: int = 0
+    """Labels that were taken in, and records whose review came too late."""
+
+    late: int = 0
+    """Of these, the latter: each counts as right for the alarm and as wrong for the upper end of the interval."""
+
+    late_counts: LabelCounts | None = None
+    """`counts` where the late ones are wrong; None: there is none."""
+
+    waiting_since: str | None = None
+    """When the answer was given for whose review the next labels wait; None: none waits."""
+
     errors: float = 0.0
     """Sum of the losses of the labelled ones: where answers are right or wrong, how many were wrong."""
 
@@ -57,8 +75,9 @@ class RiskState:
         """The weighted share of wrong answers; NaN without a label."""
         return self.weighted_errors / self.weight if self.weight else np.nan
 
-    def updated(self, losses: Sequence[float], probabilities: Sequence[float]) -> Self:
-        """Return the state after further labels, in the order in which they became final. Portions do not matter."""
+    def updated(self, losses: Sequence[float | None], probabilities: Sequence[float]) -> Self:
+        """Return the state after further labels, in their order. Portions do not matter. A loss of None is that of a
+        record whose review came too late: it enters an alarm as right, and the upper end of the interval as wrong."""
         e, chance = np.array(losses, dtype=np.float64), np.array(probabilities, dtype=np.float64)
         after, done = self, 0
         while done < len(e):
@@ -69,11 +88,18 @@ class RiskState:
             done = upto
         return after
 
-    def _fed(self, e: Array, chance: Array) -> Self:
-        """After labels [t] none of which is rarer than the floor."""
+    def _fed(self, seen: Array, chance: Array) -> Self:
+        """After labels [t] none of which is rarer than the floor; NaN of a late one."""
         ratio = self.floor / chance
+        late = np.isnan(seen)
+        e, at_worst = np.where(late, 0.0, seen), np.where(late, 1.0, seen)
         wealth, bets = _bet(self.bets, e, chance)
         low, high = further_ends(self.counts, e, ratio, self.settings.delta)
+        late_counts = self.late_counts
+        if late.any() or late_counts is not None:
+            before = late_counts or self.counts
+            _, high = further_ends(before, at_worst, ratio, self.settings.delta)
+            late_counts = before.added(at_worst, ratio)
         lower = np.maximum.accumulate(np.concatenate([[self.lower], low]))[1:]
         upper = np.minimum.accumulate(np.concatenate([[self.upper], high]))[1:]
         points = list(zip(wealth.tolist(), lower.tolist(), upper.tolist(), strict=True))
@@ -81,11 +107,13 @@ class RiskState:
             self,
             bets=bets,
             counts=self.counts.added(e, ratio),
+            late_counts=late_counts,
+            late=self.late + int(late.sum()),
             lower=float(lower[-1]),
             upper=float(upper[-1]),
             n_labelled=self.n_labelled + len(e),
             errors=self.errors + float(e.sum()),
-            weight=self.weight + float((1 / chance).sum()),
+            weight=self.weight + float((~late / chance).sum()),
             weighted_errors=self.weighted_errors + float((e / chance).sum()),
             path=self.path.extended(self.n_labelled + 1, points),
         )
@@ -98,11 +126,13 @@ class RiskState:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "target": self.settings.target,
-            "delta": self.settings.delta,
+            **self.settings.as_json(),
             "floor": self.floor,
             "bets": self.bets and self.bets.as_json(),
-            "counts": {"pairs": self.counts.pairs, "counts": self.counts.counts},
+            "counts": _counts_json(self.counts),
+            "late": self.late,
+            "late_counts": self.late_counts and _counts_json(self.late_counts),
+            "waiting_since": self.waiting_since,
             "lower": self.lower,
             "upper": self.upper,
             "n_labelled": self.n_labelled,
@@ -123,15 +153,25 @@ def new_risk_state(settings: RiskSettings, floor: float) -> RiskState:
 def risk_state_from_json(document: Mapping[str, Any]) -> RiskState:
     """The state that `as_json` wrote down."""
     kept = dict(document)
-    counts = kept.pop("counts")
+    counts, late_counts = kept.pop("counts"), kept.pop("late_counts", None)
     bets, path = kept.pop("bets"), kept.pop("path")
+    settings = RiskSettings(target=kept.pop("target"), delta=kept.pop("delta"), in_order=kept.pop("in_order", False))
     return RiskState(
-        settings=RiskSettings(target=kept.pop("target"), delta=kept.pop("delta")),
+        settings=settings,
         bets=bets and risk_monitor_from_json(bets),
-        counts=LabelCounts(pairs=tuple(map(tuple, counts["pairs"])), counts=tuple(counts["counts"])),
+        counts=_counts_from_json(counts),
+        late_counts=late_counts and _counts_from_json(late_counts),
         path=path_from_json(path),
         **kept,
     )
+
+
+def _counts_json(counts: LabelCounts) -> dict[str, Any]:
+    return {"pairs": counts.pairs, "counts": counts.counts}
+
+
+def _counts_from_json(document: Mapping[str, Any]) -> LabelCounts:
+    return LabelCounts(pairs=tuple(map(tuple, document["pairs"])), counts=tuple(document["counts"]))
 
 
 def _bet(bets: RiskMonitor | None, e: Array, chance: Array) -> tuple[Array, RiskMonitor | None]:

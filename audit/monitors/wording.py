@@ -1,5 +1,6 @@
 """Monitors and alarms in plain words."""
 
+from datetime import datetime
 from math import exp, isnan
 
 from demur.audit.monitors.risk import RiskState
@@ -14,8 +15,9 @@ def risk_words(state: RiskState) -> str:
     target = state.settings.target
     assert target is not None
     return (
-        f"more answers are wrong than was promised: of {state.n_labelled:,} checked ones {_counted(state.errors)} were,"
-        f" weighted {percent(state.estimate)}, and at most {percent(target)} may be; such an alarm comes by chance with"
+        f"more answers are wrong than was promised: of {state.n_labelled:,} checked ones"
+        f" {_counted(state.errors)} were{_late(state)}, weighted {percent(state.estimate)}, and at most"
+        f" {percent(target)} may be; such an alarm comes by chance with"
         f" probability {percent(state.settings.delta)} at most"
     )
 
@@ -45,7 +47,7 @@ def risk_sentence(state: RiskState) -> str:
     target, n = state.settings.target, state.n_labelled
     known = (
         f"of {n:,} checked answers {_counted(state.errors)} {'was' if state.errors == 1 else 'were'} wrong"
-        f" (weighted {percent(state.estimate)})"
+        f" (weighted {percent(state.estimate)}){_late(state)}"
     )
     if not n:
         checked = "No answer has been checked yet, so nothing is known of the risk"
@@ -89,6 +91,19 @@ def _interval(state: RiskState) -> str:
     if state.lower <= state.upper:
         return f"a steady risk lies in {low} to {high}"
     return f"the risk has moved: at one time it was {low} or more, at another {high} or less"
+
+
+def _late(state: RiskState) -> str:
+    """How many answers are taken to be right because their review did not come in time."""
+    return f", {state.late:,} without a review in time counted as right" if state.late else ""
+
+
+def waiting_sentence(state: RiskState) -> str:
+    """For which review the monitor waits; empty where for none."""
+    if state.waiting_since is None:
+        return ""
+    since = f"{datetime.fromisoformat(state.waiting_since):%Y-%m-%d %H:%M:%S}"
+    return f"Labels are taken in the order of the answers. The next one waits for a review of an answer of {since} UTC."
 
 
 def _counted(errors: float) -> str:

@@ -227,6 +227,8 @@ def _judgement(one: PromiseJudgement) -> dict[str, Any]:
         "part": one.part,
         "verdict": one.verdict.value,
         "why": one.why,
+        "p_broken": one.p_broken,
+        "p_kept": one.p_kept,
         "estimate": _estimate(one.estimate),
     }
 
@@ -234,7 +236,6 @@ def _judgement(one: PromiseJudgement) -> dict[str, Any]:
 def _labels(found: Survey, by: AuditPlan, evidence: RiskEvidence, asked: AuditSettings) -> dict[str, Any]:
     counts = evidence.counts
     drawn, reviewed = float(counts["drawn"][0]), float(counts["reviewed"][0])
-    bounds = evidence.tally.bounds
     return {
         "all_known": by.all_known,
         "outcomes_count_by": rule_in_words(asked.precedence),
@@ -252,7 +253,8 @@ def _labels(found: Survey, by: AuditPlan, evidence: RiskEvidence, asked: AuditSe
         "strata": [asdict(one) for one in by.completions],
         "bounds": [
             {"of": of, "lower": low / total, "upper": (low + missing) / total}
-            for of, (low, missing, total) in zip(("all", "answered"), bounds.tolist(), strict=True)
+            for of, a in (("all", ""), ("answered", "a_"))
+            for low, missing, total in [[float(counts[f"{a}v{end}"][0]) for end in ("_loss", "_missing", "")]]
             if total > 0
         ],
     }

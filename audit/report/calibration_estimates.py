@@ -6,7 +6,7 @@ import numpy as np
 
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report import rank_sums
-from demur.audit.report.grounds import Estimate, Grounds, estimate, over
+from demur.audit.report.grounds import Estimate, Grounds, estimate, few_drawn, over
 from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.weighted import CalibrationSums
 from demur.uncertainty.checks import Array
@@ -42,6 +42,7 @@ def calibration_estimates(evidence: RiskEvidence, when: str, total: Grounds) -> 
     sums, naive = evidence.tally.weighted.calibration[when], evidence.tally.naive.calibration[when]
     here, plain = _totals(sums), _totals(naive)
     again = {name: evidence.resamples.of(getattr(sums, name)) for name in PARTS}
+    note = few_drawn(evidence.counts)
     suffix = "" if when == "after" else "_before" if when == "before" else _at_k(when)
     for name, (metric, meaning) in CALIBRATION.items():
         if "@" in when and name in ("citl", "c_slope"):
@@ -57,7 +58,7 @@ def calibration_estimates(evidence: RiskEvidence, when: str, total: Grounds) -> 
             value, naive_value = _ace(sums), _ace(naive)
         if name in NOISY:
             interval = _down_to_the_noise(float(value), interval)
-        yield estimate(name + suffix, value, interval, naive_value, total, meaning)
+        yield estimate(name + suffix, value, interval, naive_value, total, meaning, note=note)
 
 
 AT_K = {
@@ -70,6 +71,7 @@ AT_K = {
 
 def at_k_estimates(evidence: RiskEvidence, total: Grounds, answers: Grounds) -> Iterator[Estimate]:
     """Precision, recall and risk of the k most probable labels, where labels do not exclude each other."""
+    note = few_drawn(evidence.counts)
     for k, sums in evidence.tally.weighted.at_k.items():
         naive, again = evidence.tally.naive.at_k[k].sum(axis=0), evidence.resamples.of(sums)
         here = sums.sum(axis=0)
@@ -81,6 +83,7 @@ def at_k_estimates(evidence: RiskEvidence, total: Grounds, answers: Grounds) -> 
                 over(naive[top], naive[bottom]),
                 answers if name == "label_risk" else total,
                 meaning.format(k=k),
+                note="" if name == "label_risk" else note,
             )
 
 

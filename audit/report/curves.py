@@ -7,7 +7,7 @@ import numpy as np
 from demur.audit.metrics.intervals import clopper_pearson
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report import rank_sums
-from demur.audit.report.grounds import MIN_EVENTS, NO_INTERVAL, grounds_of, over
+from demur.audit.report.grounds import MIN_EVENTS, NO_INTERVAL, few_drawn, grounds_of, over
 from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.survey import CONFIDENCE
 from demur.audit.report.weighted import CalibrationSums
@@ -26,7 +26,7 @@ def risk_coverage(evidence: RiskEvidence) -> dict[str, Any]:
     coverage, risk = rank_sums.risk_at_coverages(sums.fine)
     shown = _spread(coverage)
     bands: list[tuple[float, float]] = [(np.nan, np.nan)] * len(shown)
-    if sums.coarse and evidence.resamples.possible:
+    if sums.coarse and evidence.resamples.possible and not few_drawn(evidence.counts):
         enough = np.cumsum(sums.errors)[shown] >= MIN_EVENTS
         found = _bands(evidence, sums.coarse, coverage[shown], risk[shown])
         bands = [band if known else (np.nan, np.nan) for band, known in zip(found, enough.tolist(), strict=True)]

@@ -12,7 +12,17 @@ from demur.audit.metrics.predictive_quality import BUCKETS
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report.calibration_estimates import at_k_estimates, calibration_estimates
 from demur.audit.report.cells import RESAMPLED
-from demur.audit.report.grounds import NO_INTERVAL, NORMAL, Estimate, Grounds, counted, estimate, grounds_of, over
+from demur.audit.report.grounds import (
+    NO_INTERVAL,
+    NORMAL,
+    Estimate,
+    Grounds,
+    counted,
+    estimate,
+    few_drawn,
+    grounds_of,
+    over,
+)
 from demur.audit.report.risks import RiskEvidence, missed, missed_labels, risks
 from demur.audit.report.score_estimates import score_estimates
 from demur.audit.report.survey import TOP
@@ -120,7 +130,8 @@ def _classes(evidence: RiskEvidence, total: Grounds) -> Iterator[Estimate]:
     interval = NO_INTERVAL
     if len(classes) > 1:
         interval = evidence.resamples.interval(_mean_known(f1_by_class(evidence.resamples.of(classes))))
-    yield estimate("macro_f1", _mean_known(f1), interval, _mean_known(naive), total, MACRO_F1)
+    note = few_drawn(evidence.counts)
+    yield estimate("macro_f1", _mean_known(f1), interval, _mean_known(naive), total, MACRO_F1, note=note)
     for bucket in BUCKETS if evidence.by.buckets else ():
         members = [label for label, own in evidence.by.buckets.items() if own == bucket]
         if members:

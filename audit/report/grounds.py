@@ -66,6 +66,8 @@ class Estimate:
 
     grounds: Grounds
     meaning: str
+    note: str = ""
+    """Why there is no interval, and what would give one; empty where that is said by the grounds."""
 
 
 class Counts:
@@ -88,7 +90,7 @@ def grounds_of(counts: Counts, by: AuditPlan, cell: int, *, answered: bool = Fal
         effective=w * w / w_w if w_w > 0 else np.nan,
         events=int(counts[a + "wrong"][cell]),
         refused=_is_refused(counts, by, cell, answered=answered),
-        silent=not answered and _answers_are_silent(counts, by, cell),
+        silent=not answered and answers_are_silent(counts, by, cell),
     )
 
 
@@ -103,7 +105,34 @@ def set_grounds_of(counts: Counts, by: AuditPlan, cell: int, rows: NDArray[np.vo
         effective=float(labels.sum()) ** 2 / squares if squares > 0 else np.nan,
         events=int(rows["count"][rows["loss"] > 0].sum()),
         refused=_is_refused(counts, by, cell, answered=False),
-        silent=_answers_are_silent(counts, by, cell),
+        silent=answers_are_silent(counts, by, cell),
+    )
+
+
+def few_drawn(counts: Counts) -> str:
+    """Say why ranking and calibration have no interval: too few errors, or right answers, among labels that were drawn
+    by chance. Empty where there are enough of both, or where every prediction was labelled.
+
+    Held predictions are all labelled and say nothing of the answered ones, so their errors are not counted (METHODS
+    10.13).
+    """
+    if not counts["by_chance"][0]:
+        return ""
+    checked, wrong = int(counts["chance_labelled"][0]), int(counts["chance_wrong"][0])
+    rarer, kind = min((wrong, "wrong"), (checked - wrong, "right"))
+    if rarer >= MIN_EVENTS:
+        return ""
+    if not checked:
+        return f"no interval: no spot check has a label; at least {2 * MIN_EVENTS} are needed"
+    if not rarer:
+        return (
+            f"no interval: none of {checked:,} spot checks found one {kind}, and {MIN_EVENTS} such are needed;"
+            f" that takes more than {(MIN_EVENTS - 1) * checked:,} further spot checks, if not many more"
+        )
+    further = -(-checked * MIN_EVENTS // rarer) - checked
+    return (
+        f"no interval: {rarer:,} of {checked:,} spot checks found one {kind}, and {MIN_EVENTS} such are needed;"
+        f" at this rate that takes about {further:,} further spot checks"
     )
 
 
@@ -112,7 +141,7 @@ def _is_refused(counts: Counts, by: AuditPlan, cell: int, *, answered: bool) -> 
     return not by.labels_meant or (refused and bool(counts["drawn"][cell] > counts["reviewed"][cell]))
 
 
-def _answers_are_silent(counts: Counts, by: AuditPlan, cell: int) -> bool:
+def answers_are_silent(counts: Counts, by: AuditPlan, cell: int) -> bool:
     """Whether much of a cell is answered, and none of that has a label: by chance nobody was asked, and the labels of
     the held ones would speak for all."""
     answered = counts["answered"][cell]
@@ -143,10 +172,12 @@ def estimate(
     *,
     of: str = "",
     method: str = BOOTSTRAP,
+    note: str = "",
 ) -> Estimate:
-    """Nothing is said that the labels cannot carry: then there is no number, whatever came out."""
+    """Nothing is said that the labels cannot carry: then there is no number, whatever came out. A `note` says why there
+    is no interval, and takes it away."""
     known = grounds.enough
-    bounded = known and (grounds.status == EvidenceStatus.SUFFICIENT or method in (EXACT, SEQUENCE))
+    bounded = known and not note and (grounds.status == EvidenceStatus.SUFFICIENT or method in (EXACT, SEQUENCE))
     lower, upper = (number(end) if bounded else None for end in (interval.lower, interval.upper))
     return Estimate(
         name=name,
@@ -158,6 +189,7 @@ def estimate(
         naive=None if naive is None else number(naive),
         grounds=grounds,
         meaning=meaning,
+        note=note,
     )
 
 

@@ -100,6 +100,7 @@ def page(document: Mapping[str, Any]) -> str:
             time=next((one for one in _rows(document, "breakdowns") if one.get("by") == "time"), None),
             on_sample=_on_sample(document),
             others=_others(document),
+            few=_few_drawn(document),
             glossary=METRICS,
             plots=_plots(document, main, aim),
         )
@@ -170,6 +171,12 @@ def _targets(document: Mapping[str, Any]) -> dict[str, float]:
 
 def _state(verdict: Any) -> tuple[str, str, str]:
     return STATES.get(str(verdict), ("nothing", "No verdict", "No verdict"))
+
+
+def _few_drawn(document: Mapping[str, Any]) -> str:
+    """Return why ranking and calibration have no interval; empty where they have one."""
+    note = next((str(one["note"]) for one in _rows(document, "estimates") if one.get("note")), "")
+    return note[:1].upper() + note[1:]
 
 
 def _score_names(document: Mapping[str, Any]) -> list[str]:

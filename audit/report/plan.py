@@ -1,16 +1,25 @@
 """How an audit weighs and sorts its records: settled from the survey of all, then applied to each part."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.audit.ledger.ledger import NONE, REVIEW, CodedColumn, Ledger
+from demur.audit.metrics.confidence_strata import (
+    MIN_COMPLETED,
+    MIN_SELECTED,
+    N_BINS,
+    ConfidenceCounts,
+    completion_differs,
+    confidence_cuts,
+)
 from demur.audit.metrics.predictive_quality import BUCKETS, label_buckets
 from demur.audit.report import hashing
-from demur.audit.report.survey import CHECKED, HELD, Stratum, Survey, in_frame
+from demur.audit.report.survey import CHECKED, HELD, Stratum, Survey, Values, in_frame
 from demur.uncertainty.checks import Array, Mask
 
 COARSE = 256
@@ -71,6 +80,27 @@ class Completion:
     pooled: bool
     """Too small to stand alone: the share is that of all such strata of its kind."""
 
+    above: float | None = None
+    """Of records with a confidence above this, and up to the next, alone; None: no such bound."""
+
+    upto: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewShares:
+    """How much of a stratum is reviewed, by confidence."""
+
+    cuts: tuple[float, ...] = ()
+    """Ascending; a record is in the bin of so many of them as lie below its confidence, one without in the first."""
+
+    shares: tuple[float, ...]
+    """One more than `cuts`."""
+
+    def of(self, confidence: Array) -> Array:
+        """[n], by whose share each record is weighed."""
+        place = np.searchsorted(np.array(self.cuts), np.nan_to_num(confidence, nan=-np.inf), side="left")
+        return np.array(self.shares)[place]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
@@ -113,7 +143,7 @@ class AuditPlan:
 
     all_known: bool
     completions: Sequence[Completion]
-    shares: Mapping[Stratum, float]
+    shares: Mapping[Stratum, ReviewShares]
     refused: frozenset[str]
     """Kinds of which a stratum is drawn and nothing of it reviewed."""
 
@@ -165,6 +195,7 @@ def plan(
     """
     all_known = found.all_known or settings.every_outcome_known
     completions, shares, refused = _completions(found)
+    least_share = min((min(one.shares) for one in shares.values()), default=1.0)
     window = _window(found)
     buckets = (
         dict(zip(label_counts, label_buckets(list(label_counts.values()), n_fitted), strict=True)) if n_fitted else {}
@@ -196,7 +227,7 @@ def plan(
         exclusive=found.exclusive,
         top_k=found.top_k,
         clustered=found.clusters > 0,
-        plain_share=1.0 if all_known else least_probability * min(shares.values(), default=1.0),
+        plain_share=1.0 if all_known else least_probability * least_share,
         tau_share=min(1.0, ROWS_FOR_TAU / max(1, found.n)),
     )
 
@@ -276,13 +307,23 @@ def bins_of(values: Array, u: Array) -> NDArray[np.intp]:
 
 def _share_of_rows(ledger: Ledger, by: AuditPlan) -> Array:
     names = (*ledger.groups.names, None)
-    table = np.array([[by.shares.get((kind, name), 0.0) for name in names] for kind in (HELD, CHECKED)])
     held = ledger.actions.codes == REVIEW
-    return np.asarray(table[(~held).astype(np.intp), ledger.groups.codes])
+    nothing = ReviewShares(shares=(0.0,))
+    strata = [[by.shares.get((kind, name), nothing) for name in names] for kind in (HELD, CHECKED)]
+    table = np.array([[one.shares[0] for one in of_kind] for of_kind in strata])
+    found = np.asarray(table[(~held).astype(np.intp), ledger.groups.codes])
+    for kind, of_kind in enumerate(strata):
+        for code, one in enumerate(of_kind):
+            if one.cuts:
+                rows = np.flatnonzero((held == (kind == 0)) & (ledger.groups.codes % len(names) == code))
+                found[rows] = one.of(ledger.confidence[rows])
+    return found
 
 
-def _completions(found: Survey) -> tuple[list[Completion], dict[Stratum, float], frozenset[str]]:
-    rows, shares, refused = [], {}, set()
+def _completions(found: Survey) -> tuple[list[Completion], dict[Stratum, ReviewShares], frozenset[str]]:
+    rows: list[Completion] = []
+    shares: dict[Stratum, ReviewShares] = {}
+    refused = set()
     for kind in (HELD, CHECKED):
         strata = sorted((s for s in found.drawn if s[0] == kind), key=lambda s: (-found.drawn[s], s[1] or ""))
         small = [s for s in strata if found.drawn[s] < LEAST_DRAWN or not found.reviewed.get(s)]
@@ -297,25 +338,70 @@ def _completions(found: Survey) -> tuple[list[Completion], dict[Stratum, float],
         # a stratum large enough to speak for itself, of which nothing is reviewed, is not hidden among others
         silent = [s for s in small if found.drawn[s] >= LEAST_DRAWN and not found.reviewed.get(s)]
         pool = [s for s in small if s not in silent]
-        drawn, done = sum(found.drawn[s] for s in pool), sum(found.reviewed.get(s, 0) for s in pool)
-        for s in strata:
-            if s in silent or (s in pool and done == 0):
-                share = None
-                refused.add(kind)
-            else:
-                share = done / drawn if s in pool else found.reviewed[s] / found.drawn[s]
-                shares[s] = share
-            rows.append(
-                Completion(
-                    kind=kind,
-                    group=s[1] or _unlike(found.groups, "(no group)"),
-                    drawn=found.drawn[s],
-                    reviewed=found.reviewed.get(s, 0),
-                    share=share,
-                    pooled=s in pool and len(pool) > 1,
-                )
-            )
+        for bases in (*([s] for s in strata if s not in small), pool):
+            done = sum(found.reviewed.get(s, 0) for s in bases)
+            if not bases or not done:
+                silent += bases
+                continue
+            by_confidence = _review_shares(found, bases)
+            shares |= dict.fromkeys(bases, by_confidence)
+            rows += _by_confidence(found, bases, by_confidence)
+        for s in silent:
+            refused.add(kind)
+            rows.append(_completion(found, s, share=None, pooled=s in pool and len(pool) > 1))
     return rows, shares, frozenset(refused)
+
+
+def _review_shares(found: Survey, strata: Sequence[Stratum]) -> ReviewShares:
+    """The shares of reviews of some strata taken together, apart by confidence where completion hangs on it by more
+    than chance (METHODS 10.7)."""
+    drawn, done = _drawn_and_done(found, strata)
+    cuts = confidence_cuts(drawn, done, N_BINS, MIN_SELECTED, MIN_COMPLETED)
+    if not completion_differs(drawn.by_bin(cuts), done.by_bin(cuts)):
+        cuts = cuts[:0]
+    return ReviewShares(cuts=tuple(cuts.tolist()), shares=tuple((done.by_bin(cuts) / drawn.by_bin(cuts)).tolist()))
+
+
+def _drawn_and_done(found: Survey, strata: Sequence[Stratum]) -> tuple[ConfidenceCounts, ConfidenceCounts]:
+    drawn, done = (
+        _confidence_counts([known[s] for s in strata if s in known], sum(counts.get(s, 0) for s in strata))
+        for known, counts in ((found.drawn_confidence, found.drawn), (found.reviewed_confidence, found.reviewed))
+    )
+    return drawn, done
+
+
+def _confidence_counts(parts: Sequence[Values], n: int) -> ConfidenceCounts:
+    """All of `n` records, of which those that are not in `parts` have no confidence."""
+    known = Values.together(parts) if parts else Values(values=np.empty(0), counts=np.empty(0, dtype=np.int64))
+    without = n - known.n
+    if not without:
+        return ConfidenceCounts(values=known.values, counts=known.counts)
+    return ConfidenceCounts(values=np.append(-np.inf, known.values), counts=np.append(without, known.counts))
+
+
+def _completion(found: Survey, s: Stratum, **more: Any) -> Completion:
+    return Completion(
+        kind=s[0],
+        group=s[1] or _unlike(found.groups, "(no group)"),
+        **{"drawn": found.drawn[s], "reviewed": found.reviewed.get(s, 0), **more},
+    )
+
+
+def _by_confidence(found: Survey, strata: Sequence[Stratum], by: ReviewShares) -> Iterator[Completion]:
+    """Rows for a report: of each stratum, or of each bin of confidence of those that were taken together."""
+    if not by.cuts:
+        for s in strata:
+            yield _completion(found, s, share=by.shares[0], pooled=len(strata) > 1)
+        return
+    cuts = np.array(by.cuts)
+    drawn, done = (counts.by_bin(cuts) for counts in _drawn_and_done(found, strata))
+    bounds = (None, *by.cuts, None)
+    for at, share in enumerate(by.shares):
+        made = _completion(
+            found, strata[0], share=share, pooled=len(strata) > 1, drawn=int(drawn[at]), reviewed=int(done[at]),
+            above=bounds[at], upto=bounds[at + 1],
+        )  # fmt: skip
+        yield made if len(strata) == 1 else replace(made, group=_unlike(found.groups, f"({len(strata)} small groups)"))
 
 
 def _window(found: Survey) -> Window:

@@ -66,6 +66,8 @@ def _lack(found: Mapping[str, Any], value: float | None, interval: str) -> str:
         if evidence in WORDS:
             return f"insufficient evidence: {WORDS[evidence]}{have if evidence != 'none' else ''}"
         return "undefined here" if evidence else "not in this document"
+    if not interval and isinstance(note := found.get("note"), str) and note:
+        return note
     if not interval and evidence == "exact_only":
         return "no interval: too few errors, or too few others"
     return ""

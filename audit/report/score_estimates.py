@@ -6,7 +6,7 @@ import numpy as np
 
 from demur.audit.metrics.resampling import Interval
 from demur.audit.report import rank_sums
-from demur.audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, over
+from demur.audit.report.grounds import NO_INTERVAL, Estimate, Grounds, estimate, few_drawn, over
 from demur.audit.report.rank_sums import RankSums
 from demur.audit.report.resamples import widened
 from demur.audit.report.risks import RiskEvidence
@@ -36,7 +36,8 @@ def score_estimates(evidence: RiskEvidence, name: str, total: Grounds) -> Iterat
     exact, plain = _rank_metrics(sums.fine, rank_sums.areas_of), _rank_metrics(naive, rank_sums.areas_of)
     again: dict[str, Array] = {}
     shifts: dict[str, float] = {}
-    if sums.coarse and evidence.resamples.possible:
+    note = few_drawn(evidence.counts)
+    if sums.coarse and evidence.resamples.possible and not note:
         again = _rank_metrics(_ranked(sums, evidence.resamples.of), rank_sums.resampled_areas)
         rough = _rank_metrics(_ranked(sums, lambda x: x.sum(axis=0)), rank_sums.resampled_areas)
         shifts = {metric: float(exact[metric] - rough[metric]) for metric in SCORES}
@@ -48,7 +49,7 @@ def score_estimates(evidence: RiskEvidence, name: str, total: Grounds) -> Iterat
             interval = widened(interval, float(exact[metric]), errors, evidence.resamples.delta)
             if metric in SHARES:
                 interval = Interval(lower=max(0.0, interval.lower), upper=min(1.0, interval.upper))
-        yield estimate(metric, exact[metric], interval, plain[metric], total, meaning, of=name)
+        yield estimate(metric, exact[metric], interval, plain[metric], total, meaning, of=name, note=note)
 
 
 def _ranked(sums: ScoreSums, summed: Callable[[Array], Array]) -> RankSums:

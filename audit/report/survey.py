@@ -80,6 +80,10 @@ class Survey:
 
     drawn: Mapping[Stratum, int]
     reviewed: Mapping[Stratum, int]
+    drawn_confidence: Mapping[Stratum, Values]
+    """Of each stratum, the confidences of its drawn records, as far as they are defined; so is the next."""
+
+    reviewed_confidence: Mapping[Stratum, Values]
     groups: Mapping[str | None, int]
     artifacts: Mapping[str | None, int]
     predicted: Mapping[str | None, int]
@@ -123,6 +127,8 @@ def survey(ledger: Ledger, *, frame_after: datetime | None = None) -> Survey:
         all_known=bool(ledger.known.all()),
         drawn=_strata(ledger, ledger.drawn & inside, held),
         reviewed=_strata(ledger, ledger.reviewed & inside, held),
+        drawn_confidence=_confidences(ledger, ledger.drawn & inside, held),
+        reviewed_confidence=_confidences(ledger, ledger.reviewed & inside, held),
         groups=_counts(ledger.groups),
         artifacts=_counts(ledger.artifacts),
         predicted=predicted,
@@ -153,6 +159,8 @@ def together(parts: Sequence[Survey]) -> Survey:
         all_known=all(part.all_known for part in full),
         drawn=_summed([part.drawn for part in full]),
         reviewed=_summed([part.reviewed for part in full]),
+        drawn_confidence=_joined([part.drawn_confidence for part in full]),
+        reviewed_confidence=_joined([part.reviewed_confidence for part in full]),
         groups=_summed([part.groups for part in full]),
         artifacts=_summed([part.artifacts for part in full]),
         predicted=_summed([part.predicted for part in full]),
@@ -196,6 +204,26 @@ def _strata(ledger: Ledger, rows: NDArray[np.bool_], held: NDArray[np.bool_]) ->
         for at, kind in enumerate((HELD, CHECKED))
         for code, name in enumerate(names)
         if counts[at, code]
+    }
+
+
+def _confidences(ledger: Ledger, rows: NDArray[np.bool_], held: NDArray[np.bool_]) -> dict[Stratum, Values]:
+    names = (*ledger.groups.names, None)
+    chosen = np.flatnonzero(rows & ~np.isnan(ledger.confidence))
+    place = (~held[chosen]).astype(np.intp) * len(names) + ledger.groups.codes[chosen] % len(names)
+    order = np.argsort(place, kind="stable")
+    places, starts = np.unique(place[order], return_index=True)
+    parts = np.split(ledger.confidence[chosen[order]], starts[1:]) if len(places) else []
+    return {
+        ((HELD, CHECKED)[at // len(names)], names[at % len(names)]): Values.of(part)
+        for at, part in zip(places.tolist(), parts, strict=True)
+    }
+
+
+def _joined(parts: Sequence[Mapping[Stratum, Values]]) -> dict[Stratum, Values]:
+    return {
+        stratum: Values.together([part[stratum] for part in parts if stratum in part])
+        for stratum in dict.fromkeys(stratum for part in parts for stratum in part)
     }
 
 

@@ -45,9 +45,6 @@ class Tally:
     sets_with_labels: NDArray[np.void]
     """Those of them for which a label holds."""
 
-    bounds: Array
-    """[2, 3], of drawn rows, all and answered: weighted errors of the reviewed, weight of the missing, of all drawn."""
-
     plain: LedgerSample
     tau: LedgerSample
 
@@ -71,7 +68,6 @@ def tally(ledger: Ledger, by: AuditPlan) -> Tally:
         answered_labels=answered,
         set_labels=sets,
         sets_with_labels=with_labels,
-        bounds=_bounds(ledger, weighed, loss),
         plain=plain_sample(ledger, by, weighed),
         tau=sample_for_tau(ledger, by, weighed),
     )
@@ -88,7 +84,6 @@ def together(parts: Sequence[Tally]) -> Tally:
         answered_labels=distinct(np.concatenate([p.answered_labels for p in parts])),
         set_labels=distinct(np.concatenate([p.set_labels for p in parts])),
         sets_with_labels=distinct(np.concatenate([p.sets_with_labels for p in parts])),
-        bounds=added_up([p.bounds for p in parts]),
         plain=sample.joined([p.plain for p in parts]),
         tau=sample.joined([p.tau for p in parts]),
     )
@@ -102,14 +97,4 @@ def _assisted(ledger: Ledger, by: AuditPlan, weighed: LabelWeights, loss: Array)
     inside = weighed.inside & ledger.known if by.all_known else weighed.inside  # no label stands for what is not known
     for at, rows in enumerate((inside, inside & (ledger.actions.codes == ANSWER))):
         out[at] = phi[rows].sum(), np.square(phi[rows]).sum(), rows.sum()
-    return out
-
-
-def _bounds(ledger: Ledger, weighed: LabelWeights, loss: Array) -> Array:
-    p = ledger.label_probability
-    v = np.divide(1.0, p, out=np.zeros(len(p)), where=(p > 0) & ledger.drawn & weighed.inside)
-    out = np.zeros((2, 3))
-    for at, rows in enumerate((np.ones(len(p), dtype=bool), ledger.answered)):
-        done = rows & ledger.reviewed
-        out[at] = (v[done] * loss[done]).sum(), v[rows & ~ledger.reviewed].sum(), v[rows].sum()
     return out

@@ -1,4 +1,4 @@
-"""Was the promise kept? Kept, broken, or not enough evidence: by the interval, never by the estimate alone."""
+"""Was the promise kept? Kept, broken, or not enough evidence: by two tests, never by the estimate alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,25 +7,39 @@ from math import nan
 from typing import Any
 
 from demur.audit.metrics.evidence import EvidenceStatus
+from demur.audit.metrics.multiplicity import holm
+from demur.audit.metrics.promise_tests import SLACK
 from demur.audit.report.grounds import REFUSED, Estimate, Grounds
+from demur.audit.report.missing_reviews import WorstCase, worst_case
 from demur.audit.report.plan import TOTAL
+from demur.audit.report.promise_evidence import ANSWERS, LABELS, SETS, PartEvidence, part_evidence, rows_of_fit
 from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, missed_labels, risks
 from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING, as_it_holds
 from demur.policies.risk_bound import labels_needed
 
 
 class PromiseVerdict(StrEnum):
-    KEPT = "kept"  # the whole interval is at or below what was promised
-    BROKEN = "broken"  # the whole interval is above it
-    UNDECIDED = "not enough evidence"  # it lies on both sides, or there are too few labels for one
+    KEPT = "kept"  # what was found would be a surprise if this fit missed the target or more
+    BROKEN = "broken"  # it would be a surprise if the promise held, corrected for how much is judged
+    UNDECIDED = "not enough evidence"  # neither, or there are no labels that could tell
     NOTHING = "nothing was promised"
 
 
 ANSWERS_WRONG = "of the answers are wrong"
 GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
 
-OF_SETS = (SETS_LACK, GROUP_SETS_LACK, ROWS_LABELS_MISSING, LABELS_MISSING)
+ABOUT: Mapping[str, str] = {
+    ANSWERS_WRONG: ANSWERS,
+    SETS_LACK: SETS,
+    GROUP_SETS_LACK: SETS,
+    ROWS_LABELS_MISSING: SETS,
+    LABELS_MISSING: LABELS,
+}
+"""Which numbers of an audit each kind of promise is held against."""
+
 NOT_KNOWN = "promised, and nobody knows what"
+UNREAD = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
+NOT_MEASURED = "promises of this kind are not measured by an audit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +64,32 @@ class PromiseJudgement:
     why: str
     """The verdict in a sentence, with the numbers behind it."""
 
+    p_broken: float | None = None
+    """How surprising so many misses are if the promise holds, before any correction; None without labels that count."""
+
+    p_kept: float | None = None
+    """How surprising so few misses are if this fit misses the target or more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PromisePart:
+    """One part of the traffic, and a promise about it."""
+
+    judgement: PromiseJudgement
+    tested: PartEvidence | None
+    delta: float | None
+    """With which probability a promise about one fit may be broken by it."""
+
+    missing: WorstCase | None
+    """What the reviews could do that were asked for and are missing."""
+
+    n_texts: int = 1
+    """Of how many groups the part is made."""
+
+    @property
+    def promise(self) -> tuple[str, float, str]:
+        return self.judgement.share, self.judgement.target, self.judgement.statement
+
 
 def judge(
     evidence: RiskEvidence,
@@ -62,40 +102,29 @@ def judge(
     `promises` are those of each artifact's manifest. Artifacts that promise the same are judged together; `max_risk`
     takes the place of what they promise about wrong answers. A promise that is not known, because the artifact that
     made it is `unread`, or of a kind that no audit measures, is undecided: what nobody has judged was not kept.
+
+    A promise on average over fits is called broken only if the spread of valid fits does not explain what was found.
+    Broken is called at delta / 2, divided by the number of promises, and corrected for the parts of each (Holm 1979).
     """
+    found = [*_parts(evidence, promises, max_risk)]
+    judged = _together(found, evidence.by.settings.delta)
     places = _places(evidence)
-    answers, sets, labels = risks(evidence, answered=True), missed(evidence), missed_labels(evidence)
-    found = []
-    if max_risk is not None:
-        statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
-        found.append(_judged(evidence, answers[0], ANSWERS_WRONG, max_risk, statement, (), ""))
     n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
-    for (share, target, statement), makers in _made(promises).items():
-        present = [name for name in makers if ("artifact", name) in places]
-        if not present or (share == ANSWERS_WRONG and max_risk is not None):
-            continue
-        asked: list[tuple[int, tuple[str, ...], str]] = [
-            (places["artifact", name], (name,), "" if n_artifacts == 1 else name) for name in present
-        ]
-        if len(present) == n_artifacts:
-            asked = [(0, tuple(present), "")]
-        if share == GROUP_SETS_LACK:
-            asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
-        for cell, artifacts, part in asked:
-            if share != ANSWERS_WRONG and share not in OF_SETS:
-                why = "promises of this kind are not measured by an audit"
-                nothing = replace(answers[cell], name="", value=None, lower=None, upper=None, method=None, naive=None)
-                found.append(_undecided(nothing, share, target, statement, artifacts, part, why))
-                continue
-            about = answers[cell] if share == ANSWERS_WRONG else (labels if share == LABELS_MISSING else sets)[cell]
-            one = _judged(evidence, about, share, target, statement, artifacts, part)
-            found.append(_of_each(evidence, one) if share == GROUP_SETS_LACK else one)
+    answers = risks(evidence, answered=True) if unread and max_risk is None else []
     for name in unread if max_risk is None else ():
-        statement = f"what {name} promised is not known"
-        why = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
-        about = answers[places.get(("artifact", name), 0)]
-        found.append(_undecided(about, NOT_KNOWN, nan, statement, (name,), name if n_artifacts > 1 else "", why))
-    return sorted(found, key=lambda one: one.share != ANSWERS_WRONG)
+        judged.append(
+            PromiseJudgement(
+                share=NOT_KNOWN,
+                target=nan,
+                statement=f"what {name} promised is not known",
+                artifacts=(name,),
+                part=name if n_artifacts > 1 else "",
+                verdict=PromiseVerdict.UNDECIDED,
+                estimate=answers[places.get(("artifact", name), 0)],
+                why=UNREAD,
+            )
+        )
+    return sorted(judged, key=lambda one: one.share != ANSWERS_WRONG)
 
 
 def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
@@ -107,14 +136,176 @@ def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
     return PromiseVerdict.NOTHING
 
 
-def _made(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[tuple[str, float, str], tuple[str, ...]]:
-    made: dict[tuple[str, float, str], tuple[str, ...]] = {}
+def _parts(
+    evidence: RiskEvidence, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
+) -> list[_PromisePart]:
+    """Each promise in each part of the traffic that it is about."""
+    places = _places(evidence)
+    estimates = {
+        ANSWERS: risks(evidence, answered=True),
+        SETS: missed(evidence),
+        LABELS: missed_labels(evidence),
+    }
+    found = []
+    if max_risk is not None:
+        statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
+        named = {"share": ANSWERS_WRONG, "target": max_risk, "statement": statement}
+        found.append(_part(evidence, estimates, named, 0, (), ""))
+    n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
+    for promise, makers in _made(promises):
+        present = [name for name in makers if ("artifact", name) in places]
+        if not present or (promise["share"] == ANSWERS_WRONG and max_risk is not None):
+            continue
+        asked: list[tuple[int, tuple[str, ...], str]] = [
+            (places["artifact", name], (name,), "" if n_artifacts == 1 else name) for name in present
+        ]
+        if len(present) == n_artifacts:
+            asked = [(0, tuple(present), "")]
+        if promise["share"] == GROUP_SETS_LACK:
+            asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
+        found += [_part(evidence, estimates, promise, *one) for one in asked]
+    return found
+
+
+def _part(
+    evidence: RiskEvidence,
+    estimates: Mapping[str, Sequence[Estimate]],
+    promise: Mapping[str, Any],
+    cell: int,
+    artifacts: tuple[str, ...],
+    part: str,
+) -> _PromisePart:
+    share, target = str(promise["share"]), float(promise["target"])
+    about = ABOUT.get(share)
+    estimate = estimates[about or ANSWERS][cell]
+    tested = None
+    if about is None:
+        estimate = replace(estimate, name="", value=None, lower=None, upper=None, method=None, naive=None)
+    else:
+        total = float(evidence.counts["n"][0])
+        of_traffic = float(evidence.counts["n"][cell]) / total if share == GROUP_SETS_LACK else 1.0
+        fit_n = None if about == ANSWERS else rows_of_fit(promise, part, of_traffic)
+        tested = part_evidence(evidence, about, estimate, cell, target, fit_n)
+    n_texts = 1
+    if share == GROUP_SETS_LACK:
+        (groups,) = (dimension for dimension in evidence.by.dimensions if dimension.name == "group")
+        n_texts = groups.texts_in(groups.cells.index(part))
+    return _PromisePart(
+        judgement=PromiseJudgement(
+            share=share,
+            target=target,
+            statement=str(promise["statement"]),
+            artifacts=artifacts,
+            part=part,
+            verdict=PromiseVerdict.UNDECIDED,
+            estimate=estimate,
+            why=NOT_MEASURED if about is None else _too_few(estimate.grounds, target),
+            p_broken=None if tested is None else tested.p_broken,
+            p_kept=None if tested is None else tested.p_kept,
+        ),
+        tested=tested,
+        missing=None if about is None else worst_case(evidence, about, cell),
+        delta=promise.get("delta"),
+        n_texts=n_texts,
+    )
+
+
+def _together(parts: Sequence[_PromisePart], delta: float) -> list[PromiseJudgement]:
+    """The judgements, corrected for how many parts each promise has, and for how many promises there are."""
+    families: dict[tuple[str, float, str], list[_PromisePart]] = {}
+    for part in parts:
+        families.setdefault(part.promise, []).append(part)
+    tested = sum(any(part.tested for part in family) for family in families.values())
+    found: dict[int, PromiseJudgement] = {}
+    for family in families.values():
+        p_values = [None if part.tested is None else part.tested.p_broken for part in family]
+        broken = set(holm(p_values, delta / 2 / max(1, tested)).rejected)
+        looks = sum(p is not None for p in p_values) * max(1, tested)
+        for at, part in enumerate(family):
+            found[id(part)] = _unless_missing(part, _word(part, delta, broken=at in broken, looks=looks))
+    return [found[id(part)] for part in parts]
+
+
+def _word(part: _PromisePart, delta: float, *, broken: bool, looks: int) -> PromiseJudgement:
+    """The word about one part, and why. `broken`: its test says so, corrected for `looks` tests."""
+    seen, one = part.tested, part.judgement
+    if seen is None:
+        return one
+    target, level = f"{100 * one.target:g}%", delta / 2 * (1 + SLACK)
+    ends = f"between {100 * seen.interval.lower:.2f}% and {100 * seen.interval.upper:.2f}%"
+    between = f"{ends} ({100 * (1 - delta):g}% interval)"
+    if one.estimate.value is None:
+        between = f"{one.estimate.grounds.events:,} of {one.estimate.grounds.labelled:,} labels; {between}"
+    spread = ""
+    if seen.fit_n is not None:
+        most = "" if seen.spread is None else f" miss up to {100 * seen.spread:.2f}%"
+        spread = f"fits of {seen.fit_n:,} rows that keep the promise on average{most or ' differ from each other'}"
+    if broken:
+        own = "" if part.delta is None else f"; a promise like this one may be broken in {100 * part.delta:g}% of fits"
+        own = f", and {spread}" if spread else own
+        why = f"{between}: all of that is above the promised {target}{own}"
+        return replace(one, verdict=PromiseVerdict.BROKEN, estimate=_with_value(one.estimate, seen), why=why)
+    if seen.p_kept <= level:
+        kept = replace(
+            one, verdict=PromiseVerdict.KEPT, why=f"{between}: all of that is at or below the promised {target}"
+        )
+        return _of_each(kept, part.n_texts)
+    if seen.p_broken <= level:
+        why = (
+            f"{between}: by itself that is above the promised {target}, but of {looks:,} tests like this one some are"
+            " so by chance; corrected for their number it is not enough"
+        )
+    elif seen.alone <= level:
+        why = (
+            f"{between}: this fit misses more than the promised {target}, but {spread}, so the promise may hold;"
+            " more rows in the fit, or sets with a `delta`, narrow this"
+        )
+    elif one.estimate.value is None:
+        why = _too_few(one.estimate.grounds, one.target)
+    else:
+        why = f"{between}, which lies on both sides of the promised {target}"
+    return replace(one, why=why)
+
+
+def _unless_missing(part: _PromisePart, one: PromiseJudgement) -> PromiseJudgement:
+    """Take a verdict back that missing reviews could turn."""
+    kept = one.verdict is PromiseVerdict.KEPT
+    if part.missing is None or one.verdict not in (PromiseVerdict.KEPT, PromiseVerdict.BROKEN):
+        return one
+    if not part.missing.turns(kept=kept, target=one.target):
+        return one
+    why = f"{one.why}. But {part.missing.words}; this decides nothing"
+    return replace(one, verdict=PromiseVerdict.UNDECIDED, estimate=part.judgement.estimate, why=why)
+
+
+def _with_value(estimate: Estimate, seen: PartEvidence) -> Estimate:
+    """A broken promise has its numbers, which hold however few labels there are."""
+    if estimate.value is not None and estimate.lower is not None:
+        return estimate
+    return replace(estimate, value=seen.value, lower=seen.interval.lower, upper=seen.interval.upper, method=seen.method)
+
+
+def _of_each(one: PromiseJudgement, n: int) -> PromiseJudgement:
+    """What was promised of each group is not shown to be kept by many of them taken together."""
+    if n == 1:
+        return one
+    why = f"{n:,} small groups taken together are {one.why}; of each by itself too little is known"
+    return replace(one, verdict=PromiseVerdict.UNDECIDED, why=why)
+
+
+def _made(
+    promises: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """Each promise, and the artifacts that made it; of those that promise the same it is the one of fewest rows."""
+    made: dict[tuple[str, float, str], tuple[Mapping[str, Any], tuple[str, ...]]] = {}
     for artifact, own in promises.items():
         for promise in map(as_it_holds, own):
             if promise.get("feasible", True):
                 key = str(promise["share"]), float(promise["target"]), str(promise["statement"])
-                made[key] = (*made.get(key, ()), artifact)
-    return made
+                before, makers = made.get(key, (promise, ()))
+                fewest = min((before, promise), key=lambda one: int(one.get("n") or 0))
+                made[key] = (fewest, (*makers, artifact))
+    return list(made.values())
 
 
 def _places(evidence: RiskEvidence) -> dict[tuple[str, str], int]:
@@ -126,66 +317,6 @@ def _places(evidence: RiskEvidence) -> dict[tuple[str, str], int]:
                 places[dimension.name, cell] = at
             at += 1
     return {key: cell for key, cell in places.items() if key[0] in ("group", "artifact")}
-
-
-def _undecided(
-    about: Estimate, share: str, target: float, statement: str, artifacts: tuple[str, ...], part: str, why: str
-) -> PromiseJudgement:
-    """Judge a promise that no number is held against; the estimate is of the rows that the promise is about."""
-    return PromiseJudgement(
-        share=share,
-        target=target,
-        statement=statement,
-        artifacts=artifacts,
-        part=part,
-        verdict=PromiseVerdict.UNDECIDED,
-        estimate=about,
-        why=why,
-    )
-
-
-def _judged(
-    evidence: RiskEvidence,
-    found: Estimate,
-    share: str,
-    target: float,
-    statement: str,
-    artifacts: tuple[str, ...],
-    part: str,
-) -> PromiseJudgement:
-    verdict, why = verdict_on(found, target, evidence.by.settings.delta)
-    return PromiseJudgement(
-        share=share,
-        target=target,
-        statement=statement,
-        artifacts=artifacts,
-        part=part,
-        verdict=verdict,
-        estimate=found,
-        why=why,
-    )
-
-
-def _of_each(evidence: RiskEvidence, one: PromiseJudgement) -> PromiseJudgement:
-    """What was promised of each group is not shown to be kept by many of them taken together."""
-    (groups,) = (dimension for dimension in evidence.by.dimensions if dimension.name == "group")
-    n = groups.texts_in(groups.cells.index(one.part))
-    if n == 1 or one.verdict is not PromiseVerdict.KEPT:
-        return one
-    why = f"{n:,} small groups taken together are {one.why}; of each by itself too little is known"
-    return replace(one, verdict=PromiseVerdict.UNDECIDED, why=why)
-
-
-def verdict_on(found: Estimate, target: float, delta: float) -> tuple[PromiseVerdict, str]:
-    grounds, promised = found.grounds, f"{100 * target:g}%"
-    if found.lower is None or found.upper is None:
-        return PromiseVerdict.UNDECIDED, _too_few(grounds, target)
-    between = f"between {100 * found.lower:.2f}% and {100 * found.upper:.2f}% ({100 * (1 - delta):g}% interval)"
-    if found.upper <= target:
-        return PromiseVerdict.KEPT, f"{between}: all of that is at or below the promised {promised}"
-    if found.lower > target:
-        return PromiseVerdict.BROKEN, f"{between}: all of that is above the promised {promised}"
-    return PromiseVerdict.UNDECIDED, f"{between}, which lies on both sides of the promised {promised}"
 
 
 def _too_few(grounds: Grounds, target: float) -> str:

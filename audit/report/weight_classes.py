@@ -43,9 +43,16 @@ def clustered_end(loss: Array, weight: Array, resampled: Interval, delta: float)
     The exact bound of a share, of as many independent labels as would give an interval as wide as the resampled one
     (Korn & Graubard 1998).
     """
+    size = clustered_size(loss, weight, resampled, delta)
+    return resampled.upper if size is None else float(betaincinv(*size, 1 - delta / 2))
+
+
+def clustered_size(loss: Array, weight: Array, resampled: Interval, delta: float) -> tuple[float, float] | None:
+    """Return both parameters of the beta distribution whose quantiles are the upper ends of `clustered_end`; None where
+    the resampled interval has no width, or all or nothing is wrong."""
     mean = float(np.clip((weight * loss).sum() / weight.sum(), 0, 1))
     error = (resampled.upper - resampled.lower) / (2 * normal_quantile(delta))
     if not error > 0 or not 0 < mean < 1:
-        return resampled.upper
+        return None
     n = mean * (1 - mean) / error**2
-    return float(betaincinv(mean * n + 1, n - mean * n, 1 - delta / 2))
+    return mean * n + 1, n - mean * n

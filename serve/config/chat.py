@@ -28,6 +28,9 @@ class ChatBounds(Section):
     seconds: float = Field(default=600.0, gt=0)
     """From the request to the end of the reply."""
 
+    addresses: bool = False
+    """Whether pictures, sounds and files may be addresses, which the endpoint fetches."""
+
     def longest_reply(self, host: AnyHost) -> int:
         own = host.max_tokens if isinstance(host, LanguageHost) else 0
         return self.max_tokens or max(LONGEST_REPLY, own)

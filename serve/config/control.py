@@ -173,6 +173,11 @@ def _check_sets(model: Any) -> None:
             "control: adaptive_sets moves the level of sets of kind `split`, of one model whose labels exclude each"
             " other"
         )
+    if sets.get("delta") is not None:
+        raise ValueError(
+            "control: adaptive_sets keeps an average over a long run, and `prediction_set.delta` promises something of"
+            " one fit; leave one of them out"
+        )
     if sets.get("keep_predicted", True):
         raise ValueError(
             "control: adaptive_sets counts what the sets miss, and a set that is always shown with the prediction"

@@ -19,6 +19,10 @@ class MonitorConfig(Section):
     delta: float = Field(default=0.05, gt=0, lt=1)
     """How probable it is that the alarm about the risk of an artifact is ever false."""
 
+    wait_hours: float | None = Field(default=72, ge=0, le=24 * 365)
+    """How long a review is waited for: labels are taken in the order of the answers, so that errors cannot be seen
+    sooner than right answers. None: in the order in which reviewers speak."""
+
     on_alarm: OnAlarm = OnAlarm.NOTIFY
     """What that alarm does: `notify` tells, `tighten` also holds the less sure answers, `hold_all` all of them."""
 

@@ -111,6 +111,15 @@ class GivenOutput:
 ModelInput = str | bytes | Pixels | Question | Conversation | TextPair | TableRow | JsonInput | GivenOutput
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedInput:
+    """An input that a model can be asked about."""
+
+    value: ModelInput
+    kept: Any
+    """What is stored of it, as JSON: what came, its pictures without what makes no pixels, a row of a table by name."""
+
+
 class InvalidRequest(ValueError):
     """The request cannot be served as it is. The message says which part, and what would be right."""
 

@@ -55,7 +55,10 @@ def _error(deployment: DeploymentStatusOverview, host: HostConfig) -> ModelNotRe
         return ModelFailed(why)
     if not _runs(deployment) and "to be scheduled" in deployment.message:  # which takes Serve longer than usual
         wanted = f"{host.cpus:g} CPUs" + (f" and {host.gpus:g} GPUs" if host.gpus else "")
-        return ModelNotReady(f"Ray has found no room for it yet; each replica wants {wanted} (host.cpus, host.gpus)")
+        return ModelNotReady(
+            "Ray has not placed it yet: the machine is busy, or it has no room; "
+            f"each replica wants {wanted} (host.cpus, host.gpus)"
+        )
     return None
 
 

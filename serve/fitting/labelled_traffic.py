@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from demur.audit.metrics.confidence_strata import strata_where_reviews_differ
 from demur.audit.metrics.sampling import completion_weights
-from demur.review.drawn import DrawnShare, drawn_shares, reviewed_among
+from demur.review.drawn import DrawnShare, drawn_records, drawn_shares, reviewed_among
 from demur.traffic.database import Database
 from demur.traffic.dataset import LabelledFile, LoggedRow, count_logged, logged_pages
 from demur.traffic.outcomes import Precedence, rule_in_words
@@ -71,7 +72,8 @@ def read_labelled_traffic(
     and an input that it `takes`.
 
     A record stands for 1 / p records, p the probability of a label that was logged when it was decided; more, where
-    others that were drawn have no usable outcome yet, action by action. A record that was not drawn, or that nobody has
+    others that were drawn have no usable outcome yet: those of the same action and, where reviews hang on it by more
+    than chance, of about the same confidence (METHODS 10.7). A record that was not drawn, or that nobody has
     reviewed yet, has an outcome that says nothing that could be weighed and is left out, unless every outcome is known:
     then each row stands for itself.
     """
@@ -123,10 +125,10 @@ def read_labelled_traffic(
     weights = None
     missing = None
     if not every_outcome_known:
-        weights, missing = _weights(model, kept, shares)
+        weights, missing = _weights(database, model, kept, since, until)
         remarks.append(
             f"{missing:.1%} of the records that were drawn for a label have no usable outcome; within the answered and"
-            " within the held ones, the others stand for them."
+            " within the held ones, others of about the same confidence stand for them."
         )
     return LabelledTraffic(
         rows=LabelledFile(
@@ -175,18 +177,26 @@ def _check_drawn(model: str, shares: Sequence[DrawnShare]) -> None:
     )
 
 
-def _weights(model: str, kept: Sequence[LoggedRow], shares: Sequence[DrawnShare]) -> tuple[Array | None, float]:
+def _weights(
+    database: Database, model: str, kept: Sequence[LoggedRow], since: datetime | None, until: datetime | None
+) -> tuple[Array | None, float]:
     """Return how many records each row stands for, None where all stand for as many, and the share of the drawn ones
     that is missing."""
-    actions, done = [record.action for record in kept], len(kept)
-    for share in shares:
-        actions += [share.action] * (share.drawn - actions[:done].count(share.action))
+    with database.transaction() as connection:
+        drawn = drawn_records(connection, model, since=since, until=until)
+    known, done = {record.id: record.confidence for record in drawn}, len(kept)
+    ids = {record.id for record in kept}
+    missing = [record for record in drawn if record.id not in ids]
+    actions = [*(record.action for record in kept), *(record.action for record in missing)]
+    confidence = [*(known.get(record.id) for record in kept), *(record.confidence for record in missing)]
     completed = np.arange(len(actions)) < done
     chance = np.ones(len(actions))
     chance[:done] = [record.label_probability for record in kept]
-    found = completion_weights(np.ones(len(actions), dtype=bool), completed, chance, actions)
+    everyone = np.ones(len(actions), dtype=bool)
+    strata = strata_where_reviews_differ(confidence, everyone, completed, actions)
+    found = completion_weights(everyone, completed, chance, strata)
     if found.refused:
-        kinds = " and ".join(_kind(str(action)) for action in found.refused)
+        kinds = " and ".join(_kind(str(action)) for action in dict.fromkeys(found.refused))
         raise OutcomesOverdue(
             f"none of the {kinds} records of {model!r} in this range that were drawn for a label has a usable outcome;"
             " end the range earlier with --until, or wait for the reviews"

@@ -15,7 +15,8 @@ from demur.serve.config.file import Config
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.commit import CommitOutcome, CommitResult, Pieces
 from demur.serve.contract.hosts import HostClient
-from demur.serve.contract.inputs import InputLimits, InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.upload import Upload, read_upload
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway import journal, polls
 from demur.serve.gateway.controls import Controls
@@ -27,7 +28,7 @@ from demur.serve.gateway.pictures import PictureReader
 from demur.serve.gateway.pipeline import Pipeline, RequestGroup
 from demur.serve.gateway.polls import Poll
 from demur.serve.gateway.queue_room import QueueRoom
-from demur.serve.gateway.reading import read_batch, read_prediction
+from demur.serve.gateway.reading import batch_of_files, prediction_of_file, read_batch, read_prediction
 from demur.serve.gateway.redaction import Redaction
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
@@ -75,7 +76,7 @@ class Handler:
         }
         draws = Draws(draw_key, "canary")
         self.pipeline = Pipeline(models, self.pictures, self._writer, new_id=new_id, draws=draws)
-        self._streams = Streams(limits, self._writer, clock=clock, new_id=new_id, draws=draws)
+        self._streams = Streams(self.pictures, self._writer, clock=clock, new_id=new_id, draws=draws)
         self.inquiries = Inquiries(config, models, database, self._finisher.room)
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._closing: list[Callable[[], Awaitable[None]]] = []
@@ -101,10 +102,15 @@ class Handler:
             "database": Poll(self._look_at_database, polls.DATABASE_SECONDS),
         }
 
-    async def predict(self, body: bytes, key: str | None, caller: Caller | None = None) -> CommitResult:
-        """Serve one request. What is returned is on disk; whatever is raised was not acknowledged."""
-
-        request, use = await read_apart(len(body), lambda: read_prediction(body, key, caller))
+    async def predict(
+        self, body: bytes, key: str | None, caller: Caller | None = None, *, form: str | None = None
+    ) -> CommitResult:
+        """Serve one request. What is returned is on disk; whatever is raised was not acknowledged. `form` is the
+        content type of a form with a file in it, and None for JSON."""
+        read = partial(read_prediction, body, key, caller)
+        if form is not None:
+            read = partial(prediction_of_file, *await self._uploaded(body, form, caller), key, caller)
+        request, use = await read_apart(len(body), read)
         if caller is not None:
             caller.check_model(request.model)
             caller.take_predictions({request.model: 1})
@@ -131,10 +137,16 @@ class Handler:
         """Return the id of the record, its time, and the reply as it is written. Raises as `predict` does."""
         return await self._streams.open(self.model(request.model), request, use)
 
-    async def predict_batch(self, body: bytes, key: str | None, caller: Caller | None = None) -> list[CommitOutcome]:
-        """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised."""
+    async def predict_batch(
+        self, body: bytes, key: str | None, caller: Caller | None = None, *, form: str | None = None
+    ) -> list[CommitOutcome]:
+        """Serve up to `limits.batch` requests; each result is what `predict` would have returned or raised. `form` is
+        the content type of a form with files in it, and None for JSON."""
         most = self.config.limits.batch
-        items, use = await read_apart(len(body), lambda: read_batch(body, key, caller, most=most))
+        read = partial(read_batch, body, key, caller, most=most)
+        if form is not None:
+            read = partial(batch_of_files, *await self._uploaded(body, form, caller), key, caller, most=most)
+        items, use = await read_apart(len(body), read)
         stored = await self._replays(use) if use else {}
         results: list[CommitOutcome | None] = [stored.get(position) for position in range(len(items))]
         requests: dict[int, PredictRequest] = {}
@@ -218,6 +230,14 @@ class Handler:
             await close()
         if self.telemetry.traces:
             await asyncio.to_thread(self.telemetry.traces.close)
+
+    async def _uploaded(self, body: bytes, form: str, caller: Caller | None) -> tuple[Upload, InputSpec]:
+        """The files of a form, and what the model takes that is asked about them."""
+        most = self.config.limits.batch
+        upload = await read_apart(len(body), partial(read_upload, body, form, most_files=most))
+        if caller is not None:
+            caller.check_model(upload.model)
+        return upload, await self.model(upload.model).spec()
 
     async def _replays(self, use: KeyUse) -> dict[int, CommitResult]:
         return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self.database, use)

@@ -20,16 +20,22 @@ from PIL import Image
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts.given import GivenHost
 from demur.serve.contract.batching import Overloaded, Pace
-from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
+from demur.serve.contract.body import read_apart
+from demur.serve.contract.inputs import CheckedInput, InputLimits, InputSpec, InvalidRequest
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import decode_all, measure_all, pixels_kept, read_inputs, urls_of
 from demur.serve.contract.reading.pictures import Picture
+from demur.serve.contract.reading.stored_form import pictures_in, with_kept, with_kept_beside
 from demur.serve.telemetry.telemetry import Queue
+from demur.traffic.dataset import GivenRow
 
 T = TypeVar("T")
 
-Read = Callable[[str, Sequence[Any], InputSpec], Awaitable[list[ModelInput | InvalidRequest]]]
-"""Returns every input for a model in the form that it takes, or an error in its place. Raises `Overloaded`."""
+Checked = list[CheckedInput | InvalidRequest]
+"""Every input of a request in the form that a model takes, or an error in its place."""
+
+Read = Callable[[str, Sequence[Any], InputSpec], Awaitable[Checked]]
+"""Reads inputs for a model. Raises `Overloaded`."""
 
 DECODED_AT_ONCE = 2
 """Requests whose pictures are decoded at a time, of all models together. No two of them are for one model."""
@@ -132,26 +138,33 @@ class PictureReader:
         with ExitStack() as at_its_end:
             yield partial(self._read, at_its_end)
 
-    async def _read(
-        self, at_its_end: ExitStack, model: str, values: Sequence[Any], spec: InputSpec
-    ) -> list[ModelInput | InvalidRequest]:
+    async def _read(self, at_its_end: ExitStack, model: str, values: Sequence[Any], spec: InputSpec) -> Checked:
         if model in self._given:
-            return list(self._given[model].read_all(values))
+            return await self._read_given(model, values)
         characters = sum(len(url) for value in values for url in urls_of(value, spec)) if spec.takes_pictures else 0
         if not characters:
-            return read_inputs(values, spec, self._limits)
+            return with_kept(values, read_inputs(values, spec, self._limits), spec)
         line, measure = self._line(model, spec), partial(measure_all, values, spec, self._limits)
         pictures = measure() if characters <= FEW_CHARACTERS else await self.prepare(model, spec, measure)
         taken = [picture for picture in pictures if isinstance(picture, Picture)]
         pixels = sum(picture.pixels for picture in taken)
         if characters <= FEW_CHARACTERS and pixels <= FEW_PIXELS:
-            return decode_all(values, pictures, spec, self._limits)
+            return self._decoded(values, pictures, spec)
         at_its_end.enter_context(line.keeping(pixels_kept(taken, spec)))
         with line.waiting(pixels), ExitStack() as turn:
             await _enter(turn, line.decoding)
             await _enter(turn, self._decoding)
             threads = self._large if pixels > LARGE_PIXELS else self._threads
-            return await _in_thread(threads, turn, partial(decode_all, values, pictures, spec, self._limits))
+            return await _in_thread(threads, turn, partial(self._decoded, values, pictures, spec))
+
+    def _decoded(self, values: Sequence[Any], pictures: Sequence[Picture | InvalidRequest], spec: InputSpec) -> Checked:
+        return with_kept(values, decode_all(values, pictures, spec, self._limits), spec, pictures)
+
+    async def _read_given(self, model: str, rows: Sequence[GivenRow]) -> Checked:
+        """What models elsewhere said. Pictures beside it are for reviewers alone, and are not decoded."""
+        read = self._given[model].read_all(rows)
+        characters = sum(len(url) for row in rows for url in pictures_in(row.input))
+        return await read_apart(characters, partial(with_kept_beside, rows, read))
 
     async def prepare(self, model: str, spec: InputSpec, work: Callable[[], T]) -> T:
         """Do what comes before pictures of a model are decoded in a thread, in the model's turn."""

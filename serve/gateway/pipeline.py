@@ -15,8 +15,7 @@ from demur.serve.access.caller import Caller
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.commit import CommitOutcome
 from demur.serve.contract.hosts import ModelNotReady, UnknownModel
-from demur.serve.contract.inputs import InvalidRequest, ModelInput, TableRow
-from demur.serve.contract.reading.tables import by_name
+from demur.serve.contract.inputs import CheckedInput, InvalidRequest, ModelInput
 from demur.serve.contract.rows import PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.cascade import follow
@@ -108,14 +107,13 @@ class Pipeline:
                     raise _of_row(n, value) if len(inputs) > 1 else value
                 rows.append(value)
                 continue
-            if isinstance(value, TableRow):
-                spec = await self.models[request.model].spec()
-                request = request.model_copy(update={"input": by_name(request.input, spec)})
+            if value.kept is not request.input:
+                request = request.model_copy(update={"input": value.kept})
             rows.append(
                 PendingRow(
                     ids[n],
                     request,
-                    value,
+                    value.value,
                     canary_draw(self._draws, ids[n], use),
                     at,
                     use,
@@ -126,11 +124,11 @@ class Pipeline:
             )
         return rows
 
-    async def _inputs(self, requests: Sequence[PredictRequest], read: Read) -> list[ModelInput | Exception]:
+    async def _inputs(self, requests: Sequence[PredictRequest], read: Read) -> list[CheckedInput | Exception]:
         """The inputs of one model are read together."""
         if len(requests) == 1:
             return list(await self._inputs_of(requests[0].model, requests, read))
-        inputs: dict[str, Iterator[ModelInput | Exception]] = {}
+        inputs: dict[str, Iterator[CheckedInput | Exception]] = {}
         for model in dict.fromkeys(request.model for request in requests):
             members = [request for request in requests if request.model == model]
             inputs[model] = iter(await self._inputs_of(model, members, read))
@@ -138,7 +136,7 @@ class Pipeline:
 
     async def _inputs_of(
         self, model: str, requests: Sequence[PredictRequest], read: Read
-    ) -> Sequence[ModelInput | Exception]:
+    ) -> Sequence[CheckedInput | Exception]:
         try:
             client = self.model(model)
             spec = await client.spec()
@@ -208,4 +206,4 @@ async def _read_again(read: Read, row: PendingRow, client: ModelClient) -> Model
     (value,) = await read(client.name, [wanted], await client.spec())
     if isinstance(value, InvalidRequest):
         raise value
-    return value
+    return value.value

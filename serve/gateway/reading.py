@@ -7,7 +7,8 @@ from uuid import UUID
 
 from demur.serve.access.caller import Caller
 from demur.serve.contract import wire
-from demur.serve.contract.inputs import InvalidRequest, TooLarge
+from demur.serve.contract.inputs import InputSpec, InvalidRequest, TooLarge
+from demur.serve.contract.upload import Upload
 from demur.serve.gateway.idempotency import key_use
 from demur.traffic.dataset import GivenRow
 from demur.traffic.record import KeyUse
@@ -17,8 +18,7 @@ B = TypeVar("B", bound=wire.Body)
 
 def read_prediction(body: bytes, key: str | None, caller: Caller | None) -> tuple[wire.PredictRequest, KeyUse | None]:
     """What a body of /v1/predict asks, and the use of its Idempotency-Key."""
-    request = wire.parse(wire.PredictRequest, body)
-    return request, key_use(key, caller, lambda: ["predict", request.as_asked()])
+    return _with_use(wire.parse(wire.PredictRequest, body), key, caller)
 
 
 def read_batch(
@@ -26,7 +26,39 @@ def read_batch(
 ) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
     """What each item of a body of /v1/predict/batch asks, or what is wrong with it, and the use of the key by the first
     of them."""
-    items = _items_of(wire.parse(wire.BatchRequest, body).items, most)
+    return _checked_batch(_items_of(wire.parse(wire.BatchRequest, body).items, most), key, caller)
+
+
+def prediction_of_file(
+    upload: Upload, spec: InputSpec, key: str | None, caller: Caller | None
+) -> tuple[wire.PredictRequest, KeyUse | None]:
+    """What an upload of one file asks of a model that takes this, and the use of its Idempotency-Key: as if the file
+    had come in JSON."""
+    if len(upload.files) > 1:
+        raise InvalidRequest(f"file: {len(upload.files):,} files came; send several to /v1/predict/batch")
+    (item,) = upload.items(spec)
+    return _with_use(wire.parse_item(item), key, caller)
+
+
+def batch_of_files(
+    upload: Upload, spec: InputSpec, key: str | None, caller: Caller | None, *, most: int
+) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
+    """What an upload of several files asks, as if they had come in JSON. Raises `InvalidRequest` where one of them is
+    no file for the model."""
+    if len(upload.files) > most:
+        raise TooLarge(f"file: {len(upload.files):,} files came; at most {most:,} are taken")
+    return _checked_batch(upload.items(spec), key, caller)
+
+
+def _with_use(
+    request: wire.PredictRequest, key: str | None, caller: Caller | None
+) -> tuple[wire.PredictRequest, KeyUse | None]:
+    return request, key_use(key, caller, lambda: ["predict", request.as_asked()])
+
+
+def _checked_batch(
+    items: list[Any], key: str | None, caller: Caller | None
+) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
     use = key_use(key, caller, lambda: ["batch", items])
     return [_item_or_error(item, wire.parse_item) for item in items], use
 

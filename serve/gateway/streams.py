@@ -8,11 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from demur.serve.contract.commit import CommitResult, Pieces
-from demur.serve.contract.inputs import InputLimits
-from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.rows import ModelRow, PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.model_client import ModelClient
+from demur.serve.gateway.pictures import PictureReader
 from demur.serve.gateway.pipeline import canary_draw
 from demur.serve.gateway.writer import Writer
 from demur.serve.telemetry.request_context import VISIT
@@ -25,14 +25,14 @@ class Streams:
 
     def __init__(
         self,
-        limits: InputLimits,
+        pictures: PictureReader,
         writer: Writer,
         *,
         clock: Callable[[], datetime],
         new_id: Callable[[], UUID],
         draws: Draws,
     ) -> None:
-        self._limits = limits
+        self._pictures = pictures
         self._writer = writer
         self._clock = clock
         self._new_id = new_id
@@ -44,9 +44,13 @@ class Streams:
         """Return the id of the record, its time, and the reply as it is written, once the model is being asked. Until
         then it raises as `Handler.predict` does."""
         record_id, at = self._new_id(), self._clock()
-        value = read_input(request.input, await client.spec(), self._limits)
+        with self._pictures.request() as read:
+            (checked,) = await read(client.name, [request.input], await client.spec())
+        if isinstance(checked, InvalidRequest):
+            raise checked
+        request = request.model_copy(update={"input": checked.kept})
         draw = canary_draw(self._draws, record_id, use)
-        row = PendingRow(record_id, request, value, draw, time.perf_counter(), use, VISIT.get())
+        row = PendingRow(record_id, request, checked.value, draw, time.perf_counter(), use, VISIT.get())
         items = client.stream(row)
         first = await anext(items)
 

@@ -128,7 +128,7 @@ class MonitorWatch:
             artifact=artifact,
             role=role,
             since=facts.since,
-            risk=RiskSettings(target=target, delta=settings.delta),
+            risk=RiskSettings(target=target, delta=settings.delta, in_order=settings.wait_hours is not None),
             floor=checks.least if checks else 1.0,
             traffic=TrafficSettings(delta=settings.drift_delta, reference=settings.reference),
             window=settings.window,
@@ -137,6 +137,7 @@ class MonitorWatch:
             tighten_to=settings.tighten_to,
             loss=loss_of(model),
             precedence=model.outcomes.precedence,
+            wait_seconds=3600 * (settings.wait_hours or 0),
         )
 
     def _facts_of(self, name: str, artifact: str) -> Facts:

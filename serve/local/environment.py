@@ -26,6 +26,9 @@ ENVIRONMENT = {
     # watch stays; Ray would offer it the replicas first, whoever took the memory.
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_worker_oom_score_adjustment": "0",
+    # On a busy machine the processes that Ray itself consists of take longer to start than Ray waits for them.
+    "RAY_gcs_server_port_wait_time_s": "180",
+    "RAY_agent_register_timeout_ms": "180000",
     "RAY_SCHEDULER_EVENTS": "0",  # what cannot be scheduled is said in our own words, once
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # else whatever runs beside it on the machine goes before the service
@@ -61,6 +64,10 @@ SPARE_FILES = 200
 
 GATEWAY_PORTS = 100
 """That gateways and pages of one service may listen on, behind the proxy."""
+
+
+GIVEN: set[int] = set()
+"""Ports that this process has promised to somebody, who may not listen yet."""
 
 
 class NoFreePort(RuntimeError):
@@ -132,9 +139,12 @@ def _most_connections() -> int:
 
 
 def quiet_ports(count: int) -> list[int]:
-    """Free ports below the range from which the kernel gives them out, so that nobody takes them in the meantime."""
-    free = []
+    """Free ports below the range from which the kernel gives them out, so that nobody takes them in the meantime. No
+    port is given twice in one process."""
+    free: list[int] = []
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        if port in GIVEN:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("", port))
@@ -142,5 +152,6 @@ def quiet_ports(count: int) -> list[int]:
                 continue
         free.append(port)
         if len(free) == count:
+            GIVEN.update(free)
             return free
-    raise NoFreePort("no free port between 20000 and 32000 is left for the proxy")
+    raise NoFreePort("no free port between 20000 and 32000 is left for the proxy and for Ray")

@@ -48,6 +48,12 @@ MODELS = {
     "letters": {**WRITES, "task": {"kind": "choice"}},
     "writer": {**WRITES, "task": {"kind": "generate"}},
     "streamer": {**WRITES, "task": {"kind": "generate"}, "chat": {"stream": "tentative"}},
+    "seer": {**WRITES, "task": {"kind": "generate"}, "chat": {"stream": "tentative"}},
+    "vendor": {
+        **SCORED,
+        "host": {"kind": "given", "gives": ["probabilities"]},
+        "task": {"kind": "multiclass", "labels": ["1", "7"]},
+    },
 }
 SPECS = {
     "words": InputSpec(kind="text"),
@@ -67,6 +73,8 @@ SPECS = {
     "letters": InputSpec(kind="choice", options=4),
     "writer": InputSpec(kind="chat"),
     "streamer": InputSpec(kind="chat"),
+    "seer": InputSpec(kind="chat", pictures=2),
+    "vendor": InputSpec(kind="given"),
 }
 MOST_BYTES = 300_000
 
@@ -82,7 +90,7 @@ class ReadyHost:
         return HostState(spec=SPECS[self.name], artifact="a-1", trouble="")
 
     async def decide(self, inputs, groups, draws):
-        n, writes = len(inputs), self.name in ("writer", "streamer")
+        n, writes = len(inputs), self.name in ("writer", "streamer", "seer")
         said = "right" if writes else "A" if self.name == "letters" else "7"
         decided = DecidedRows(
             artifact="a-1",

@@ -11,7 +11,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from demur.serve.contract.pictures.formats import FORMATS
+from demur.serve.web.login.browser_guard import UPLOADS
 from tests.fuzz.served import MOST_BYTES, mounted, served
+from tests.serve.contract.pictures.made import telling
+from tests.serve.forms import FORM, form, part
 
 pytestmark = pytest.mark.slow
 
@@ -198,6 +202,55 @@ def _places(text):
     return found
 
 
+PICTURES = st.sampled_from([telling(name) for name in ("PNG", "JPEG", "WEBP")])
+
+
+@st.composite
+def damaged(draw, files=PICTURES, most=3):
+    """A file with some of its bytes replaced, left out or put in, or cut off; sometimes as it is."""
+    file = bytearray(draw(files))
+    for _ in range(draw(st.integers(0, most))):
+        at = draw(st.integers(0, len(file)))
+        file[at : at + draw(st.integers(0, 4))] = draw(st.binary(max_size=4))
+    return bytes(file[: draw(st.integers(0, len(file)))] if draw(st.integers(0, 9)) == 0 else file)
+
+
+parts = st.one_of(
+    st.builds(part, st.just("file"), damaged() | st.binary(max_size=9)),
+    st.builds(part, st.just("model"), st.sampled_from(["pixels", "words", "vendor", "nobody", ""])),
+    st.builds(part, st.sampled_from(["group", "cluster", "colour", '"', "\u0000"]), st.text(max_size=9)),
+    st.builds(part, st.just("request"), changed({"model": "pixels", "review": {"priority": 1}, "input": 7})),
+    st.binary(max_size=30),
+)
+good_parts = st.tuples(st.just(part("model", "pixels")), st.builds(part, st.just("file"), damaged()))
+
+
+@st.composite
+def with_pictures(draw):
+    """The path, the content type and the body of a request with a damaged picture."""
+    file = draw(damaged())
+    kind = draw(st.sampled_from(["png", "jpeg", "webp"])) if draw(st.booleans()) else kind_of(file)
+    url = f"data:image/{kind};base64,{base64.b64encode(file).decode()}"
+    chat = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]}
+    bodies = {
+        "/v1/predict": [
+            {"model": "pixels", "input": url},
+            {"model": "seer", "input": chat},
+            {"model": "vendor", "input": draw(st.sampled_from([url, chat])), "output": {"probabilities": [1, 0]}},
+        ],
+        "/v1/chat/completions": [{"model": "seer", **chat, "stream": draw(st.booleans())}],
+    }
+    path = draw(st.sampled_from(["/v1/predict", "/v1/chat/completions", *UPLOADS]))
+    if draw(st.booleans()) and path in bodies:
+        return path, "application/json", json.dumps(draw(st.sampled_from(bodies[path]))).encode()
+    whole = form(*draw(good_parts | st.lists(parts, max_size=4)))
+    return draw(st.sampled_from(UPLOADS)), FORM, draw(st.just(whole) | damaged(files=st.just(whole)))
+
+
+def kind_of(file):
+    return next((one.media_type.removeprefix("image/") for one in FORMATS if one.begins(file)), "png")
+
+
 @pytest.fixture
 def site(database):
     apps, known = served(database)
@@ -216,13 +269,17 @@ def test_nothing_hostile_ends_in_a_500(site):
         for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):  # together, and with any body
             name = draw(st.sampled_from(HEADERS))
             headers[name] = draw(st.sampled_from(USUAL[name]) if name in USUAL else header_values)
-        which = draw(st.integers(0, 9))
+        which = draw(st.integers(0, 12))
         told = {"params": draw(queries)} if which in (8, 9) else {}
         if which < 7:
             door = draw(st.sampled_from(sorted(GOOD)))
             known_id = draw(ids)
             good = json.loads(json.dumps(GOOD[door]).replace("{id}", known_id))
             told |= {"method": "POST", "content": draw(changed(good))}
+        elif which > 9:
+            door, headers["Content-Type"], content = draw(with_pictures())
+            known_id = ""
+            told |= {"method": "POST", "content": content}
         elif which == 7:
             door = draw(st.sampled_from(sorted(FORMS)))
             words = st.text(max_size=30) | st.sampled_from(["1", "7", "\x00", "a" * 3000])

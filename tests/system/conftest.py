@@ -21,7 +21,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import PAGE_MILLISECONDS, ROOT
 from tests.system.review_site import READY, Site
 
 PATIENCE_SECONDS = 60
@@ -255,7 +255,7 @@ def as_reviewer(browser):
         context = browser.new_context(viewport={"width": 1200, "height": 800}, **settings)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PAGE_MILLISECONDS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(f"{at}/review/")
         page.locator("#name:focus").wait_for()  # by itself

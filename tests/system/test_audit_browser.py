@@ -13,6 +13,7 @@ from demur.serve.database.opening import open_database
 from demur.serve.web.audit import alarms
 from demur.serve.web.audit.alarms import PageAlarm
 from demur.serve.web.audit.app import audits_app
+from tests.conftest import PAGE_MILLISECONDS
 from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report
 from tests.serve.web.audit.traffic import config_of
 
@@ -43,7 +44,7 @@ def page(browser):
     complaints = []
     context = browser.new_context(viewport={"width": 1200, "height": 800})
     opened = context.new_page()
-    opened.set_default_timeout(15_000)
+    opened.set_default_timeout(PAGE_MILLISECONDS)
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("console", lambda said: complaints.append(said.text) if "Content Security Policy" in said.text else None)
     yield opened

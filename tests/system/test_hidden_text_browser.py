@@ -11,7 +11,7 @@ from demur.review import queue
 from demur.serve.database.opening import open_database
 from demur.serve.web.review.app import console_app
 from demur.traffic import log
-from tests.conftest import entry, new_case
+from tests.conftest import PAGE_MILLISECONDS, entry, new_case
 from tests.serve.stored_markup import config
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def site(dsn):
 @pytest.fixture
 def page(browser, site):
     opened = browser.new_context(viewport={"width": 1200, "height": 800}).new_page()
-    opened.set_default_timeout(15_000)
+    opened.set_default_timeout(PAGE_MILLISECONDS)
     opened.goto(f"{site[0]}/")
     opened.fill("#name", "ada")
     opened.keyboard.press("Enter")

@@ -102,7 +102,8 @@ def test_a_class_that_is_never_made_delays_no_other(odd: Service) -> None:
     assert ask(odd, "churn", row(60)).json()["action"] == "answer"
     never = ask(odd, "hangs", "a text")
     assert never.status_code == 503
-    assert "model 'hangs' is still starting" in never.json()["error"]["message"]
+    said = never.json()["error"]["message"]
+    assert "model 'hangs' is still starting" in said or "Ray has not placed it yet" in said  # on a busy machine
 
 
 def test_a_class_that_ends_its_process_is_said_to_fail(odd: Service) -> None:

@@ -12,6 +12,7 @@ from demur.serve.database.opening import open_database
 from demur.serve.web.audit.app import audits_app
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.review.app import console_app
+from tests.conftest import PAGE_MILLISECONDS
 from tests.serve.conftest import make_handler
 from tests.serve.stored_markup import FIRED, config, evil, places, store
 
@@ -42,7 +43,7 @@ def page(browser):
     """A page of somebody who reviews, and what it complained of."""
     context = browser.new_context(viewport={"width": 1200, "height": 800})
     opened, complaints = context.new_page(), []
-    opened.set_default_timeout(15_000)
+    opened.set_default_timeout(PAGE_MILLISECONDS)
     opened.on("pageerror", lambda error: complaints.append(f"{opened.url}: {error}"))
     opened.on(
         "console",

@@ -18,6 +18,10 @@ from tests.conftest import ROOT, digit_rows
 pytestmark = pytest.mark.slow
 
 
+STARTS = 4
+"""Tries: `ray start` gives up after half a minute, whatever the machine has to do beside it."""
+
+
 @pytest.fixture
 def cluster():
     """A Ray cluster of one node, with the addresses of its parts."""
@@ -25,17 +29,24 @@ def cluster():
     scripts = Path(sys.executable).parent
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
 
-    def ray(*words, **more):
-        done = subprocess.run(
+    def run(*words, **more):
+        return subprocess.run(
             [scripts / words[0], *words[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, **more
         )
+
+    def ray(*words, **more):
+        done = run(*words, **more)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    started = ray(
-        "ray", "start", "--head", "--port=26379", "--num-cpus=8", f"--temp-dir={folder}", "--dashboard-port=28265"
-    )
-    assert "started" in started
+    begin = ["ray", "start", "--head", "--port=26379", "--num-cpus=8", f"--temp-dir={folder}", "--dashboard-port=28265"]
+    for _ in range(STARTS):
+        if (started := run(*begin)).returncode == 0:
+            break
+        end_run(str(folder))
+        folder = Path(tempfile.mkdtemp(prefix="demur-ray-"))
+        begin[-2] = f"--temp-dir={folder}"
+    assert "started" in started.stdout, started.stdout + started.stderr
     environment["RAY_ADDRESS"] = "127.0.0.1:26379"
     environment["RAY_DASHBOARD_ADDRESS"] = "http://127.0.0.1:28265"
     yield ray

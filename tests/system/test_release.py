@@ -19,11 +19,15 @@ from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic import log
 from demur.traffic.database import Database
 from tests.conftest import digit_rows
+from tests.system.conftest import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
 IN_FLIGHT = 200
 NOTICED_SECONDS = 5.0
+ENOUGH = 100
+"""Requests after each step, to tell what was in force."""
+
 SHARE = 0.3
 
 
@@ -50,6 +54,13 @@ class Load:
                 self.answers.append(Answer(sent, response.status, await response.json()))
             at += IN_FLIGHT
 
+    async def noticed(self):
+        """Wait until what has just been done must have been noticed, and enough was asked since."""
+        noticed, deadline = time.monotonic() + NOTICED_SECONDS, time.monotonic() + PATIENCE_SECONDS
+        while len([x for x in self.answers if x.sent > noticed]) < ENOUGH and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(2)
+
     async def during(self, steps):
         """Take the steps, one after the other, with time to be noticed; return when each began and was taken, and when
         all was over."""
@@ -58,12 +69,12 @@ class Load:
         headers = {"content-type": "application/json"}
         async with aiohttp.ClientSession(self.url, connector=connector, headers=headers) as client:
             asking = [asyncio.create_task(self.ask(client, i)) for i in range(IN_FLIGHT)]
+            await self.noticed()
             for step in steps:
-                await asyncio.sleep(NOTICED_SECONDS + 2)
                 began = time.monotonic()
                 await asyncio.to_thread(step)
                 steps_taken.append((began, time.monotonic()))
-            await asyncio.sleep(NOTICED_SECONDS + 2)
+                await self.noticed()
             self.stop = True
             await asyncio.gather(*asking)
         return steps_taken, time.monotonic()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from demur.library.class_labels import text_of
+from demur.library.class_text import class_text
 from demur.serve.config.file import BadConfig
 from demur.serve.config.hosts.tabular import LightgbmHost, SklearnHost, XgboostHost
 from demur.serve.config.input import ColumnConfig
@@ -91,7 +91,7 @@ def _of_sklearn(file: Path) -> ModelFileFacts:
     classes = estimator.classes_
     if isinstance(classes, list) or np.ndim(classes) != 1:
         return NOTHING
-    return ModelFileFacts(labels=tuple(map(text_of, np.asarray(classes).tolist())))
+    return ModelFileFacts(labels=tuple(map(class_text, np.asarray(classes).tolist())))
 
 
 def _of_onnx(file: Path) -> ModelFileFacts:
@@ -106,7 +106,7 @@ def _named(names: list[Any]) -> ModelFileFacts:
     """Names of classes, which may be 0, 1, ... that stand for names."""
     if names == list(range(len(names))):
         return ModelFileFacts(numbered=len(names))
-    return ModelFileFacts(labels=tuple(map(text_of, names)))
+    return ModelFileFacts(labels=tuple(map(class_text, names)))
 
 
 def _of_xgboost(file: Path) -> ModelFileFacts:

@@ -1,7 +1,8 @@
 """JPEG: segments that begin with a marker, and scans of packed pixels behind some of them.
 
-What reaches the decoder is a new file of the segments that make pixels. Profiles, previews, comments and what cameras
-say of place and time stay behind; of the latter only the orientation is read, here and not by a library.
+What reaches the decoder, and what is stored, is a new file of the segments that make pixels. Profiles, previews,
+comments and what cameras say of place and time stay behind; of the latter only the orientation is read, here and not by
+a library. The stored file names it again, so that browsers show the picture as the model saw it.
 """
 
 import io
@@ -13,7 +14,7 @@ import numpy as np
 from PIL.JpegImagePlugin import JpegImageFile
 
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.contract.pictures.orientation import TURNS, UPRIGHT, orientation_of
+from demur.serve.contract.pictures.orientation import TURNS, UPRIGHT, exif_of, orientation_of
 from demur.serve.contract.pictures.picture_file import PictureFile, Pieces, cannot_be_read
 
 NAME = "JPEG"
@@ -37,6 +38,9 @@ JFIF = bytes.fromhex("ffe00010") + b"JFIF\0" + bytes.fromhex("010100000100010000
 
 ADOBE = bytes.fromhex("ffee000e") + b"Adobe" + bytes.fromhex("006400000000")
 """Says by the byte behind it whether three components are that (1), or red, green and blue (0)."""
+
+EXIF = bytes.fromhex("ffe10022") + b"Exif\0\0"
+"""Behind it stands an orientation, in 26 bytes."""
 
 MOST_SCANS = 32
 """Programs write up to about ten. Each goes over the whole picture again, and may have a few bytes."""
@@ -68,11 +72,13 @@ class JpegFormat:
         if segments.frame is None or not segments.scans:
             raise cannot_be_read(NAME)
         width, height = segments.frame
+        turn, pixels = TURNS.get(segments.orientation or UPRIGHT), segments.pixel_data()
         return PictureFile(
             width=width,
             height=height,
-            opened=partial(_opened, segments.pixel_data()),
-            turn=TURNS.get(segments.orientation or UPRIGHT),
+            opened=partial(_opened, pixels),
+            kept=pixels if turn is None else segments.pixel_data(with_orientation=True),
+            turn=turn,
         )
 
 
@@ -111,13 +117,15 @@ class Segments:
             raise cannot_be_read(NAME, f"it has more than {MOST_SCANS} scans")
         self.scans += 1
 
-    def pixel_data(self) -> bytes:
-        """Return a file of what makes pixels."""
+    def pixel_data(self, *, with_orientation: bool = False) -> bytes:
+        """Return a file of what makes pixels, and of what turns them upright if that is wanted."""
         head = [START]
         if self.is_jfif:
             head.append(JFIF)
         if self.adobe_transform is not None:
             head.append(ADOBE + bytes([self.adobe_transform]))
+        if with_orientation and self.orientation is not None:
+            head.append(EXIF + exif_of(self.orientation))
         return b"".join([*head, *self.kept, END])
 
 

@@ -21,6 +21,11 @@ TURNS = {
 """By the orientation, what makes a picture upright; `PIL.ImageOps.exif_transpose` has the same table."""
 
 
+def exif_of(orientation: int) -> bytes:
+    """Return Exif that names an orientation and nothing else."""
+    return struct.pack(">4sIHHHIHHI", b"MM\0*", 8, 1, ORIENTATION, SHORT, 1, orientation, 0, 0)
+
+
 def orientation_of(exif: bytes) -> int:
     """Return the orientation that Exif names (TIFF, tag 274), from 1 (upright) to 8; 1 where it names none."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])

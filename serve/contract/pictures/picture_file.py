@@ -39,6 +39,9 @@ class PictureFile:
     opened: Callable[[], Image.Image]
     """Opens what makes pixels, and nothing else of the file. Raises `CANNOT_BE_READ`, and so does its `load`."""
 
+    kept: bytes
+    """A file of what makes pixels, and of nothing else: what is stored, and shown by browsers as the model saw it."""
+
     turn: Image.Transpose | None = None
     """What makes it upright."""
 
@@ -76,6 +79,11 @@ class PictureFormat(Protocol):
 def cannot_be_read(name: str, why: str = "") -> InvalidRequest:
     """Return the refusal of a file that is no picture of the format that it claims to be."""
     return InvalidRequest(f"input: the image is not a {name} that can be read{': ' if why else ''}{why}")
+
+
+def on_its_side(name: str) -> InvalidRequest:
+    """Return the refusal of a picture that would have to be turned, in a format in which few programs do."""
+    return InvalidRequest(f"input: the image is a {name} that lies on its side (Exif); turn it and save it upright")
 
 
 class Pieces:

@@ -12,7 +12,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.pictures.orientation import UPRIGHT, orientation_of
-from demur.serve.contract.pictures.picture_file import PictureFile, Pieces, cannot_be_read
+from demur.serve.contract.pictures.picture_file import PictureFile, Pieces, cannot_be_read, on_its_side
 
 NAME = "WebP"
 
@@ -44,7 +44,8 @@ class WebpFormat:
         width, height = (_lossy_size if kind == LOSSY else _lossless_size)(picture)
         if (canvas := _canvas(file)) is not None and canvas != (width, height):
             raise cannot_be_read(NAME, "it says two different sizes")
-        return PictureFile(width=width, height=height, opened=partial(_opened, _file_of(kind, picture)))
+        pixels = _file_of(kind, picture)
+        return PictureFile(width=width, height=height, opened=partial(_opened, pixels), kept=pixels)
 
 
 def _opened(pixels: bytes) -> WebPImageFile:
@@ -68,7 +69,7 @@ def _picture_of(file: bytes) -> tuple[bytes, bytes]:
         if (kind == EXTENDED and at != 12) or (kind in (ALPHA, EXIF) and kind in seen) or (kind == ALPHA and picture):
             raise cannot_be_read(NAME)
         if kind == EXIF and orientation_of(file[start:end].removeprefix(b"Exif\0\0")) != UPRIGHT:
-            raise InvalidRequest("input: the image is a WebP that lies on its side (Exif); turn it and save it upright")
+            raise on_its_side(NAME)
         if kind in (LOSSY, LOSSLESS):
             if picture:
                 raise cannot_be_read(NAME, "it has two pictures")

@@ -40,7 +40,7 @@ def read_conversation(
     """Return messages that end with one for the model to reply to; a text is such a message.
 
     `pictures` are those of `picture_urls(value)`, measured, or why one of them is not taken. Each of them is decoded,
-    to see that it can be, and passed on as it came.
+    to see that it can be, and passed on without what makes no pixels.
     """
     if isinstance(value, str):
         return Conversation(messages=({"role": "user", "content": read_text(value, limits)},))
@@ -119,7 +119,7 @@ def _read_picture(place: str, part: dict[str, Any], measured: Iterator[Picture |
         picture.decoded(AS_IT_IS)
     except InvalidRequest as error:
         raise type(error)(f"{place}: {str(error).removeprefix('input: ')}") from None
-    return url
+    return picture.kept_url
 
 
 TAKEN = {"url", "detail"}

@@ -58,7 +58,7 @@ def measure_all(values: Sequence[Any], spec: InputSpec, limits: InputLimits) -> 
 
 def pixels_kept(pictures: Sequence[Picture], spec: InputSpec) -> int:
     """Return how many pixels of these pictures are kept while their request is open: none of those in a conversation,
-    which go to the model as they came."""
+    which go to the model as files."""
     return sum(picture.pixels_left(spec) for picture in pictures) if spec.kind == "image" else 0
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
-from demur.serve.contract.pictures.formats import PREFIXES, THESE, format_of, prefix_in, prefix_of
+from demur.serve.contract.pictures.formats import PREFIXES, THESE, format_of, prefix_in, prefix_of, url_of
 from demur.serve.contract.pictures.picture_file import CANNOT_BE_READ, PictureFile, cannot_be_read
 
 MOST_OBLONG = 32
@@ -25,7 +25,7 @@ BYTES_PER_PIXEL = 20
 is decoded), four in the colours of the model, and four while it is shrunk. A WebP has five copies of the first four."""
 
 MOST_BESIDE_PIXELS = 2**20
-"""Bytes of a file that make no pixels: profiles, texts. All of the file is stored with the record."""
+"""Bytes of a file that make no pixels: profiles, texts."""
 
 FILE_BYTES_PER_PIXEL = 9
 """At most: four channels of 16 bits, and a byte for each row, which may have one pixel."""
@@ -45,11 +45,12 @@ class Picture:
             raise InvalidRequest(f"input: an image given as text must be a URL that starts with {THESE}")
         self._format = PREFIXES[prefix]
         content = _file_in(url, prefix)
-        self.file_bytes = len(content)
+        self._url, self.file_bytes = url, len(content)
         if not self._format.begins(content):
             other = format_of(content)
             raise cannot_be_read(self._format.name, f"it is a {other.name}; say {prefix_of(other)}" if other else "")
         self._file: PictureFile = self._format.read(content)
+        self._is_bare = self._file.kept == content
 
     @property
     def width(self) -> int:
@@ -58,6 +59,12 @@ class Picture:
     @property
     def height(self) -> int:
         return self._file.width if self._file.is_on_its_side else self._file.height
+
+    @property
+    def kept_url(self) -> str:
+        """Return a URL of the picture without what makes no pixels; the one that came, where there is nothing else in
+        its file."""
+        return self._url if self._is_bare else url_of(self._file.kept, self._format)
 
     @property
     def pixels(self) -> int:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.neighbors import NearestNeighbors
 
 from demur.serve.config.plain_text import plain
 from demur.serve.config.prompt import FewShotConfig
@@ -42,6 +40,8 @@ class CharacterNgrams:
     """`tfidf`: pieces of two to four characters, weighted by how rare they are among the examples."""
 
     def __init__(self) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer  # here: it takes a second, and few need it
+
         self._vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True)
 
     def fit(self, texts: Sequence[str]) -> Any:
@@ -95,6 +95,8 @@ class FewShot:
         self._embedding = embedding
         self._same = [_the_same(value) for value, _ in self._examples]
         self._copies = Counter(self._same)
+        from sklearn.neighbors import NearestNeighbors  # here, for the same reason
+
         self._index = NearestNeighbors(metric="cosine", algorithm="brute")
         self._index.fit(embedding.fit([_text(value) for value, _ in self._examples]))
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from demur.library.class_labels import text_of
+from demur.library.class_text import class_text
 from demur.serve.hosts.onnx.files import read_graph
 
 ATTRIBUTES = (
@@ -27,4 +27,4 @@ def class_names(file: Path) -> list[str] | list[int]:
                 names = texts or [int(one) for one in attribute.ints]
                 if names and names not in found:
                     found.append(names)
-    return found[0] if len(found) == 1 and len(set(map(text_of, found[0]))) == len(found[0]) else []
+    return found[0] if len(found) == 1 and len(set(map(class_text, found[0]))) == len(found[0]) else []

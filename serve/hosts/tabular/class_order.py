@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.library.class_labels import text_of
+from demur.library.class_text import class_text
 from demur.library.nearest import did_you_mean
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.kind import BadModel
@@ -30,7 +30,7 @@ def class_order(estimator: Any, task: TaskConfig) -> list[int]:
                 f"task.labels: the model tells {len(classes)} labels of each row, and {len(task.outputs)} are listed"
             )
         return list(range(len(classes)))
-    own = [text_of(one) for one in np.asarray(classes).tolist()]
+    own = [class_text(one) for one in np.asarray(classes).tolist()]
     return _order([task.rename.get(name, name) for name in own], own, task)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.library.class_labels import text_of
+from demur.library.class_text import class_text
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import ColumnConfig
@@ -90,7 +90,7 @@ def _categories(booster: Any, text: str, host: TableHost) -> dict[int, list[str]
             f"host.file: {host.file} has the categories of {len(listed)} columns and does not say of which; save the"
             " model again with LightGBM 4, from the process that trained it"
         )
-    return {at: [text_of(one) for one in values] for at, values in zip(places, listed, strict=True)}
+    return {at: [class_text(one) for one in values] for at, values in zip(places, listed, strict=True)}
 
 
 def _learnt_missing(text: str, columns: int) -> list[bool]:

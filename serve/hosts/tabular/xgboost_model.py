@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.library.class_labels import text_of
+from demur.library.class_text import class_text
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import ColumnConfig
@@ -91,7 +91,7 @@ def _categories(booster: Any) -> dict[str, list[str]]:
     if not hasattr(booster, "get_categories"):  # before XGBoost 3.1
         return {}
     listed = booster.get_categories(export_to_arrow=True).to_arrow() or []
-    return {name: [text_of(one) for one in values.to_pylist()] for name, values in listed if values is not None}
+    return {name: [class_text(one) for one in values.to_pylist()] for name, values in listed if values is not None}
 
 
 XGBOOST = table_kind(opened, family=lambda: "xgboost", way_out=WAY_OUT, crashes=True)

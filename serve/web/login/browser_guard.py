@@ -19,6 +19,14 @@ CHANGES_NOTHING = ("GET", "HEAD", "OPTIONS")
 FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
 """Content types that a form on any page can send without being asked first."""
 
+UPLOADS = ("/v1/predict", "/v1/predict/batch")
+"""Where programs may send files as a form."""
+
+UPLOAD = b"multipart/form-data"
+
+BROWSERS = (b"mozilla/", b"opera/")
+"""How every browser calls itself, whatever page sends a request: so old ones are known that do not say from where."""
+
 FOR_MACHINES = ("/v1/", "/metrics")
 """Where applications with pages take JSON, and answer with it."""
 
@@ -29,9 +37,10 @@ Headers = Mapping[bytes, bytes]
 class BrowserGuard:
     """An application that pages of other sites cannot use.
 
-    Browsers say where a request that changes something comes from: in `Sec-Fetch-Site`, in `Origin`, or, very old ones,
-    by a form's content type alone. A key in a header shows that no page of another site sent the request, because a
-    browser would have asked for leave first (CORS), which nobody here gives.
+    Browsers say where a request that changes something comes from: in `Sec-Fetch-Site` or in `Origin`. Very old ones
+    are known by a form's content type alone, or by their own name where programs send forms too. A key in a header
+    shows that no page of another site sent the request, because a browser would have asked for leave first (CORS),
+    which nobody here gives.
     """
 
     def __init__(self, app: ASGIApp, hosts: OwnHosts, *, has_pages: bool = False) -> None:
@@ -63,9 +72,15 @@ class BrowserGuard:
                     " where people reach it"
                 )
         elif _is_form(headers) and self._takes_json(scope) and not _shows_key(headers):
-            raise FormRefused(
-                "the body was sent as a form, as any web page can do; send it with `Content-Type: application/json`"
-            )
+            if not self._takes_files(scope) or _kind_of(headers) != UPLOAD:
+                raise FormRefused(
+                    "the body was sent as a form, as any web page can do; send it with `Content-Type: application/json`"
+                )
+            if headers.get(b"user-agent", b"").lower().startswith(BROWSERS):
+                raise FormRefused(
+                    "the files were sent as a form by what calls itself a browser (User-Agent), as any web page can"
+                    " make one do; show a key (X-Api-Key), or send JSON with `Content-Type: application/json`"
+                )
 
     def _sent_from_here(self, headers: Headers) -> bool:
         """Whether a page of this service sent a request that says where it comes from."""
@@ -74,8 +89,15 @@ class BrowserGuard:
         host, forwarded = headers.get(b"host", b""), headers.get(b"x-forwarded-host", b"")
         return self._hosts.sent_from_here(headers[b"origin"], host, forwarded)
 
+    def _takes_files(self, scope: Any) -> bool:
+        return not self._has_pages and path_of(scope) in UPLOADS
+
     def _takes_json(self, scope: Any) -> bool:
         return not self._has_pages or path_of(scope).startswith(FOR_MACHINES)
+
+
+def _kind_of(headers: Headers) -> bytes:
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
 def _is_form(headers: Headers) -> bool:

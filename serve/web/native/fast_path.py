@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from demur.serve.access.caller import caller_of
 from demur.serve.contract import wire
 from demur.serve.contract.commit import CommitResult
+from demur.serve.contract.upload import is_upload
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import CallerLeft
 from demur.serve.web.errors import problem_json, retry_after, status_of
@@ -74,7 +75,8 @@ class FastPath:
 
         async def work() -> FastReply:
             body = await read_whole(receive, self._max_body_bytes)
-            done = await self._handler.predict(body, header(scope, b"idempotency-key"), caller_of(scope))
+            key, form = header(scope, b"idempotency-key"), form_of(scope)
+            done = await self._handler.predict(body, key, caller_of(scope), form=form)
             return FastReply(wire.dump(wire.prediction_json(done.record)), headers=(REPLAYED,) if done.replayed else ())
 
         return await _told(scope, work)
@@ -84,7 +86,8 @@ class FastPath:
 
         async def work() -> FastReply:
             body = await read_whole(receive, self._max_body_bytes)
-            done = await self._handler.predict_batch(body, header(scope, b"idempotency-key"), caller_of(scope))
+            key, form = header(scope, b"idempotency-key"), form_of(scope)
+            done = await self._handler.predict_batch(body, key, caller_of(scope), form=form)
             return FastReply(wire.dump({"results": [_batch_result(result) for result in done]}))
 
         return await _told(scope, work)
@@ -110,6 +113,12 @@ def header(scope: Scope, name: bytes) -> str | None:
             text: str = value.decode("latin-1")
             return text
     return None
+
+
+def form_of(scope: Scope) -> str | None:
+    """The content type of a request whose body is a form with files; None where it is JSON, whatever it is called."""
+    kind = header(scope, b"content-type")
+    return kind if kind is not None and is_upload(kind) else None
 
 
 def _batch_result(result: CommitResult | Exception) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from demur.serve.web.native.described import problems
 from demur.serve.web.native.fast_path import FastReply
 from demur.serve.web.native.headers import IdempotencyKey, RequestTimeout
 from demur.serve.web.native.parts import body_of, fast_path_of, handler_of
+from demur.serve.web.native.upload_schema import FILE_SCHEMA, FILES_SCHEMA, upload_schema
 from demur.serve.web.shared.bodies import takes
 from demur.serve.web.shared.visitor import NoReviewer, visitor_of
 
@@ -48,7 +49,7 @@ router = APIRouter()
     "/v1/predict",
     response_model=wire.Prediction,
     responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 502, 503, 504),
-    openapi_extra=takes(wire.PredictRequest),
+    openapi_extra=takes(wire.PredictRequest, form=upload_schema(FILE_SCHEMA)),
     summary="Predict, or say that a person should look",
 )
 async def predict(request: Request, _key: IdempotencyKey = None, _timeout: RequestTimeout = None) -> Response:
@@ -59,7 +60,7 @@ async def predict(request: Request, _key: IdempotencyKey = None, _timeout: Reque
     "/v1/predict/batch",
     response_model=wire.BatchResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
-    openapi_extra=takes(wire.BatchRequest),
+    openapi_extra=takes(wire.BatchRequest, form=upload_schema(FILES_SCHEMA)),
     summary="Predict up to 1,024 inputs, each by itself",
 )
 async def predict_batch(request: Request, _key: IdempotencyKey = None, _timeout: RequestTimeout = None) -> Response:

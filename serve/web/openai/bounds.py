@@ -9,6 +9,7 @@ from demur.serve.config.chat import ChatBounds
 from demur.serve.config.hosts.kinds import AnyLanguageHost
 from demur.serve.contract.inputs import InvalidRequest, TooLarge
 from demur.serve.hosts.language.refused_parameters import LIMITS, snake
+from demur.serve.web.openai.addresses import check_addresses
 
 LENGTHS = frozenset(
     {
@@ -47,6 +48,8 @@ def within_bounds(
 ) -> BoundedRequest:
     """Return the request with a longest reply in it, as `limit_name` where it names none. Raises `InvalidRequest` for
     what is above a bound, and `TooLarge` for a longer prompt."""
+    if not bounds.addresses:
+        check_addresses(content)
     longest = bounds.longest_reply(host)
     for name, value in _settings(content):
         for names, most, key in (

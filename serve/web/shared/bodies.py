@@ -36,10 +36,13 @@ async def whole_body(request: Request, limit: int) -> bytes:
         raise ClientDisconnect from left
 
 
-def takes(body: type[Body], *, required: bool = True) -> dict[str, Any]:
-    """What a route takes, for its document."""
+def takes(body: type[Body], *, required: bool = True, form: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What a route takes, for its document. `form` is the schema of a form with files that it takes as well."""
     reference = {"$ref": f"#/components/schemas/{body.__name__}"}
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": reference}}}}
+    content: dict[str, Any] = {"application/json": {"schema": reference}}
+    if form is not None:
+        content["multipart/form-data"] = {"schema": form}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def describe(schemas: dict[str, Any], *bodies: type[Body]) -> None:

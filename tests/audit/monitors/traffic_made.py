@@ -10,8 +10,10 @@ from demur.audit.monitors.feeding import WatchedArtifact
 from demur.audit.monitors.risk import RiskSettings
 from demur.audit.monitors.traffic import TrafficSettings
 from demur.audit.state.alarms import OnAlarm
+from demur.review import queue
+from demur.review.item import Kind
 from demur.traffic import log
-from tests.conftest import entry
+from tests.conftest import entry, new_case
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 SPOT_CHECK = 0.1
@@ -75,6 +77,10 @@ class Service:
                     checked.append((record_id, "1" if self.rng.random() < wrong else "7"))
         with self.database.transaction() as connection:
             log.append(connection, entries)
+            drawn = {record_id for record_id, _ in checked}
+            queue.enqueue(
+                connection, [new_case(one, kind=Kind.SPOT_CHECK) for one in entries if one.record.id in drawn]
+            )
         if labelled:
             self.review(checked)
         return checked

@@ -31,7 +31,7 @@ def labelled(*, share_with_labels: float = 0.3, missing: float = 0.2, spot_check
 
 
 def judged(traffic: Ledger, share: str, target: float) -> dict[str, Any]:
-    promise = {"share": share, "target": target, "statement": f"at most {target} {share}", "feasible": True}
+    promise = {"share": share, "target": target, "statement": f"at most {target} {share}", "n": 5_000}
     asked = AuditSettings(settings=FEW, promises={"m-1": [promise], "m-2": [promise]})
     (one,) = audit(traffic, asked).document["headline"]["judgements"]
     return dict(one)

@@ -150,7 +150,7 @@ def test_naive_stands_beside_corrected(usual: dict[str, Any], html: str) -> None
 
 
 def test_few_labels_are_no_number() -> None:
-    made = document(simulated(300, np.random.default_rng(0)).ledger, max_risk=0.08)
+    made = document(simulated(300, np.random.default_rng(0)).ledger, max_risk=0.3)
     found = Outline(page(made))
     risk = next(one for one in made["estimates"] if one["name"] == "selective_risk")
     assert risk["value"] is None

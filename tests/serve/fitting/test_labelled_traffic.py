@@ -205,3 +205,15 @@ def test_the_fit_takes_the_outcome_that_counts(database, write, read):
     assert latest.rows.labels == ["7"] * 20
     assert latest.facts["outcomes_count_by"] == "the latest"
     assert latest.rows.sha256 != by_lab.rows.sha256  # other labels are other rows
+
+
+def test_missing_reviews_are_stood_for_by_records_that_were_as_sure(write, read):
+    for sure in range(50):
+        write(1, action="review", confidence=0.9 + sure / 1_000)
+        write(1, action="review", confidence=0.2 + sure / 1_000, outcome="1" if sure % 2 else None)
+    found = read()
+    right = np.array([label == "7" for label in found.rows.labels])
+    assert (right.sum(), (~right).sum()) == (50, 25)
+    assert found.weights[right].max() <= 1.2
+    assert found.weights[~right].mean() >= 1.7  # each stands for about two of the unsure ones; by action alone for 1.33
+    assert found.weights.sum() == pytest.approx(100)

@@ -9,12 +9,15 @@ from uuid_utils.compat import uuid7
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.pictures.formats import PNG, url_of
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
 from demur.traffic.database import DatabaseUnavailable
 from tests.conftest import ROOT
 from tests.serve.conftest import LocalHost, make_handler
+from tests.serve.contract.pictures.made import encoded, turned
+from tests.serve.forms import FORM, form, part
 from tests.serve.hosting import RunningHost
 from tests.serve.hosts.onnx.graphs import configured as graph
 from tests.serve.hosts.onnx.graphs import linear
@@ -54,6 +57,13 @@ def outcomes(items):
     return ("POST", "/v1/outcomes/batch", json.dumps({"items": items}))
 
 
+MODEL, PICTURE = part("model", "digits"), part("file", encoded("PNG"))
+
+
+def upload(*parts, kind=FORM):
+    return ("POST", "/v1/predict", form(*parts), {"Content-Type": kind})
+
+
 REQUESTS = {
     "malformed JSON": raw('{"model": "digits", "input": [['),
     "an empty body": raw(""),
@@ -81,6 +91,26 @@ REQUESTS = {
     "a batch of 0": batch([]),
     "a batch of 1,025": batch([{}] * 1025),
     "a batch that is not a list": batch("abc"),
+    "a file with bytes behind its end": predict(url_of(encoded("PNG") + b"PK", PNG)),
+    "a PNG on its side": predict(url_of(encoded("PNG", exif=turned(6)), PNG)),
+    "a JPEG that is called a PNG": predict(url_of(encoded("JPEG"), PNG)),
+    "a form without a file": upload(MODEL),
+    "a form without a model": upload(PICTURE),
+    "a form with two requests": upload(PICTURE, part("request", "{}"), part("request", "{}")),
+    "a form whose request is no JSON": upload(PICTURE, part("request", "{")),
+    "a form with an unknown part": upload(MODEL, PICTURE, part("colour", "red")),
+    "a form with an unknown key in its request": upload(MODEL, PICTURE, part("request", '{"colour": "red"}')),
+    "a form with a file that is no picture": upload(MODEL, part("file", "seven.png")),
+    "a form for a model of texts": upload(part("model", "words"), PICTURE),
+    "a form for an unknown model": upload(part("model", "nobody"), PICTURE),
+    "a form with two files for one prediction": upload(MODEL, PICTURE, PICTURE),
+    "a form with a text of 300 KB": upload(MODEL, PICTURE, part("group", "g" * 300_000)),
+    "a form with 2,000 files": upload(MODEL, *[PICTURE] * 2_000),
+    "a form of another kind": upload(MODEL, PICTURE, kind="multipart/mixed; boundary=b"),
+    "a form without a boundary": upload(MODEL, PICTURE, kind="multipart/form-data"),
+    "a form with another boundary": upload(MODEL, PICTURE, kind="multipart/form-data; boundary=b"),
+    "a form that is cut short": ("POST", "/v1/predict", form(MODEL, PICTURE)[:-9], {"Content-Type": FORM}),
+    "a form over the limit": upload(MODEL, part("file", bytes(17_000_000))),
     "a malformed idempotency key": (*predict(), {"Idempotency-Key": "two words"}),
     "an empty idempotency key": (*predict(), {"Idempotency-Key": ""}),
     "a request timeout that is no number": (*predict(), {"X-Request-Timeout": "2 s"}),

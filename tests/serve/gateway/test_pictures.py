@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from demur.serve.contract.batching import Overloaded
-from demur.serve.contract.inputs import InputLimits, InputSpec, TooLarge
+from demur.serve.contract.inputs import CheckedInput, InputLimits, InputSpec, TooLarge
 from demur.serve.contract.reading.inputs import decode_all
 from demur.serve.gateway import pictures
 from demur.serve.gateway.pictures import MOST_KEPT, MOST_WAITING, PictureReader
@@ -70,7 +70,7 @@ def reader():
 
 async def read(reader: PictureReader, model: str, *values, spec: InputSpec = SPEC):
     with reader.request() as reading:
-        return await reading(model, values, spec)
+        return [one.value if isinstance(one, CheckedInput) else one for one in await reading(model, values, spec)]
 
 
 async def settle() -> None:

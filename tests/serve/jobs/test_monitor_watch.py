@@ -65,7 +65,7 @@ def test_where_nothing_was_promised_there_is_an_interval_and_no_alarm_about_it(w
     with database.transaction() as connection:
         rows = {row.kind: row for row in standing.all_kept(connection)}
     assert set(rows) == {"risk", "traffic", "comparison"}
-    assert rows["risk"].settings == {"target": None, "delta": 0.05}
+    assert rows["risk"].settings == {"target": None, "delta": 0.05, "in_order": True}
     assert {row.role for row in rows.values()} == {"in force"}
     assert in_force(database) == []
     (told,) = visit(config).get("/audit/v1/monitors").json()["monitors"]
@@ -103,7 +103,7 @@ def test_injected_drift_is_found_and_nothing_is_without_it(watching, database, c
 
 
 def test_a_new_artifact_has_monitors_of_its_own_and_the_old_one_is_followed_to_its_end(watching, database):
-    config, service, watch, second = watching(max_risk=0.1, on_alarm="hold_all")
+    config, service, watch, second = watching(max_risk=0.1, on_alarm="hold_all", wait_hours=24 * 365)
     waiting = service.serve(1500, wrong=0.5, labelled=False)
     watch.look()
     store = ArtifactStore(config.artifacts)

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import Field
 
 from demur.audit.monitors import feeding
-from demur.audit.monitors.wording import percent, risk_sentence, traffic_sentence
+from demur.audit.monitors.wording import percent, risk_sentence, traffic_sentence, waiting_sentence
 from demur.audit.state.alarms import Alarm, OnAlarm
 from demur.review.queue import NotYours
 from demur.serve.access.names import as_name
@@ -83,7 +83,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
             unseen=[name for name in watched if name not in {one.model for one in seen.standings}],
             looks={name: seen.looks.get(name) for name in watched},
             words={"kinds": KINDS, "does": does, "percent": percent, "number": number, "p": p_value},
-            say={"risk": risk_sentence, "traffic": traffic_sentence},
+            say={"risk": risk_sentence, "traffic": traffic_sentence, "waiting": waiting_sentence},
             draw={"wealth": wealth_picture, "interval": interval_picture, "change": change_picture},
         )
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from demur.audit.monitors.reference import DriftComparison, comparison_from_json
 from demur.audit.monitors.risk import RiskState, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
-from demur.audit.monitors.wording import risk_sentence, traffic_sentence
+from demur.audit.monitors.wording import risk_sentence, traffic_sentence, waiting_sentence
 from demur.audit.state import alarms, standing
 from demur.audit.state.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
 from demur.audit.state.standing import Look, MonitorState
@@ -162,7 +162,7 @@ def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
         "model": one.model,
         "artifact": one.artifact,
         "role": one.role,
-        "says": risk_sentence(risk) if risk else "",
+        "says": " ".join(filter(None, (risk_sentence(risk), waiting_sentence(risk)))) if risk else "",
         "traffic_says": traffic_sentence(traffic) if traffic else "",
         "target": risk.settings.target if risk else None,
         "delta": risk.settings.delta if risk else None,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, ModelInput
 from demur.serve.contract.pictures.formats import FORMATS, url_of
@@ -68,3 +69,39 @@ def difference(one: ModelInput, other: ModelInput) -> float:
 
 def _shades(pixels: ModelInput) -> NDArray[np.int64]:
     return np.asarray(pixels).astype(np.int64)
+
+
+SECRET = b"41.40338 N, 2.17403 E"
+"""Where a picture was taken, as a camera or a program writes it beside the pixels."""
+
+GPS, LATITUDE_NOTE = 0x8825, 0x1B
+"""The directory of places in Exif, and a text in it."""
+
+
+def told_exif(orientation: int = 1) -> Image.Exif:
+    """Return what a telephone says of a photo: how it was held, and where."""
+    exif = turned(orientation)
+    exif[GPS] = {LATITUDE_NOTE: SECRET}
+    return exif
+
+
+def telling(name: str, orientation: int = 1) -> bytes:
+    """Return a picture in this format that says where it was taken, in every place of which its format has one."""
+    file = encoded(name, exif=told_exif(orientation), **BESIDE[name])
+    assert file.count(SECRET) > 1
+    return file
+
+
+def _texts() -> PngInfo:
+    texts = PngInfo()
+    texts.add_text("Comment", SECRET.decode())
+    texts.add_itxt("XML:com.adobe.xmp", SECRET.decode())
+    return texts
+
+
+BESIDE: dict[str, dict[str, Any]] = {
+    "PNG": {"pnginfo": _texts()},
+    "JPEG": {"comment": SECRET, "xmp": SECRET, "icc_profile": SECRET, "quality": 95},
+    "WEBP": {"xmp": SECRET, "icc_profile": SECRET, "quality": 95},
+}
+"""Beside Exif, where a picture may say more than its pixels."""

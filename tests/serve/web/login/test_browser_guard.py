@@ -16,6 +16,8 @@ from demur.serve.access.own_hosts import OwnHosts
 from demur.serve.deployments.guarded import guarded
 from demur.serve.web.login.browser_guard import BrowserGuard
 from tests.fuzz.served import config, served
+from tests.serve.contract.pictures.made import encoded
+from tests.serve.forms import FORM, form, part
 from tests.serve.web.login.test_access_middleware import all_routes, filled
 
 pytestmark = pytest.mark.slow  # three applications are made
@@ -47,6 +49,9 @@ FORMS = (
     " multipart/form-data; boundary=x",
 )
 
+
+OLD_BROWSER = "Mozilla/3.0 (Win95; I)"
+NEW_BROWSER = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
 WELCOME = (
     {"Content-Type": "application/json"},
@@ -102,13 +107,49 @@ def test_no_door_that_writes_opens_to_a_page_of_another_site(client, apps):
 
 
 def test_no_door_for_json_takes_a_form(client, apps):
-    """As the first browsers that had forms could send it from any page, without saying from where."""
+    """As the first browsers that had forms could send it from any page, without saying from where, but with their
+    name."""
     for method, path in writing_routes(apps):
         if method == "POST" and (path.startswith(("/v1/", "/v2/")) or "/v1/" in path):
             for form in FORMS:
-                told = client.post(path, headers={"Content-Type": form}, content=b"{}")
+                told = client.post(path, headers={"Content-Type": form, "User-Agent": OLD_BROWSER}, content=b"{}")
                 assert told.status_code == 415, (path, form)
                 assert "Content-Type: application/json" in told.text
+
+
+UPLOAD = form(part("model", "pixels"), part("file", encoded("PNG"), filename="seven.png"))
+
+
+def uploads(client, path="/v1/predict", **headers):
+    return client.post(path, content=UPLOAD, headers={"Content-Type": FORM, **headers})
+
+
+def test_programs_may_send_files_as_a_form_where_predictions_are_made(client, apps):
+    for program in ("curl/8.14.1", "python-requests/2.32", ""):
+        told = uploads(client, **{"User-Agent": program})
+        assert (told.status_code, told.json()["model"]) == (200, "pixels"), told.text
+    assert uploads(client, "/v1/predict/batch").json()["results"][0]["status"] == 200
+    for method, path in writing_routes(apps):
+        if method == "POST" and (path.startswith(("/v1/", "/v2/")) or "/v1/" in path) and "predict" not in path:
+            assert uploads(client, path).status_code == 415, path
+
+
+def test_a_page_sends_no_files(client, database):
+    for what, headers in FROM_ANOTHER_SITE.items():
+        for path in ("/v1/predict", "/v1/predict/batch"):
+            assert uploads(client, path, **headers, **{"User-Agent": NEW_BROWSER}).status_code == 403, what
+            assert uploads(client, path, **headers).status_code == 403, what
+    for browser in (OLD_BROWSER, NEW_BROWSER, "Opera/9.80 (X11; Linux) Presto/2.2"):
+        told = uploads(client, **{"User-Agent": browser})
+        assert (told.status_code, told.json()["error"]["kind"]) == (415, "FormRefused")
+        assert "show a key (X-Api-Key)" in told.text
+    with database.transaction() as connection:
+        assert connection.execute("select count(*) from records where model = 'pixels'").fetchone() == (0,)
+
+
+def test_a_page_of_our_own_and_whoever_shows_a_key_may_send_files(client):
+    for headers in ({"Origin": OURS, "Sec-Fetch-Site": "same-origin"}, {"X-Api-Key": "any"}):
+        assert uploads(client, **headers, **{"User-Agent": NEW_BROWSER}).status_code == 200, headers
 
 
 def predicts(client, **headers):

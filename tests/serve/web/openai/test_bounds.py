@@ -31,7 +31,13 @@ def passed(endpoint, database):
     far = {"kind": "openai", "base_url": endpoint.url, "model": "far", "timeout_seconds": 20}
     chat = {"proxy": True, "bounds": BOUNDS}
     hasty = {"proxy": True, "bounds": {"seconds": 0.5}}
-    config = configured(remote={"host": far, "chat": chat}, near={"chat": chat}, hasty={"host": far, "chat": hasty})
+    fetches = {"proxy": True, "bounds": {"addresses": True}}
+    config = configured(
+        remote={"host": far, "chat": chat},
+        near={"chat": chat},
+        hasty={"host": far, "chat": hasty},
+        open={"host": far, "chat": fetches},
+    )
     handler = make_handler(config, dict.fromkeys(config.models, ScriptedHost()), database)
     with listening(gateway_app(handler, max_body_bytes=100_000)) as url, httpx.Client(base_url=url, timeout=60) as http:
         yield http
@@ -87,6 +93,67 @@ def test_a_long_prompt_is_refused(passed, endpoint, more):
     assert refused.status_code == 413
     assert "at most 300 are passed on (chat.bounds.characters)" in refused.json()["error"]["message"]
     assert endpoint.asked == []
+
+
+INSIDE = "http://169.254.169.254/"
+"""An address that only the endpoint's own network knows."""
+
+ADDRESSES = {
+    "a picture": {"type": "image_url", "image_url": {"url": INSIDE}},
+    "a picture, written shorter": {"type": "image_url", "image_url": INSIDE},
+    "without a type": {"image_url": {"url": INSIDE}},
+    "a film": {"type": "video_url", "video_url": {"url": INSIDE}},
+    "a sound": {"type": "audio_url", "audio_url": {"url": "https://example.org/a.wav"}},
+    "a file of the machine": {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+    "in capitals": {"type": "image_url", "image_url": {"URL": "HTTP://10.0.0.1/"}},
+    "behind a blank": {"type": "image_url", "image_url": {"url": " data:image/png;base64,AAAA"}},
+    "without a scheme": {"type": "image_url", "image_url": {"url": "//10.0.0.1/"}},
+    "by another name": {"type": "image", "image": INSIDE},
+    "by another name, in a list": {"type": "video", "video": [INSIDE]},
+    "in a source": {"type": "image", "source": {"type": "url", "url": INSIDE}},
+    "beside a text": {"type": "text", "text": "hi", "image_url": INSIDE},
+    "in a text that is none": {"type": "text", "text": {"url": INSIDE}},
+    "a file": {"type": "file", "file": {"fileUri": "gs://bucket/a.pdf"}},
+}
+"""Parts of a message that some endpoint or other reads as something to be fetched."""
+
+
+@pytest.mark.parametrize("of", ADDRESSES)
+def test_an_endpoint_is_not_sent_to_an_address(passed, endpoint, of):
+    refused = ask(passed, text=[{"type": "text", "text": "what is it?"}, ADDRESSES[of]])
+    assert refused.status_code == 400
+    message = refused.json()["error"]["message"]
+    assert message.startswith("messages.0.content.1.")
+    assert "addresses are not passed on" in message
+    assert endpoint.asked == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": [{"type": "mcp", "server_url": INSIDE}]},
+        {"extra_body": {"callback_uri": INSIDE}},
+        {"messages": [{"role": "user", "content": "hi", "audio": {"url": INSIDE}}]},
+        {"messages": [{"role": "user", "content": {"type": "image", "image": INSIDE}}]},
+    ],
+)
+def test_nor_by_another_key(passed, endpoint, more):
+    assert "addresses are not passed on" in ask(passed, **more).json()["error"]["message"]
+    assert endpoint.asked == []
+
+
+def test_an_address_that_is_only_mentioned_is_passed_on(passed, endpoint):
+    shape = {"type": "object", "properties": {"url": {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": shape}}
+    refusal = {"type": "refusal", "refusal": f"not {INSIDE}"}
+    for text in (INSIDE, [{"type": "text", "text": INSIDE}, refusal]):
+        assert ask(passed, text=text, tools=[tool], metadata={"url": INSIDE}).status_code == 200
+    assert len(endpoint.asked) == 2
+
+
+def test_where_it_is_configured_addresses_are_passed_on(passed, endpoint):
+    assert ask(passed, "open", text=[ADDRESSES["a picture"]]).status_code == 200
+    assert endpoint.asked[0]["messages"][0]["content"] == [ADDRESSES["a picture"]]
 
 
 def test_what_keeps_to_the_bounds_is_passed_on_as_it_came(passed, endpoint):
