@@ -16,6 +16,7 @@ from ray import serve as ray_serve  # noqa: E402
 from demur.serve.contract.decided import ArtifactShare  # noqa: E402
 from demur.serve.deployments.host_client import RayHostClient  # noqa: E402
 from demur.serve.deployments.hosts import ModelReplica  # noqa: E402
+from demur.serve.local.ray_patience import patient_start  # noqa: E402
 
 PATIENCE = 5000
 """Looks, each a little after the other."""
@@ -77,7 +78,8 @@ def deployment():
 
 if __name__ == "__main__":
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    ray.init("local", num_cpus=4, _temp_dir=str(folder.ray), **quiet)
+    with patient_start():
+        ray.init("local", num_cpus=4, _temp_dir=str(folder.ray), **quiet)
     try:
         handle = ray_serve.run(deployment(), name="endless", route_prefix=None)
 

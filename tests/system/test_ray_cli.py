@@ -14,6 +14,7 @@ import yaml
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.local.reaper import end_run
 from tests.conftest import ROOT, digit_rows
+from tests.system.conftest import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -39,16 +40,16 @@ def cluster():
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    begin = ["ray", "start", "--head", "--port=26379", "--num-cpus=8", f"--temp-dir={folder}", "--dashboard-port=28265"]
+    port, dashboard_port = free_port(), free_port()
+    head = ["ray", "start", "--head", "--num-cpus=8", f"--port={port}", f"--dashboard-port={dashboard_port}"]
     for _ in range(STARTS):
-        if (started := run(*begin)).returncode == 0:
+        if (started := run(*head, f"--temp-dir={folder}")).returncode == 0:
             break
         end_run(str(folder))
         folder = Path(tempfile.mkdtemp(prefix="demur-ray-"))
-        begin[-2] = f"--temp-dir={folder}"
     assert "started" in started.stdout, started.stdout + started.stderr
-    environment["RAY_ADDRESS"] = "127.0.0.1:26379"
-    environment["RAY_DASHBOARD_ADDRESS"] = "http://127.0.0.1:28265"
+    environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
+    environment["RAY_DASHBOARD_ADDRESS"] = f"http://127.0.0.1:{dashboard_port}"
     yield ray
     end_run(str(folder))  # `ray stop` would stop every Ray of this machine
 
