@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -74,6 +75,21 @@ WithOlderArtifact = Annotated[
         help="Serve although an artifact in force was fitted with other settings than are configured now.",
     ),
 ]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"demur {version('demur')}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """What holds for all commands."""
 
 
 @app.command()

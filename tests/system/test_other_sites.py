@@ -1,5 +1,6 @@
 """A page of another site, in a real browser, beside the running quickstart: it writes nothing, and reads nothing."""
 
+import base64
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.conftest import digit_rows
+from tests.serve.contract.pictures.made import encoded
 from tests.system.conftest import BROWSERS, FLAGS
 
 pytestmark = pytest.mark.slow
@@ -16,16 +18,25 @@ pytestmark = pytest.mark.slow
 STRANGE_NAME = "evil.example"
 """Which the browser finds at this machine, as after DNS rebinding."""
 
+PICTURE = base64.b64encode(encoded("PNG")).decode()
+
 SENDING = """
-async ([service, id, digit]) => {
+async ([service, id, digit, picture]) => {
   const predict = `${service}/v1/predict`, outcome = `${service}/v1/predictions/${id}/outcome`;
   const body = JSON.stringify({model: "digits", input: digit}), truth = JSON.stringify({label: "3"});
+  const png = Uint8Array.from(atob(picture), (one) => one.charCodeAt(0)), files = new FormData();
+  files.append("model", "digits");
+  files.append("file", new Blob([png], {type: "image/png"}), "seven.png");
   const tries = [
     fetch(predict, {method: "POST", mode: "no-cors", body}),
     fetch(outcome, {method: "POST", mode: "no-cors", body: truth}),
     fetch(predict, {method: "POST", mode: "no-cors", body: new Blob([body])}),
     fetch(predict, {method: "POST", mode: "no-cors", body, referrerPolicy: "no-referrer"}),
     fetch(outcome, {method: "POST", mode: "no-cors", body: new URLSearchParams({label: "3"})}),
+    fetch(predict, {method: "POST", mode: "no-cors", body: files}),
+    fetch(`${predict}/batch`, {method: "POST", mode: "no-cors", body: files, referrerPolicy: "no-referrer"}),
+    fetch(predict, {method: "POST", body: files, credentials: "include"}),
+    Promise.resolve(navigator.sendBeacon(predict, files)),
     fetch(predict, {method: "POST", body, headers: {"Content-Type": "application/json"}}),
     fetch(predict, {method: "POST", body, headers: {"Content-Type": "application/json", "X-Api-Key": "x"}}),
     fetch(`${service}/v1/predictions/${id}/payload`, {method: "DELETE"}),
@@ -111,7 +122,7 @@ def test_a_script_writes_and_reads_nothing(service, site, elsewhere, record, dig
     page = elsewhere.new_page()
     page.goto(f"http://{name}:{site}/")
     target = f"http://{asked}:{service.port}"
-    assert page.evaluate(SENDING, [target, record, digit]) == 0
+    assert page.evaluate(SENDING, [target, record, digit, PICTURE]) == 0
     assert set(page.evaluate(READING, target)) == {"refused by the browser"}
     assert written(service) == before
 
@@ -135,6 +146,32 @@ def test_a_form_writes_nothing(service, site, elsewhere, record):
     assert written(service) == before
 
 
+@pytest.mark.parametrize("path", ["/v1/predict", "/v1/predict/batch"])
+def test_a_form_with_a_file_predicts_nothing(service, site, elsewhere, path):
+    """A program may send the very same bytes; a page puts them into a form by itself, and nobody need click."""
+    before = written(service)
+    page = elsewhere.new_page()
+    page.goto(f"http://localhost:{site}/")
+    page.evaluate(
+        """([where, picture]) => {
+          const made = (kind, values) => Object.assign(document.createElement(kind), values);
+          const form = made("form", {method: "post", action: where, enctype: "multipart/form-data"});
+          const png = Uint8Array.from(atob(picture), (one) => one.charCodeAt(0)), chosen = new DataTransfer();
+          chosen.items.add(new File([png], "seven.png", {type: "image/png"}));
+          form.append(made("input", {name: "model", value: "digits"}));
+          form.append(made("input", {type: "file", name: "file", files: chosen.files}));
+          document.body.append(form); form.submit();
+        }""",
+        [f"{service.url}{path}", PICTURE],
+    )
+    page.wait_for_url(f"{service.url}/**")
+    assert "a page of another site" in page.locator("body").inner_text()
+    assert written(service) == before
+    files = {"file": base64.b64decode(PICTURE)}
+    assert httpx.post(f"{service.url}{path}", data={"model": "digits"}, files=files).status_code == 200
+    assert written(service)["records"] == before["records"] + 1
+
+
 def test_a_frame_without_an_origin_writes_nothing(service, site, elsewhere, record, digit):
     before = written(service)
     page = elsewhere.new_page()
@@ -142,7 +179,7 @@ def test_a_frame_without_an_origin_writes_nothing(service, site, elsewhere, reco
     page.set_content('<iframe sandbox="allow-scripts" srcdoc="<p>here</p>"></iframe>')
     (frame,) = [frame for frame in page.frames if frame.parent_frame]
     frame.wait_for_selector("p")
-    assert frame.evaluate(SENDING, [service.url, record, digit]) == 0
+    assert frame.evaluate(SENDING, [service.url, record, digit, PICTURE]) == 0
     assert written(service) == before
 
 
@@ -155,7 +192,9 @@ def test_under_a_name_that_was_rebound_nothing_is_read(service, elsewhere, recor
     page.route(f"{rebound}/lure", lambda asked: asked.fulfill(body="<p>of the stranger", content_type="text/html"))
     page.goto(f"{rebound}/lure")  # which came before the name was bound to this machine, with no header of ours
     assert set(page.evaluate(READING, rebound)) == {403}
-    assert page.evaluate(SENDING, [rebound, record, digit]) > 0  # the page reads the answers: each of them a refusal
+    assert (
+        page.evaluate(SENDING, [rebound, record, digit, PICTURE]) > 0
+    )  # the page reads the answers: each of them a refusal
     assert written(service) == before
 
 

@@ -1,11 +1,15 @@
 """How pictures look on the review pages, in a real browser."""
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from demur.serve.contract.pictures.formats import format_of, url_of
 from tests.conftest import digit_rows
+from tests.serve.contract.pictures.made import SECRET, encoded, told_exif
 from tests.system.review_site import KINDS, at_case, press
 
 pytestmark = pytest.mark.slow
@@ -52,6 +56,37 @@ def test_a_key_shows_the_pixels_at_once_and_the_next_picture_is_smooth_again(sit
     press(ada, "3")
     at_case(ada, second)
     assert shown(ada)[0][0] == "smooth"
+
+
+@pytest.mark.parametrize("name", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("script", [True, False], ids=["with a script", "without"])
+def test_a_photo_in_every_format_is_shown_upright(site, as_reviewer, monkeypatch, name, script):
+    """As it is stored: of a JPEG that was held sideways, with its orientation. It is red above and blue below."""
+    photo = Image.new("RGB", (300, 400), "red")
+    photo.paste("blue", (0, 200, 300, 400))
+    if name == "JPEG":
+        file = encoded(name, photo.transpose(Image.Transpose.ROTATE_90), exif=told_exif(6), quality=95)
+    else:
+        file = encoded(name, photo, exif=told_exif())
+    form = format_of(file)
+    kept = form.read(file).kept
+    assert SECRET in file
+    assert SECRET not in kept
+    monkeypatch.setitem(KINDS, "photo", {"model": "digits", "input": url_of(kept, form)})
+    running = site()
+    (case_id,) = running.put("photo")
+    ada = as_reviewer("Ada", running.url, java_script_enabled=script)
+    assert ada.locator("img").count() >= 1  # in the queue
+    ada.get_by_role("button", name="Take the next case").click()
+    ada.wait_for_url(f"**/{case_id}")
+    image = ada.locator(f'.input img[src^="data:{form.media_type};base64,"]')
+    assert image.evaluate("one => [one.complete, one.naturalWidth, one.naturalHeight]") == [True, 300, 400]
+    box = image.bounding_box()
+    seen = Image.open(io.BytesIO(ada.screenshot(clip=box))).convert("RGB")
+    width, height = seen.size
+    above, below = (seen.getpixel((width // 2, int(height * at))) for at in (0.25, 0.75))
+    assert above[0] > 200 > 50 > above[2]
+    assert below[2] > 200 > 50 > below[0]
 
 
 def test_on_a_phone_both_pictures_stand_side_by_side(site, as_reviewer, digit):

@@ -1,5 +1,6 @@
 """One service, used as its users would: by curl, by code, by the demo, by an auditor, by whoever releases artifacts."""
 
+import base64
 import json
 import subprocess
 import threading
@@ -7,11 +8,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
+import psycopg
 import pytest
 import yaml
+from PIL import Image
 
 from demur import Client
 from tests.conftest import digit_rows
+from tests.serve.contract.pictures.made import SECRET, told_exif
 from tests.system.conftest import Callers, free_port
 
 pytestmark = pytest.mark.slow
@@ -57,6 +62,34 @@ def test_a_full_batch(http, digits):
     items = [{"model": "digits", "input": row["input"]} for row in rows]
     results = http.post("/v1/predict/batch", json={"items": items}).json()["results"]
     assert [result["status"] for result in results] == [200] * 1024
+
+
+def test_files_of_pictures_by_curl(service, http, digits, tmp_path):
+    """As documented: a file in each format, alone and several at once. A digit is drawn large, so that what JPEG and
+    WebP change does not matter."""
+    row = digit_rows(digits)[0]
+    image = Image.fromarray((np.array(row["input"]) * 255).astype(np.uint8)).resize((64, 64), Image.Resampling.NEAREST)
+    files = [tmp_path / f"digit.{name}" for name in ("png", "jpeg", "webp")]
+    for file in files:
+        image.save(file, exif=told_exif(), quality=95)
+        assert SECRET in file.read_bytes()
+    curl = ["curl", "-s", "-F", "model=digits", "-F", "group=files"]
+    for file in files:
+        told = subprocess.run(
+            [*curl, "-F", f"file=@{file}", f"{service.url}/v1/predict"], capture_output=True, check=True
+        )
+        assert json.loads(told.stdout)["prediction"] == row["label"]
+    several = [word for file in files for word in ("-F", f"file=@{file}")]
+    told = subprocess.run([*curl, *several, f"{service.url}/v1/predict/batch"], capture_output=True, check=True)
+    results = json.loads(told.stdout)["results"]
+    assert [one["prediction"]["prediction"] for one in results] == [row["label"]] * 3
+    with psycopg.connect(f"host={service.folder / 'var/postgres'} dbname=postgres user=postgres") as connection:
+        stored = connection.execute(
+            "select input #>> '{}' from payloads join records on id = record_id where \"group\" = 'files'"
+        ).fetchall()
+    kept = [base64.b64decode(url.partition(",")[2]) for (url,) in stored]
+    assert len(kept) == 6
+    assert not any(SECRET in file for file in kept)
 
 
 def test_a_client_and_whole_files(service, digits):

@@ -18,6 +18,8 @@ from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.problems import path_of
 from demur.serve.web.review.app import console_app
 from tests.serve.access.doors import bearer, keeper_of, make, revoke
+from tests.serve.contract.pictures.made import encoded
+from tests.serve.forms import FORM, form, part
 
 APPLICATIONS = {"gateway": (GATEWAY, ""), "review": (REVIEW, "/review"), "audit": (AUDIT, "/audit")}
 
@@ -236,6 +238,38 @@ def test_a_key_for_other_models_is_refused_everywhere(gateway, database, clear_d
     ):
         assert response.status_code == 403
         assert "this key is not for 'digits'; it is for: other" in response.text
+
+
+def test_files_in_a_form_need_a_key_as_json_does(gateway, database):
+    """Whatever a form says of the model, a key for others learns nothing of it, and nothing is recorded."""
+    key, other = make(database, Scope.PREDICT), make(database, Scope.PREDICT, models=["other"])
+    reviewer = make(database, Scope.REVIEW)
+    body = form(part("model", "digits"), part("file", encoded("PNG")))
+    for path in ("/v1/predict", "/v1/predict/batch"):
+        told = {
+            name: gateway.post(path, content=body, headers={"Content-Type": FORM, **headers})
+            for name, headers in {"nobody": {}, "another": bearer(other), "a reviewer": bearer(reviewer)}.items()
+        }
+        assert {name: one.status_code for name, one in told.items()} == {
+            "nobody": 401,
+            "another": 403,
+            "a reviewer": 403,
+        }
+        assert "this key is not for 'digits'; it is for: other" in told["another"].text
+        elsewhere = form(part("model", "nobody"), part("file", encoded("PNG")))
+        unknown = gateway.post(path, content=elsewhere, headers={"Content-Type": FORM, **bearer(other)})
+        assert (unknown.status_code, "there are" in unknown.text) == (403, False)
+        with database.transaction() as connection:
+            assert connection.execute("select count(*) from records").fetchone() == (0,)
+    assert gateway.post("/v1/predict", content=body, headers={"Content-Type": FORM, **bearer(key)}).status_code == 200
+
+
+def test_files_in_a_form_count_for_the_rate(gateway, database):
+    key = make(database, Scope.PREDICT, rates=Rates(predictions=Rate(per_second=0.001, burst=2)))
+    body = form(part("model", "digits"), *[part("file", encoded("PNG"))] * 2)
+    headers = {"Content-Type": FORM, **bearer(key)}
+    assert gateway.post("/v1/predict/batch", content=body, headers=headers).status_code == 200
+    assert gateway.post("/v1/predict/batch", content=body, headers=headers).status_code == 429
 
 
 def test_in_a_batch_each_item_is_refused_by_itself(gateway, database, clear_digit):
