@@ -124,5 +124,5 @@ def test_a_column_names_what_a_row_belongs_to(tmp_path):
     path.write_text("input,label,cluster,patient\na,x,c1,p1\nb,y,,p1\n")
     assert read_labelled_file(path).clusters == ["c1", None]
     assert read_labelled_file(path, FileForm(cluster="patient")).clusters == ["p1", "p1"]
-    with pytest.raises(BadDataFile, match=r"no column 'person'.*--cluster"):
+    with pytest.raises(BadDataFile, match=r"there is no 'person'.*--cluster or calibration.cluster_column"):
         read_labelled_file(path, FileForm(cluster="person"))
