@@ -4,6 +4,7 @@ The names below are imported when they are first used, so that `import demur` co
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("demur")
     if name not in HOMES:
         raise AttributeError(f"module 'demur' has no attribute {name!r}")
     home = import_module(HOMES[name])

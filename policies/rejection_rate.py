@@ -9,7 +9,7 @@ from demur.policies.decision import Action, Assessment, Decisions
 from demur.policies.graded import GradedRows
 from demur.policies.limit import Limit
 from demur.policies.promise import Promise
-from demur.policies.threshold import Otherwise
+from demur.policies.threshold import Otherwise, ScoreLimit
 from demur.uncertainty.checks import fraction, snapped_ceil
 
 
@@ -66,12 +66,12 @@ class RankedLimit:
         answered = limit.keeps(assessed.confidence)
         reasons = [limit.reason(value) for value in assessed.confidence.tolist()]
         if self.score is not None and np.isfinite(self.limit):
-            behind = Limit(of=self.score, bound=self.score_limit, meaning=self.meaning, least=False)
-            scores = assessed.scores[self.score]
+            behind = ScoreLimit(score=self.score, limit=self.score_limit, meaning=self.meaning)
             tied = assessed.confidence == self.limit
-            answered = answered & (~tied | behind.keeps(scores))
-            for row in np.flatnonzero(tied).tolist():
-                reasons[row] = f"confidence {self.limit:.2f} is at its limit, and {behind.reason(float(scores[row]))}"
+            answered = answered & (~tied | behind.passes(assessed))
+            rows = np.flatnonzero(tied).tolist()
+            for row, reason in zip(rows, behind.reasons(assessed, rows), strict=True):
+                reasons[row] = f"confidence {self.limit:.2f} is at its limit, and {reason}"
         return Decisions.where(answered, reasons=reasons, otherwise=Action(self.otherwise))
 
 

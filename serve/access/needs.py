@@ -19,6 +19,7 @@ DOCUMENTS: Needs = {
 
 GATEWAY: Needs = {
     **DOCUMENTS,
+    "GET /": OPEN,  # paths that the documents name as well
     "GET /healthz": OPEN,  # strangers are told whether all is well, and nothing else
     "GET /healthz/{model}": OPEN,
     "POST /v1/predict": Scope.PREDICT,

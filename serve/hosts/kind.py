@@ -19,6 +19,20 @@ class BadModelOutput(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialWords:
+    """What is told of a model whose check ended the process that made it."""
+
+    key: str
+    """To which the message belongs."""
+
+    way_out: str
+    """What to do."""
+
+    state: Callable[[ModelConfig], str]
+    """Return what changes with the model's files, so that a check need not be made twice; empty where it is to be."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelKind:
     """A kind of model, as one line of the table in `demur.serve.hosts.kinds`."""
 
@@ -34,3 +48,6 @@ class ModelKind:
 
     is_here: Callable[[ModelConfig], bool]
     """Whether this machine has all files that the fingerprint is made of."""
+
+    apart: TrialWords | None = None
+    """Set where `check` opens files or imports code that may end or fill the process: it is then made in another."""

@@ -29,7 +29,7 @@ from demur.serve.contract.inputs import (
 from demur.serve.contract.model import Model
 from demur.serve.contract.user_code import NotFound, in_words, load_named
 from demur.serve.hosts.arrays import ArrayReader
-from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind
+from demur.serve.hosts.kind import BadModel, BadModelOutput, ModelKind, TrialWords
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
 from demur.serve.hosts.pixels import sized
@@ -205,4 +205,15 @@ def _host(model: ModelConfig) -> PythonHost:
     return model.host
 
 
-PYTHON = ModelKind(load=_load, check=_check, fingerprint=_fingerprint, is_here=_is_here)
+PYTHON = ModelKind(
+    load=_load,
+    check=_check,
+    fingerprint=_fingerprint,
+    is_here=_is_here,
+    apart=TrialWords(
+        key="host.class",
+        way_out="import its module by hand (`python -c 'import ...'`) and take out what ends the program or never comes"
+        " back; what takes long belongs into `__init__`",
+        state=lambda _: "",
+    ),
+)

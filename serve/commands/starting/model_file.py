@@ -4,15 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from demur.library.class_text import class_text
 from demur.serve.config.file import BadConfig
 from demur.serve.config.hosts.tabular import LightgbmHost, SklearnHost, XgboostHost
 from demur.serve.config.input import ColumnConfig
 from demur.serve.hosts.kind import BadModel
+from demur.serve.hosts.trial_process import ProcessEnded, answer_with, done_apart
+
+if TYPE_CHECKING:
+    from demur.serve.hosts.tabular.booster import Booster
 
 KINDS_BY_ENDING = {
     ".onnx": "onnx",
@@ -52,13 +57,26 @@ class ModelFileFacts:
 
 NOTHING = ModelFileFacts()
 
+FACTS = TypeAdapter(ModelFileFacts)
+
 
 def facts_of(kind: str, file: Path) -> ModelFileFacts:
     """Return what a file says to the kind of host that reads it. No model is run on rows of anybody.
 
     Raises `BadConfig` for a file that no configuration could serve. What a configuration can mend, such as types that
     somebody has to vouch for, is left to `demur check`."""
-    return _READERS[kind](file)
+    try:
+        found = done_apart(__name__, {"kind": kind, "file": str(file)})
+    except BadModel as error:
+        raise BadConfig(str(error)) from None
+    except ProcessEnded as error:
+        raise BadConfig(f"{file} {error}; the file may be damaged, so save the model again") from None
+    return FACTS.validate_python(found)
+
+
+def _read(told: Any) -> Any:
+    """In a process of its own, which a damaged file may end."""
+    return FACTS.dump_python(_READERS[told["kind"]](Path(told["file"])), mode="json")
 
 
 def _of_sklearn(file: Path) -> ModelFileFacts:
@@ -81,10 +99,7 @@ def _of_onnx(file: Path) -> ModelFileFacts:
         return NOTHING
     from demur.serve.hosts.onnx.class_names import class_names
 
-    try:
-        return _named(class_names(file))
-    except BadModel as error:
-        raise BadConfig(str(error)) from None
+    return _named(class_names(file))
 
 
 def _named(names: list[Any]) -> ModelFileFacts:
@@ -99,7 +114,7 @@ def _of_xgboost(file: Path) -> ModelFileFacts:
         return NOTHING
     from demur.serve.hosts.tabular import xgboost_model
 
-    return _of_trees(lambda: xgboost_model.read(XgboostHost(kind="xgboost", file=file)), takes_missing=True)
+    return _of_trees(xgboost_model.booster_of(XgboostHost(kind="xgboost", file=file)), takes_missing=True)
 
 
 def _of_lightgbm(file: Path) -> ModelFileFacts:
@@ -107,14 +122,10 @@ def _of_lightgbm(file: Path) -> ModelFileFacts:
         return NOTHING
     from demur.serve.hosts.tabular import lightgbm_model
 
-    return _of_trees(lambda: lightgbm_model.read(LightgbmHost(kind="lightgbm", file=file)), takes_missing=False)
+    return _of_trees(lightgbm_model.booster_of(LightgbmHost(kind="lightgbm", file=file)), takes_missing=False)
 
 
-def _of_trees(read: Callable[[], Any], *, takes_missing: bool) -> ModelFileFacts:
-    try:
-        booster = read()
-    except BadModel as error:
-        raise BadConfig(str(error)) from None
+def _of_trees(booster: "Booster", *, takes_missing: bool) -> ModelFileFacts:
     return ModelFileFacts(
         numbered=booster.classes,
         exclusive=booster.exclusive,
@@ -130,3 +141,7 @@ _READERS: dict[str, Callable[[Path], ModelFileFacts]] = {
     "xgboost": _of_xgboost,
     "lightgbm": _of_lightgbm,
 }
+
+
+if __name__ == "__main__":
+    answer_with(_read)

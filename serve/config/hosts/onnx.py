@@ -1,14 +1,11 @@
 """A graph in ONNX's format: `host: {kind: onnx}`."""
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from demur.serve.config.hosts.host import AnyHost
-from demur.serve.config.input import InputConfig
+from demur.serve.config.hosts.model_file import FileHost
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.settings import Section
 from demur.uncertainty.output import Need
@@ -27,20 +24,15 @@ class PixelsConfig(Section):
     """For each channel, what a pixel is then divided by."""
 
 
-class OnnxHost(AnyHost):
-    """A graph in ONNX's format, run by onnxruntime."""
+class OnnxHost(FileHost):
+    """A graph in ONNX's format, run by onnxruntime. Files of weights that the graph names lie beside it, or in folders
+    there."""
 
     package: ClassVar[tuple[str, str]] = ("onnxruntime", "pip install 'demur[onnx]'")
 
     kind: Literal["onnx"]
-    file: Path
-    """The graph; files of weights that it names lie beside it, or in folders there."""
-
     device: Annotated[str, written_as(r"^(cpu|cuda(:\d+)?)$", "write cpu, cuda or cuda:1")] = "cpu"
     """Where it runs. `cuda` needs the package onnxruntime-gpu; operators that have no kernel there run on the CPU."""
-
-    input: InputConfig | None = None
-    """What one input is; by default as the graph shows."""
 
     layout: Literal["nchw", "nhwc"] | None = None
     """The order of an image's axes, where the graph's shape does not say whether the channels come first."""
@@ -64,15 +56,3 @@ class OnnxHost(AnyHost):
     @property
     def may_give(self) -> frozenset[Need]:
         return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
-
-    @property
-    def model_name(self) -> str:
-        return str(self.file)
-
-    @property
-    def threads(self) -> int:
-        """Threads in which it predicts."""
-        return max(1, int(self.cpus))
-
-    def _placed(self, base: Path) -> dict[str, Any]:
-        return {"file": Path(os.path.abspath(base / self.file))}  # a link stays one: its weights lie beside it

@@ -1,40 +1,21 @@
 """Models in one file that are asked about rows of a table: `host: {kind: sklearn}`, `xgboost` or `lightgbm`."""
 
-import os
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
-from demur.serve.config.hosts.host import AnyHost
+from demur.serve.config.hosts.model_file import FileHost
 from demur.serve.config.input import InputConfig
 from demur.uncertainty.output import Need
 
 
-class TableHost(AnyHost):
-    """What every host of a model has that lies in one file and is asked about rows of a table."""
+class TableHost(FileHost):
+    """What every host of a model has that lies in one file and is asked about rows of a table. By default these have
+    the columns that the file names."""
 
     uses_gpu: ClassVar[bool] = False
-    file: Path
-    """The fitted model, as its own library saved it."""
-
-    input: InputConfig | None = None
-    """What one input is; by default a table with the columns that the file names."""
-
     takes: ClassVar[tuple[str, ...]] = ("table",)
     """Kinds of input that it may have."""
-
-    @property
-    def model_name(self) -> str:
-        return str(self.file)
-
-    @property
-    def threads(self) -> int:
-        """Threads in which it predicts."""
-        return max(1, int(self.cpus))
-
-    def _placed(self, base: Path) -> dict[str, Any]:
-        return {"file": Path(os.path.abspath(base / self.file))}
 
     @field_validator("input")
     @classmethod

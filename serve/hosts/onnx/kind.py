@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts.onnx import OnnxHost
 from demur.serve.contract.model import Model
-from demur.serve.hosts.kind import BadModel, ModelKind
+from demur.serve.hosts.kind import BadModel, ModelKind, TrialWords
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.one_thread import OneThread
 
@@ -67,4 +67,14 @@ def _host(model: ModelConfig) -> OnnxHost:
     return model.host
 
 
-ONNX = ModelKind(load=_load, check=_check, fingerprint=_fingerprint, is_here=_is_here)
+ONNX = ModelKind(
+    load=_load,
+    check=_check,
+    fingerprint=_fingerprint,
+    is_here=_is_here,
+    apart=TrialWords(
+        key="host.file",
+        way_out="export the model again, and see whether a session of onnxruntime takes it by hand",
+        state=lambda _: "",  # its weights may lie in other files
+    ),
+)

@@ -25,7 +25,7 @@ from demur.serve.hosts.outages import EndpointAway, pause, retry_after
 from demur.serve.hosts.remote.input_tensors import tensors_of
 from demur.serve.hosts.remote.input_values import about_bytes
 from demur.serve.hosts.remote.metadata import MOST, RemoteMetadata, TensorDescription
-from demur.serve.hosts.remote.oip_rest import MOST_TENSORS, REPLIED, reply_of
+from demur.serve.hosts.remote.oip_rest import MOST_TENSORS, REPLIED, check_new, reply_of
 from demur.serve.hosts.remote.replies import RemoteReply, shown
 from demur.serve.hosts.remote.server import InputRefused, certificates, secret_headers
 from demur.uncertainty.generation import Outage
@@ -114,6 +114,7 @@ class OipGrpc:
             raise BadModelOutput(f"its reply has {len(said.outputs):,} tensors, and data for {len(raw):,}")
         tensors: dict[str, Tensor] = {}
         for at, one in enumerate(said.outputs):
+            check_new(one.name, tensors)
             data = memoryview(raw[at]) if raw else None
             try:
                 tensors[one.name] = _tensor(one, data, place=f"outputs.{at} of its reply")

@@ -140,6 +140,7 @@ def _tensors(outputs: Sequence[Mapping[str, Any]], left: memoryview) -> dict[str
             or not (isinstance(shape, list) and _are_sizes(shape))
         ):
             raise BadModelOutput(f"outputs.{at} of its reply has no name, datatype or shape that can be read")
+        check_new(name, tensors)
         try:
             if size is None:
                 tensors[name] = tensor_from_json(
@@ -157,6 +158,12 @@ def _tensors(outputs: Sequence[Mapping[str, Any]], left: memoryview) -> dict[str
         except UnicodeEncodeError:
             raise BadModelOutput(f"outputs.{at} of its reply: a text is no Unicode") from None
     return tensors
+
+
+def check_new(name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Raise `BadModelOutput` where a tensor of this name came before."""
+    if name in tensors:
+        raise BadModelOutput(f"its reply has two tensors with the name {shown(name)}")
 
 
 def _are_sizes(shape: Sequence[Any]) -> bool:

@@ -1,12 +1,12 @@
 """What a server replied, read as the output of a model. A reply is untrusted: whatever is wrong with it is said."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import orjson
 
 from demur.serve.config.hosts.remote import RemoteSettings
 from demur.serve.config.task import TaskConfig
@@ -38,20 +38,25 @@ class RemoteReply:
 
 
 def read_json(content: bytes) -> Any:
-    """Return the JSON of a reply; NaN and infinity are let through. Raises `BadModelOutput`."""
+    """Return the JSON of a reply; NaN and infinity are let through. Raises `BadModelOutput`, also where an object has a
+    key twice: nobody knows which of the values is meant."""
     try:
         check_structure(content)
     except TooLarge as error:
         raise BadModelOutput(f"its reply is too large: {error}") from None
     try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(content)  # takes NaN
+        return json.loads(content, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         came = f"which begins {shown(content)}" if content.strip() else "which is empty"
         raise BadModelOutput(f"its reply is not JSON, {came}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise BadModelOutput(f"its reply has the key {shown(twice)} twice in one object")
+    return found
 
 
 def shown(said: Any) -> str:
@@ -174,7 +179,14 @@ def _entries(rows: Sequence[Any]) -> list[Mapping[str, Any]] | None:
         return list(rows)
     if not rows or not all(isinstance(row, list) and row and isinstance(row[0], Mapping) for row in rows):
         return None
-    return [dict(_entry(one) for one in row) for row in rows]
+    return [_by_label([_entry(one) for one in row]) for row in rows]
+
+
+def _by_label(entries: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(entries)
+    if len(found) < len(entries):
+        raise BadModelOutput("host.output: a row names a label twice; nobody knows which of the numbers is meant")
+    return found
 
 
 def _entry(one: Any) -> tuple[str, Any]:
@@ -189,7 +201,8 @@ def _pairs(numbers: Any, names: Any) -> dict[str, Any]:
     numbers, names = _listed(numbers), _listed(names)
     if len(numbers) != len(names) or not all(isinstance(name, str) for name in names):
         raise BadModelOutput("host.output_labels: there is not one label for each number of host.output")
-    return dict(zip(names, numbers, strict=True))
+    pairs = zip(names, numbers, strict=True)
+    return _by_label([(name, number) for name, number in pairs if name])  # an empty one fills up a row
 
 
 def _listed(found: Any) -> list[Any]:

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
+
+import numpy as np
 
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.task import TaskConfig
@@ -14,6 +17,22 @@ from demur.serve.hosts.tabular.kind import table_host
 from demur.serve.hosts.tabular.matrix import Codes, RowMatrix
 from demur.uncertainty.checks import Array
 from demur.uncertainty.output import Need, Output
+
+PROBES = (0.0, 1.0, 1000.0, -1e30, 1e30, float("nan"))
+"""Values of whole rows that are predicted, so that all trees are walked before anybody asks."""
+
+
+def probes(columns: int) -> Array:
+    """Return a row [6, columns] of each value."""
+    return np.tile(np.array(PROBES)[:, None], (1, columns))
+
+
+def unreadable(library: str, file: Path, error: Exception, way_out: str) -> BadModel:
+    """Return the error of a file that a library does not read."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return BadModel(
+        f"host.file: {library} cannot read {file} ({lines[0][:200] if lines else type(error).__name__}); {way_out}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What the kinds of models that lie in one file have in common."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable
@@ -8,22 +9,35 @@ from importlib.util import find_spec
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.contract.model import Model, SyncModel
-from demur.serve.hosts.kind import BadModel, ModelKind
+from demur.serve.hosts.kind import BadModel, ModelKind, TrialWords
 from demur.serve.hosts.language.few_shot import Reviewed
+from demur.serve.hosts.model_trial import state_of, try_apart
 from demur.serve.hosts.one_thread import OneThread
 
 
-def table_kind(opened: Callable[[ModelConfig], SyncModel], *, family: Callable[[], str]) -> ModelKind:
+def table_kind(
+    opened: Callable[[ModelConfig], SyncModel],
+    *,
+    family: Callable[[], str],
+    way_out: str,
+    crashes: bool = False,
+) -> ModelKind:
     """Return the kind of model that `opened` reads from its file.
 
     `family` returns what has to stay as it is beside the file: the versions of a library that read a file alike.
+    `way_out` says what to do about a file that cannot be read. `crashes`: the library is known to end the process that
+    reads a damaged file, so that the file is tried in another process before it is loaded as well.
     """
+    words = TrialWords(key="host.file", way_out=way_out, state=lambda model: state_of(table_host(model).file))
 
     def open_here(model: ModelConfig) -> SyncModel:
         check_here(table_host(model))
         return opened(model)
 
     async def load(model: ModelConfig, _: Reviewed | None) -> Model:
+        check_here(table_host(model))
+        if crashes:
+            await asyncio.to_thread(try_apart, model, words)
         return await OneThread.started(lambda: open_here(model))
 
     def check(model: ModelConfig) -> None:
@@ -42,7 +56,7 @@ def table_kind(opened: Callable[[ModelConfig], SyncModel], *, family: Callable[[
     def is_here(model: ModelConfig) -> bool:
         return table_host(model).file.is_file()
 
-    return ModelKind(load=load, check=check, fingerprint=fingerprint, is_here=is_here)
+    return ModelKind(load=load, check=check, fingerprint=fingerprint, is_here=is_here, apart=words)
 
 
 def check_here(host: TableHost) -> None:

@@ -12,11 +12,10 @@ from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.model import SyncModel
 from demur.serve.hosts.kind import BadModel
-from demur.serve.hosts.tabular.booster import Booster, BoosterModel
+from demur.serve.hosts.tabular.booster import Booster, BoosterModel, probes, unreadable
 from demur.serve.hosts.tabular.columns import OwnColumns
 from demur.serve.hosts.tabular.kind import table_host, table_kind
 from demur.serve.hosts.tabular.matrix import Codes
-from demur.serve.hosts.tabular.trial import try_file
 from demur.uncertainty.checks import Array
 
 OBJECTIVES = ("binary", "multiclass")
@@ -28,22 +27,23 @@ MISSING_IS_NAN = 2
 """In bits 2 and 3 of the type of a decision: the split has learnt what to do with NaN. Else NaN counts as 0."""
 
 
+WAY_OUT = "save the model again with `model.booster_.save_model('model.txt')`"
+
+
 def opened(model: ModelConfig) -> SyncModel:
     """Return the model of a file. Raises `BadModel`."""
-    return BoosterModel(model, read(table_host(model)))
-
-
-def read(host: TableHost) -> Booster:
-    """Try a file, and return what it holds. Raises `BadModel`."""
-    try_file("lightgbm", host.file)
-    return booster_of(host)
+    return BoosterModel(model, booster_of(table_host(model)))
 
 
 def booster_of(host: TableHost) -> Booster:
-    """Return what a file holds, which has been tried before. Raises `BadModel`."""
+    """Return what a file holds. Raises `BadModel`, and ends the process where a file is damaged in certain ways."""
     import lightgbm
 
-    booster = lightgbm.Booster(model_file=host.file)
+    try:
+        booster = lightgbm.Booster(model_file=host.file)
+        booster.predict(probes(booster.num_feature()), num_threads=1)
+    except (lightgbm.basic.LightGBMError, ValueError, TypeError, UnicodeDecodeError) as error:
+        raise unreadable("lightgbm", host.file, error, WAY_OUT) from None
     text = host.file.read_text(encoding="utf-8", errors="replace")
     found = re.search(r"^objective=(\S+)", text, re.M)
     objective = found[1] if found else "none"
@@ -110,4 +110,4 @@ def _splits(text: str) -> Iterator[tuple[int, int]]:
         yield from zip(map(int, some.split()), map(int, types.split()), strict=True)
 
 
-LIGHTGBM = table_kind(opened, family=lambda: "lightgbm")
+LIGHTGBM = table_kind(opened, family=lambda: "lightgbm", way_out=WAY_OUT, crashes=True)

@@ -155,4 +155,8 @@ def _family() -> str:
     return "sklearn " + ".".join(version("scikit-learn").split(".")[:2])
 
 
-SKLEARN = table_kind(SklearnModel, family=_family)
+SKLEARN = table_kind(
+    SklearnModel,
+    family=_family,
+    way_out="load it by hand in Python to see why, and save the model again with `skops.io.dump(model, path)`",
+)

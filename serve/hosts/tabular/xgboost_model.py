@@ -11,11 +11,10 @@ from demur.serve.config.hosts.tabular import TableHost
 from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.model import SyncModel
 from demur.serve.hosts.kind import BadModel
-from demur.serve.hosts.tabular.booster import Booster, BoosterModel
+from demur.serve.hosts.tabular.booster import Booster, BoosterModel, probes, unreadable
 from demur.serve.hosts.tabular.columns import OwnColumns
 from demur.serve.hosts.tabular.kind import table_host, table_kind
 from demur.serve.hosts.tabular.matrix import Codes
-from demur.serve.hosts.tabular.trial import try_file
 from demur.uncertainty.checks import Array
 
 OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
@@ -25,22 +24,23 @@ KINDS = {"float": "number", "q": "number", "int": "number", "i": "boolean", "c":
 """Kinds of column by XGBoost's names; whatever else there may be is `numeric`."""
 
 
+WAY_OUT = "save the model again with `model.save_model('model.json')` or `'model.ubj'`"
+
+
 def opened(model: ModelConfig) -> SyncModel:
     """Return the model of a file. Raises `BadModel`."""
-    return BoosterModel(model, read(table_host(model)))
-
-
-def read(host: TableHost) -> Booster:
-    """Try a file, and return what it holds. Raises `BadModel`."""
-    try_file("xgboost", host.file)
-    return booster_of(host)
+    return BoosterModel(model, booster_of(table_host(model)))
 
 
 def booster_of(host: TableHost) -> Booster:
-    """Return what a file holds, which has been tried before. Raises `BadModel`."""
+    """Return what a file holds. Raises `BadModel`, and ends the process where a file is damaged in certain ways."""
     import xgboost
 
-    booster = xgboost.Booster(model_file=host.file)
+    try:
+        booster = xgboost.Booster(model_file=host.file)
+        booster.inplace_predict(probes(booster.num_features()), validate_features=False)
+    except (xgboost.core.XGBoostError, ValueError, TypeError, UnicodeDecodeError) as error:
+        raise unreadable("xgboost", host.file, error, WAY_OUT) from None
     learner = json.loads(booster.save_config())["learner"]
     objective, params = learner["objective"]["name"], learner["learner_model_param"]
     if objective not in OBJECTIVES:
@@ -94,4 +94,4 @@ def _categories(booster: Any) -> dict[str, list[str]]:
     return {name: [class_text(one) for one in values.to_pylist()] for name, values in listed if values is not None}
 
 
-XGBOOST = table_kind(opened, family=lambda: "xgboost")
+XGBOOST = table_kind(opened, family=lambda: "xgboost", way_out=WAY_OUT, crashes=True)

@@ -21,7 +21,7 @@ from demur.serve.web.errors import STATUS
 from demur.serve.web.inference_protocol import body as inference
 from demur.serve.web.inference_protocol import routes as inference_routes
 from demur.serve.web.inference_protocol.served import ServedModels
-from demur.serve.web.native import artifact_routes
+from demur.serve.web.native import artifact_routes, front_page
 from demur.serve.web.native import routes as native_routes
 from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.parts import GatewayParts, add_parts
@@ -77,7 +77,7 @@ def gateway_app(
         new_id=uuid7,
     )
     add_parts(app, GatewayParts(handler, hot, Conversing(handler), ServedModels(handler), artifacts, max_body_bytes))
-    for routes in (native_routes, artifact_routes):
+    for routes in (native_routes, artifact_routes, front_page):
         app.include_router(routes.router, dependencies=[Depends(only_known)])
     for routes in (openai_routes, inference_routes):  # whose clients may send what only their own servers know
         app.include_router(routes.router)

@@ -19,6 +19,9 @@ from tests.serve.conftest import LocalHost, make_handler
 from tests.serve.contract.pictures.made import encoded, turned
 from tests.serve.forms import FORM, form, part
 from tests.serve.hosting import RunningHost
+from tests.serve.hosts.onnx.graphs import configured as graph
+from tests.serve.hosts.onnx.graphs import linear
+from tests.serve.hosts.remote.conftest import configured as remote
 
 TABLE = (ROOT / "docs/errors.md").read_text().split("## Artifacts")[0]
 ROWS = {
@@ -114,6 +117,14 @@ REQUESTS = {
     "a request timeout of 0": (*predict(), {"X-Request-Timeout": "0"}),
     "a request timeout that is over": (*predict(), {"X-Request-Timeout": "0.000001"}),
     "an idempotency key used for another input": (*predict(group="other"), {"Idempotency-Key": "used"}),
+    "onnx: a text for a model of a table": predict("seven", model="measures"),
+    "onnx: a row with too few values": predict([1.0, 2.0], model="measures"),
+    "onnx: a column that is missing": predict({"a": 1.0, "c": 2.0}, model="measures"),
+    "onnx: a column that the model does not have": predict({"a": 1, "b": 2, "c": 3, "d": 4}, model="measures"),
+    "onnx: a text in a column of numbers": predict([1.0, "2.0", 3.0], model="measures"),
+    "onnx: a number that is infinite": raw('{"model": "measures", "input": [1.0, 1e999, 3.0]}'),
+    "remote: a list for a model of texts": predict(model="elsewhere"),
+    "remote: no artifact": predict("a text", model="elsewhere"),
     "an unknown label in an outcome": outcome("eleven", "{known}"),
     "an outcome that claims to be a review": outcome("3", uuid7(), source="review"),
     "an outcome for an unknown prediction": outcome("3", uuid7()),
@@ -130,7 +141,8 @@ REQUESTS = {
 
 @pytest.fixture
 def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monkeypatch):
-    """A gateway with an image model and a text model, without an artifact or a database where the row says so."""
+    """A gateway with an image model, a text model, a graph that takes a table, and a model on another server. It has no
+    artifact or no database where the row says so."""
     digits = quickstart.models["digits"]
     words = digits.model_copy(
         update={
@@ -139,12 +151,20 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
         }
     )
     bare = ArtifactStore(str(tmp_path))
-    hosts = {"digits": local_host, "words": LocalHost(RunningHost("words", words, bare))}
+    linear(tmp_path / "m.onnx")
+    columns = dict.fromkeys(("a", "b", "c"), "number")
+    others = {
+        "words": words,
+        "measures": graph(tmp_path / "m.onnx", input={"kind": "table", "columns": columns}),
+        "elsewhere": remote("http://127.0.0.1:9", input="text"),
+    }
+    running = {name: RunningHost(name, model, bare) for name, model in others.items()}
+    hosts = {"digits": local_host, **{name: LocalHost(host) for name, host in running.items()}}
     if request.node.callspec.id == "no artifact":
         hosts["digits"] = LocalHost(RunningHost("digits", digits, bare))
     if request.node.callspec.id == "a model that cannot be served":
         hosts["digits"] = LeftOut("it wants 1 GPUs (host.gpus), and this machine has 0")
-    config = quickstart.model_copy(update={"models": {"digits": digits, "words": words}})
+    config = quickstart.model_copy(update={"models": {"digits": digits, **others}})
     handler = make_handler(config, hosts, database)
     most = config.limits.body_bytes
     with TestClient(FastPath(handler, max_body_bytes=most).before(gateway_app(handler, max_body_bytes=most))) as client:
@@ -155,6 +175,8 @@ def service(quickstart, local_host, database, tiny_bert, tmp_path, request, monk
 
             monkeypatch.setattr(database, "transaction", gone)
         yield client
+    for host in running.values():
+        host.wait(host.host.model.close())
 
 
 def records(database):

@@ -12,7 +12,7 @@ from demur.serve.contract.inputs import JsonInput, TableRow, TextPair, example_o
 from demur.serve.contract.model import ModelRequest
 from demur.serve.hosts.identity import identity_if_here, identity_of
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model, kind_of
+from demur.serve.hosts.kinds import check_here, kind_of
 
 TEXTS = '''
 import sys
@@ -322,7 +322,7 @@ def test_a_module_that_cannot_be_imported_says_why(project, code, why):
     section = model_section()
     section["host"]["class"] = "broken_models:Model"
     with pytest.raises(BadModel, match=why):
-        check_model(Config.model_validate({"models": {"mine": section}}).models["mine"])
+        check_here(Config.model_validate({"models": {"mine": section}}).models["mine"])
     sys.modules.pop("broken_models", None)
 
 
@@ -356,7 +356,7 @@ def test_an_error_of_the_class_reaches_whoever_asked(project):
 )
 def test_what_is_no_model_is_refused(project, name, why):
     with pytest.raises(BadModel, match=why):
-        check_model(configured(name))
+        check_here(configured(name))
     assert identity_if_here(configured(name)) is None
 
 
@@ -367,7 +367,7 @@ def test_settings_that_the_class_does_not_take(project):
 
 def test_a_file_that_is_missing(project):
     with pytest.raises(BadModel, match=r"host\.files: there is no file .*weights\.bin"):
-        check_model(configured(files=["weights.bin"]))
+        check_here(configured(files=["weights.bin"]))
 
 
 def test_another_setting_or_file_or_line_of_code_is_another_model(project):

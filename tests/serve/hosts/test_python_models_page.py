@@ -9,7 +9,7 @@ import yaml
 
 from demur.serve.config.file import Config
 from demur.serve.contract.inputs import TableRow, TextPair, example_of
-from demur.serve.hosts.kinds import KINDS, check_model
+from demur.serve.hosts.kinds import KINDS, check_here
 from tests.conftest import ROOT
 from tests.serve.hosts.onnx.running import run
 
@@ -46,7 +46,7 @@ def test_each_example_serves(at):
         "policy": {"kind": "rejection_rate", "rate": 0.1},
     }
     model = Config.model_validate({"models": {"mine": SECTIONS[at] | more}}).models["mine"]
-    check_model(model)
+    check_here(model)
     spec, output = run(model, INPUTS[at])
     assert (output.probabilities[:, 1] > 0.5).tolist() == RIGHT[at]
     assert output.usable().all()

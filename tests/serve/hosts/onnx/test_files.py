@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from demur.serve.config.file import Config
 from demur.serve.hosts.identity import identity_if_here, identity_of
 from demur.serve.hosts.kind import BadModel
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.conftest import ROOT
 from tests.serve.hosts.onnx.graphs import configured, linear, saved, value
 from tests.serve.hosts.onnx.running import rows_of, run
@@ -44,7 +44,7 @@ def with_weights_beside(path, location="weights.bin", folder=None):
 def test_a_file_that_is_no_graph(tmp_path, content, why):
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
-    for look in (check_model, identity_of):
+    for look in (check_here, identity_of):
         with pytest.raises(BadModel, match=why):
             look(configured(path))
     assert identity_if_here(configured(path)) is None
@@ -56,18 +56,18 @@ def test_a_graph_that_was_cut_off(tmp_path, share):
     whole = (tmp_path / "m.onnx").read_bytes()
     (tmp_path / "m.onnx").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(BadModel, match=r"host\.file: .*(is damaged|onnxruntime does not take)"):
-        check_model(configured(tmp_path / "m.onnx"))
+        check_here(configured(tmp_path / "m.onnx"))
 
 
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(BadModel, match=r"host\.file: there is no file .*m\.onnx"):
-        check_model(configured(tmp_path / "m.onnx"))
+        check_here(configured(tmp_path / "m.onnx"))
     linear(tmp_path / "m.onnx")
     with pytest.raises(BadModel, match=r"host\.file: .* is a folder; name a file in it, such as m\.onnx"):
-        check_model(configured(tmp_path))
+        check_here(configured(tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadModel, match=r"is a folder; and there is no \.onnx file in it"):
-        check_model(configured(tmp_path / "empty"))
+        check_here(configured(tmp_path / "empty"))
 
 
 def test_an_operator_that_nobody_knows(tmp_path):
@@ -76,7 +76,7 @@ def test_an_operator_that_nobody_knows(tmp_path):
     inputs, outputs = [value("x", [None, 2])], [value("probabilities", [None, 2])]
     path = saved(tmp_path / "m.onnx", nodes, inputs, outputs, opsets=opsets)
     with pytest.raises(BadModel, match=r"has an operator that onnxruntime does not know: .*Magic.*class of your own"):
-        check_model(configured(path))
+        check_here(configured(path))
 
 
 def test_a_graph_of_a_later_onnx(tmp_path):
@@ -85,7 +85,7 @@ def test_a_graph_of_a_later_onnx(tmp_path):
     model.ir_version = 99
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(BadModel, match=r"is newer than this onnxruntime: .*update onnxruntime"):
-        check_model(configured(tmp_path / "m.onnx"))
+        check_here(configured(tmp_path / "m.onnx"))
 
 
 def test_weights_in_a_file_beside_the_graph(tmp_path):
@@ -100,7 +100,7 @@ def test_weights_in_a_file_beside_the_graph(tmp_path):
     assert identity_of(configured(path)).fingerprint != first
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(BadModel, match=r"keeps weights in weights\.bin, and there is no such file in"):
-        check_model(configured(path))
+        check_here(configured(path))
     assert identity_if_here(configured(path)) is None
 
 
@@ -111,7 +111,7 @@ def test_weights_outside_of_the_graphs_folder_are_not_read(tmp_path, location):
     (tmp_path / "weights.bin").write_bytes(bytes(1000))
     path = with_weights_beside(folder / "m.onnx", location)
     with pytest.raises(BadModel, match=r"leads out of the graph's own folder"):
-        check_model(configured(path))
+        check_here(configured(path))
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
@@ -121,7 +121,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     (folder / "weights.bin").rename(tmp_path / "secret.bin")
     (folder / "weights.bin").symlink_to(tmp_path / "secret.bin")
     with pytest.raises(BadModel, match=r"leads out of the graph's own folder"):
-        check_model(configured(path))
+        check_here(configured(path))
 
 
 def test_weights_within_a_branch_are_found(tmp_path):
@@ -139,7 +139,7 @@ def test_weights_within_a_branch_are_found(tmp_path):
     weights = {"yes": np.array(True)}
     path = saved(tmp_path / "m.onnx", nodes, [value("x", [None, 2])], [value("logits", [None, 2])], weights)
     with pytest.raises(BadModel, match=r"leads out of the graph's own folder"):
-        check_model(configured(path))
+        check_here(configured(path))
 
 
 def test_an_artifact_is_bound_to_the_graph_and_to_how_it_is_read(tmp_path):
@@ -161,7 +161,7 @@ def test_an_artifact_is_bound_to_the_graph_and_to_how_it_is_read(tmp_path):
 def test_cuda_where_there_is_none_is_refused_and_not_replaced(tmp_path):
     linear(tmp_path / "m.onnx")
     model = configured(tmp_path / "m.onnx", device="cuda")
-    check_model(model)  # the graph is right; this machine may not be the one that runs it
+    check_here(model)  # the graph is right; this machine may not be the one that runs it
     with pytest.raises(BadModel, match=r"host\.device: .*set `device: cpu`"):
         run(model, ROWS)
 
@@ -192,10 +192,10 @@ from importlib import machinery, util
 whole = util.find_spec
 util.find_spec = lambda name, package=None: None if name == "onnxruntime" else whole(name, package)
 sys.meta_path.insert(0, Refuse())
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.serve.hosts.onnx.graphs import configured
 try:
-    check_model(configured("m.onnx"))
+    check_here(configured("m.onnx"))
 except ValueError as error:
     print(error)
 """

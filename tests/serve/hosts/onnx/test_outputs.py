@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.serve.hosts.onnx.graphs import configured, linear, saved, value
 from tests.serve.hosts.onnx.running import rows_of, run
 
@@ -55,14 +55,14 @@ def test_what_nothing_shows_has_to_be_said(tmp_path, made, task):
     nodes = [helper.make_node(made, ["x"], ["y"])]
     path = saved(tmp_path / "m.onnx", nodes, [value("x", [None, 2])], [value("y", [None, 2])])
     with pytest.raises(BadModel, match=r"host\.gives: nothing shows whether 'y' has probabilities or logits; write"):
-        check_model(configured(path, task=task))
+        check_here(configured(path, task=task))
 
 
 def test_numbers_that_are_no_probabilities_are_not_read_as_such(tmp_path):
     linear(tmp_path / "m.onnx")
     model = configured(tmp_path / "m.onnx", output="logits", gives="probabilities")
     with pytest.raises(BadModel, match=r"host\.file: on an example, .*labels that exclude each other come to 1"):
-        check_model(model)
+        check_here(model)
 
 
 def one_column(path, made="Sigmoid", out="y"):
@@ -76,9 +76,9 @@ def test_one_column_is_read_only_where_it_is_said_whose_it_is(tmp_path):
     path = tmp_path / "m.onnx"
     weights = one_column(path)
     with pytest.raises(BadModel, match=r"host\.gives: an output with one column .*`gives: positive_probability`.*'b'"):
-        check_model(configured(path, task="binary"))
+        check_here(configured(path, task="binary"))
     with pytest.raises(BadModel, match=r"task\.labels: 2 are named, and 'y' of the graph has 1 columns; write"):
-        check_model(configured(path, task="binary", output="y", gives="probabilities"))
+        check_here(configured(path, task="binary", output="y", gives="probabilities"))
     _, output = run(configured(path, task="binary", gives="positive_probability"), rows_of(ROWS))
     right = expit(ROWS @ weights)
     assert np.abs(output.probabilities - np.hstack([1 - right, right])).max() < 1e-6
@@ -86,20 +86,20 @@ def test_one_column_is_read_only_where_it_is_said_whose_it_is(tmp_path):
     _, output = run(configured(path, task="binary", gives="positive_logit"), rows_of(ROWS))
     assert np.abs(output.probabilities[:, 1:] - right).max() < 1e-6
     with pytest.raises(BadModel, match=r"host\.gives: positive_logit is for binary tasks, and this one is multiclass"):
-        check_model(configured(path, gives="positive_logit"))
+        check_here(configured(path, gives="positive_logit"))
 
 
 def test_one_column_is_not_read_where_there_are_two(tmp_path):
     linear(tmp_path / "m.onnx")
     with pytest.raises(BadModel, match=r"host\.gives: positive_probability is read of an output with one column, and"):
-        check_model(configured(tmp_path / "m.onnx", task="binary", gives="positive_probability"))
+        check_here(configured(tmp_path / "m.onnx", task="binary", gives="positive_probability"))
 
 
 def test_an_output_that_there_is_not_is_told_with_those_there_are(tmp_path):
     linear(tmp_path / "m.onnx")
     for key in ("output", "embedding"):
         with pytest.raises(BadModel, match=rf"host\.{key}: 'probabilty'.*probabilities"):
-            check_model(configured(tmp_path / "m.onnx", **{key: "probabilty"}))
+            check_here(configured(tmp_path / "m.onnx", **{key: "probabilty"}))
 
 
 def test_two_outputs_that_may_be_meant_want_a_name(tmp_path):
@@ -108,25 +108,25 @@ def test_two_outputs_that_may_be_meant_want_a_name(tmp_path):
         tmp_path / "m.onnx", nodes, [value("x", [None, 2])], [value("first", [None, 2]), value("second", [None, 2])]
     )
     with pytest.raises(BadModel, match=r"host\.output: more than one output may have the probabilities: first .*name"):
-        check_model(configured(path))
+        check_here(configured(path))
     assert run(configured(path, output="second"), rows_of([[1, 1]]))[1].probabilities.tolist() == [[0.5, 0.5]]
 
 
 def test_a_number_of_labels_that_is_not_the_graphs(tmp_path):
     linear(tmp_path / "m.onnx")
     with pytest.raises(BadModel, match=r"task\.labels: 3 are named, and 'probabilities' of the graph has 2 columns"):
-        check_model(configured(tmp_path / "m.onnx", ("a", "b", "c"), output="probabilities"))
+        check_here(configured(tmp_path / "m.onnx", ("a", "b", "c"), output="probabilities"))
     with pytest.raises(BadModel, match=r"host\.output: no output has 3 numbers for each row"):
-        check_model(configured(tmp_path / "m.onnx", ("a", "b", "c")))
+        check_here(configured(tmp_path / "m.onnx", ("a", "b", "c")))
 
 
 def test_a_graph_that_only_predicts_is_refused(tmp_path):
     nodes = [helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0)]
     path = saved(tmp_path / "m.onnx", nodes, [value("x", [None, 2])], [value("label", [None], TensorProto.INT64)])
     with pytest.raises(BadModel, match=r"export the model with its probabilities; the graph gives label"):
-        check_model(configured(path))
+        check_here(configured(path))
     with pytest.raises(BadModel, match=r"host\.output: label tensor\(int64\)\[\?\] has no probabilities or logits"):
-        check_model(configured(path, output="label"))
+        check_here(configured(path, output="label"))
 
 
 def test_each_label_of_several_by_itself(tmp_path):
@@ -174,7 +174,7 @@ def test_parts_that_the_graph_does_not_give(tmp_path):
     outputs = [value("probabilities", [None, 2]), value("deep", [None, 2, 1])]
     saved(path, nodes, [value("x", [None, 2])], outputs, {"at": np.array([2])})
     with pytest.raises(BadModel, match=r"host\.embedding: deep .* is no matrix of numbers with a row for each input"):
-        check_model(configured(path, embedding="deep"))
+        check_here(configured(path, embedding="deep"))
 
 
 def test_an_embedding_with_nan_holds_its_row_alone(tmp_path):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from demur.serve.contract.inputs import InputLimits, TextPair
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.kind import BadModel
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.serve.hosts.onnx.graphs import configured, saved, value
 from tests.serve.hosts.onnx.running import run
 
@@ -107,7 +107,7 @@ def test_a_graph_of_bytes_gets_bytes(tmp_path):
     _, output = run(configured(path), [pixels, pixels / np.float32(255)])
     assert output.probabilities[:, 1].tolist() == pytest.approx([pixels.mean() / 255] * 2, abs=1e-6)
     with pytest.raises(BadModel, match=r"host\.pixels: the graph takes pixels as uint8"):
-        check_model(configured(path, pixels={"range": 255}))
+        check_here(configured(path, pixels={"range": 255}))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_graph_of_bytes_gets_bytes(tmp_path):
 def test_what_does_not_go_with_the_graphs_pictures(tmp_path, shape, told, why):
     path = brightness(tmp_path / "m.onnx", shape)
     with pytest.raises(BadModel, match=why):
-        check_model(configured(path, ("dark", "light"), **told))
+        check_here(configured(path, ("dark", "light"), **told))
 
 
 def test_free_sizes_are_those_of_the_configuration(tmp_path):
@@ -163,7 +163,7 @@ def test_a_locale_that_is_missing_is_told_with_a_way_out(tmp_path):
     inputs, outputs = [value("texts", [1, 1], TensorProto.STRING)], [value("same", [1, 1], TensorProto.STRING)]
     path = saved(tmp_path / "m.onnx", [node], inputs, outputs)
     with pytest.raises(BadModel, match=r"needs a locale that this machine does not have: .*install locales-all"):
-        check_model(configured(path))
+        check_here(configured(path))
 
 
 def test_pairs_of_texts(tmp_path):
@@ -192,4 +192,4 @@ def test_a_graph_of_tokens_is_told_that_it_needs_its_tokenizer(tmp_path):
     inputs = [value("input_ids", [None, None], TensorProto.INT64)]
     path = saved(tmp_path / "m.onnx", nodes, inputs, [value("logits", [None, 2])], {"axis": np.array([1])})
     with pytest.raises(BadModel, match=r"a graph that takes tokens needs its tokenizer; host it through a class"):
-        check_model(configured(path, input="text"))
+        check_here(configured(path, input="text"))

@@ -25,7 +25,7 @@ from demur.serve.config.input import ColumnConfig
 from demur.serve.contract.inputs import InputLimits, InvalidRequest, TableRow
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.serve.hosts.onnx.graphs import configured, linear, saved, value
 from tests.serve.hosts.onnx.running import rows_of, run
 
@@ -75,9 +75,9 @@ def test_labels_are_found_by_their_names_and_not_by_their_place(tmp_path):
     _, renamed = run(configured(path, ("p", "apple", "medlar"), rename={"pear": "p"}), rows_of(data[:5]))
     assert renamed.probabilities.tolist() == output.probabilities.tolist()
     with pytest.raises(BadModel, match=r"task\.labels: the graph gives numbers for 'apple', 'medlar', 'pear'"):
-        check_model(configured(path, ("pear", "apple", "plum")))
+        check_here(configured(path, ("pear", "apple", "plum")))
     with pytest.raises(BadModel, match=r"task\.labels: the graph gives numbers for"):
-        check_model(configured(path, ("pear", "apple")))
+        check_here(configured(path, ("pear", "apple")))
 
 
 def test_numbers_for_classes_are_places_unless_labels_are_numbers(tmp_path):
@@ -102,9 +102,9 @@ def test_columns_in_another_order_than_the_labels_are_noticed(tmp_path):
     right = run(configured(path, FRUITS), rows_of(data))[1]
     assert right.usable().all()
     with pytest.raises(BadModel, match=r"task\.labels: on an example, .*task\.labels may be in another order"):
-        check_model(configured(path, ("medlar", "pear", "apple")))
+        check_here(configured(path, ("medlar", "pear", "apple")))
     with pytest.raises(BadModel, match=r"task\.labels: on an example, the graph predicts .* not among task\.labels"):
-        check_model(configured(path, ("a", "b", "c")))
+        check_here(configured(path, ("a", "b", "c")))
 
 
 def frame():
@@ -199,7 +199,7 @@ def test_columns_that_the_graph_does_not_take_are_refused(tmp_path, change, why)
     columns = {"age": "number", "visits": "integer", "job": "text", "smoker": "boolean"} | change
     columns = {name: column for name, column in columns.items() if column is not None}
     with pytest.raises(BadModel, match=why):
-        check_model(configured(path, ("ill", "well"), input={"kind": "table", "columns": columns}))
+        check_here(configured(path, ("ill", "well"), input={"kind": "table", "columns": columns}))
 
 
 @pytest.mark.parametrize(
@@ -213,19 +213,19 @@ def test_another_width_than_the_graphs_is_refused(tmp_path, columns, why):
     linear(tmp_path / "m.onnx")
     told = {"kind": "table", "columns": dict.fromkeys(columns, "number")}
     with pytest.raises(BadModel, match=why):
-        check_model(configured(tmp_path / "m.onnx", input=told))
+        check_here(configured(tmp_path / "m.onnx", input=told))
 
 
 def test_a_free_width_wants_columns(tmp_path):
     node = helper.make_node("Softmax", ["x"], ["probabilities"], axis=1)
     path = saved(tmp_path / "m.onnx", [node], [value("x", [None, None])], [value("probabilities", [None, None])])
     with pytest.raises(BadModel, match=r"host\.input\.columns: the graph does not say how many columns"):
-        check_model(configured(path))
+        check_here(configured(path))
     told = {"kind": "table", "columns": {"a": "number", "b": "number"}}
     _, output = run(configured(path, input=told), [TableRow((0.0, 1.0))])
     assert np.allclose(output.probabilities, softmax([[0.0, 1.0]], axis=1), atol=1e-6)
     with pytest.raises(BadModel, match=r"it should give \[2, 3\], a column for each label"):
-        check_model(configured(path, ("a", "b", "c"), input=told))
+        check_here(configured(path, ("a", "b", "c"), input=told))
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE])

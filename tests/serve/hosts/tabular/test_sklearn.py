@@ -25,7 +25,7 @@ from sklearn.svm import LinearSVC
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.identity import identity_if_here, identity_of
 from demur.serve.hosts.kind import BadModel, BadModelOutput
-from demur.serve.hosts.kinds import check_model
+from demur.serve.hosts.kinds import check_here
 from tests.serve.table_models import COLUMNS, LABELS, TASK, ask, configured, frame, pipeline, records, truth
 
 TREES = ["sklearn.tree._tree.Tree"]
@@ -142,7 +142,7 @@ def test_a_model_of_plain_arrays_numbers_its_columns(saved):
         ask(configured(**saved(fitted, input=named)), X[:7].tolist())[1].probabilities == output.probabilities
     ).all()
     with pytest.raises(BadModel, match=r"host\.input\.columns: the model takes 4 columns, and 2 are named here"):
-        check_model(configured(**saved(fitted, input={"kind": "table", "columns": dict.fromkeys("ab", "number")})))
+        check_here(configured(**saved(fitted, input={"kind": "table", "columns": dict.fromkeys("ab", "number")})))
 
 
 def test_a_model_of_arrays_may_have_texts_in_it(saved):
@@ -188,9 +188,9 @@ def test_a_model_of_texts_takes_texts(saved):
         assert loaded.spec.kind == "text"
         assert (output.probabilities == by_label(fitted, ["called twice", "no"])).all()
     with pytest.raises(BadModel, match=r"host\.input: .* takes texts, and no table; write `input: text`"):
-        check_model(configured(**saved(fitted, input={"kind": "table", "columns": {"note": "text"}})))
+        check_here(configured(**saved(fitted, input={"kind": "table", "columns": {"note": "text"}})))
     with pytest.raises(BadModel, match=r"host\.input: .* takes 4 columns, and no texts"):
-        check_model(configured(**saved(pipeline(), input="text")))
+        check_here(configured(**saved(pipeline(), input="text")))
 
 
 @pytest.mark.parametrize("forest", [False, True])
@@ -206,19 +206,19 @@ def test_labels_that_hold_together(saved, forest):
     host = saved(fitted, trusted=TREES)
     assert (ask(configured(task=task, **host), X[:9].tolist())[1].probabilities == right).all()
     with pytest.raises(BadModel, match=r"task\.kind: .* several labels of each row, and the task is multiclass"):
-        check_model(configured(**host))
+        check_here(configured(**host))
     with pytest.raises(BadModel, match=r"task\.labels: the model tells 3 labels of each row, and 2 are listed"):
-        check_model(configured(task={"kind": "multilabel", "labels": ["fever", "cough"]}, **host))
+        check_here(configured(task={"kind": "multilabel", "labels": ["fever", "cough"]}, **host))
 
 
 def test_one_class_a_row_is_no_multilabel_model(saved):
     with pytest.raises(BadModel, match=r"task\.kind: .* one class of each row, and the task is multilabel"):
-        check_model(configured(task={"kind": "multilabel", "labels": list(LABELS)}, **saved(pipeline())))
+        check_here(configured(task={"kind": "multilabel", "labels": list(LABELS)}, **saved(pipeline())))
     X, y = numbers()
     with pytest.warns(match="converge"):
         network = MLPClassifier((3,), max_iter=5).fit(X, y)
     with pytest.raises(BadModel, match=r"task\.kind: "):
-        check_model(configured(task={"kind": "multilabel", "labels": list(LABELS)}, **saved(network)))
+        check_here(configured(task={"kind": "multilabel", "labels": list(LABELS)}, **saved(network)))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_one_class_a_row_is_no_multilabel_model(saved):
 )  # fmt: skip
 def test_other_labels_are_refused(saved, task, message):
     with pytest.raises(BadModel) as refused:
-        check_model(configured(task=task, **saved(pipeline())))
+        check_here(configured(task=task, **saved(pipeline())))
     assert str(refused.value) == message
 
 
@@ -257,7 +257,7 @@ def test_an_embedding_is_what_comes_before_the_last_step(saved):
     assert (output.embedding == fitted[0].transform(X[:5])).all()
     alone = configured(scores=["softmax_response", "mahalanobis"], **saved(fitted[-1]))
     with pytest.raises(BadModel, match=r"scores: .* needs an embedding, and model\.skops gives none; save a pipeline"):
-        check_model(alone)
+        check_here(alone)
     table = frame()
     texts = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(table.note, truth(table))
     sparse = configured(scores=["softmax_response", "mahalanobis"], **saved(texts))
@@ -282,7 +282,7 @@ def test_a_file_of_joblib_is_loaded_only_by_one_who_says_so(tmp_path):
     path = tmp_path / "model.joblib"
     joblib.dump(pipeline(), path)
     with pytest.raises(BadModel, match=r"host\.trust: .* runs code when it is loaded, .* write `trust: true`"):
-        check_model(configured(kind="sklearn", file=str(path)))
+        check_here(configured(kind="sklearn", file=str(path)))
     model = configured(kind="sklearn", file=str(path), trust=True, input={"kind": "table", "columns": COLUMNS})
     table = frame(10)
     assert (ask(model, records(table))[1].probabilities == by_label(pipeline(), table)).all()
@@ -302,7 +302,7 @@ def test_no_code_of_a_pickle_runs_without_trust(tmp_path):
     marker = tmp_path / "ran"
     (tmp_path / "model.skops").write_bytes(pickle.dumps(Hostile(marker)))
     with pytest.raises(BadModel, match="trust: true"):
-        check_model(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
+        check_here(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
     assert not marker.exists()
 
 
@@ -315,7 +315,7 @@ def test_types_of_others_in_a_file_of_skops_are_named_and_refused(saved):
     fitted = make_pipeline(FunctionTransformer(_shout), LogisticRegression()).fit(X, y)
     unknown = f"{_shout.__module__}._shout"
     with pytest.raises(BadModel) as refused:
-        check_model(configured(**saved(fitted)))
+        check_here(configured(**saved(fitted)))
     assert f"has types that nobody has vouched for: {unknown}" in str(refused.value)
     assert f"`trusted: [{unknown}]`" in str(refused.value)
     assert (
@@ -338,7 +338,7 @@ def test_a_hostile_file_of_skops_runs_nothing(saved, tmp_path):
             for inner, content in files.items():
                 bad.writestr(inner, hostile if inner == "schema.json" else content)
         with pytest.raises(BadModel, match=r"host\.(trusted|file): "):
-            check_model(configured(**host))
+            check_here(configured(**host))
     assert not marker.exists()
 
 
@@ -346,7 +346,7 @@ def test_trees_say_which_line_to_write(saved):
     X, y = numbers()
     forest = RandomForestClassifier(n_estimators=3, n_jobs=-1, random_state=0).fit(X, y)
     with pytest.raises(BadModel, match=r"write `trusted: \[sklearn\.tree\._tree\.Tree\]`"):
-        check_model(configured(**saved(forest)))
+        check_here(configured(**saved(forest)))
     _, output = ask(configured(**saved(forest, trusted=TREES, cpus=2)), X[:5].tolist())
     assert np.allclose(output.probabilities, by_label(forest, X[:5]), rtol=0, atol=1e-15)
 
@@ -356,9 +356,9 @@ def test_a_damaged_file_is_told_as_one(tmp_path, broken):
     path = tmp_path / "model.skops"
     path.write_bytes(broken)
     with pytest.raises(BadModel, match=r"host\.(file|trust): "):
-        check_model(configured(kind="sklearn", file=str(path)))
+        check_here(configured(kind="sklearn", file=str(path)))
     with pytest.raises(BadModel, match=r"host\.file: joblib cannot read .* \(\w+.*\); save the model again"):
-        check_model(configured(kind="sklearn", file=str(path), trust=True))
+        check_here(configured(kind="sklearn", file=str(path), trust=True))
 
 
 @pytest.mark.parametrize("where", [0.2, 0.5, 0.9])
@@ -371,14 +371,14 @@ def test_a_file_with_a_hole_is_told_as_one(saved, tmp_path, where):
     content[at : at + 40] = bytes(40)
     (tmp_path / "model.skops").write_bytes(content)
     with pytest.raises(BadModel, match=r"host\.file: .* is no file that skops can read"):
-        check_model(configured(**host))
+        check_here(configured(**host))
 
 
 def test_a_zip_that_skops_did_not_write(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.skops", "w") as other:
         other.writestr("readme.txt", "hello")
     with pytest.raises(BadModel, match=r"host\.file: .* is no file that skops can read"):
-        check_model(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
+        check_here(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
 
 
 @pytest.mark.parametrize("inner", ["schema.json", "1.npy"])
@@ -391,7 +391,7 @@ def test_a_zip_that_would_fill_the_memory_is_not_unpacked(saved, tmp_path, inner
         for _ in range(300):
             file.write(bytes(2**20))
     with pytest.raises(BadModel, match=r"host\.file: .* would unpack to 31\d,\d+,\d+ bytes, which is more than 100"):
-        check_model(configured(**host))
+        check_here(configured(**host))
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_a_zip_that_would_fill_the_memory_is_not_unpacked(saved, tmp_path, inner
 def test_what_is_no_fitted_classifier_is_refused(tmp_path, made, message):
     joblib.dump(made(), tmp_path / "model.joblib")
     with pytest.raises(BadModel) as refused:
-        check_model(configured(kind="sklearn", file=str(tmp_path / "model.joblib"), trust=True))
+        check_here(configured(kind="sklearn", file=str(tmp_path / "model.joblib"), trust=True))
     assert message in str(refused.value)
 
 
@@ -419,9 +419,9 @@ def numbers_of_regression():
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(BadModel, match=r"host\.file: there is no file .*model\.skops"):
-        check_model(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
+        check_here(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
     with pytest.raises(BadModel, match=r"host\.file: .* is a folder; name the file of the model in it"):
-        check_model(configured(kind="sklearn", file=str(tmp_path)))
+        check_here(configured(kind="sklearn", file=str(tmp_path)))
     assert identity_if_here(configured(kind="sklearn", file=str(tmp_path / "model.skops"))) is None
 
 
@@ -429,10 +429,10 @@ def test_columns_that_the_model_does_not_have(saved):
     wrong = {**COLUMNS, "smokers": "number"}
     del wrong["smoker"]
     with pytest.raises(BadModel, match=r"columns\.smokers: the model has no column 'smokers'; .* mean `smoker`"):
-        check_model(configured(**saved(pipeline(), input={"kind": "table", "columns": wrong})))
+        check_here(configured(**saved(pipeline(), input={"kind": "table", "columns": wrong})))
     few = {"age": "number", "job": "category"}
     with pytest.raises(BadModel, match=r"host\.input\.columns: the model also takes smoker, note; name each column"):
-        check_model(configured(**saved(pipeline(), input={"kind": "table", "columns": few})))
+        check_here(configured(**saved(pipeline(), input={"kind": "table", "columns": few})))
 
 
 class Odd(LogisticRegression):

@@ -149,3 +149,20 @@ def test_no_body_and_no_key_is_ever_a_500(client, body, key):
         response = client.post(path, content=json.dumps(content), headers=headers)
         assert response.status_code < 500, response.text
         assert all(result["status"] < 500 for result in response.json().get("results", []))
+
+
+def test_the_first_page_says_where_the_others_are(client, document):
+    told = client.get("/").json()
+    assert told.pop("service") == "demur"
+    assert told == {
+        "docs": "/docs", "openapi": "/openapi.json", "health": "/healthz", "review": "/review/", "audit": "/audit/"
+    }  # fmt: skip
+    assert [client.get(told[name]).status_code for name in ("docs", "openapi", "health")] == [200] * 3
+    assert "/" not in document["paths"]
+
+
+def test_a_browser_is_sent_on_to_the_description(client):
+    sent = client.get("/", headers={"Accept": "text/html,application/xhtml+xml"}, follow_redirects=False)
+    assert (sent.status_code, sent.headers["location"]) == (303, "/docs")
+    below = client.get("/", headers={"Accept": "text/html"}, follow_redirects=True)
+    assert "swagger-ui" in below.text

@@ -14,7 +14,7 @@ from tests.serve.conftest import make_handler
 from tests.serve.web.audit.traffic import config_of
 
 PLACES = {
-    "": ("/docs", "/docs/docs.js", "/docs/swagger-ui.css", "/openapi.json", "/healthz", "/v1/models", "/nowhere",
+    "": ("/", "/docs", "/docs/docs.js", "/docs/swagger-ui.css", "/openapi.json", "/healthz", "/v1/models", "/nowhere",
          "/v1/predictions/7"),
     "/review": ("/", "/hello", "/docs", "/static/x/style.css", "/static/x/nothing", "/v1/me", "/v1/cases/7", "/metrics",
                 "/overview", "/webhooks", "/nowhere", "/openapi.json"),
