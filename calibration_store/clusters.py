@@ -5,6 +5,8 @@ split, and of each cluster one row certifies a promise. The draws are those of `
 them.
 """
 
+import hashlib
+import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -38,6 +40,14 @@ def merge_duplicates(clusters: Any, inputs: Any) -> list[int]:
             parent[high] = low  # the root is the first row of the cluster
     numbers: dict[int, int] = {}
     return [numbers.setdefault(root(row), len(numbers)) for row in range(len(named))]
+
+
+def input_digests(inputs: Sequence[Any]) -> list[str]:
+    """Return [n]: equal texts for equal inputs, which are whatever JSON can write."""
+    return [
+        hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, default=repr).encode()).hexdigest()
+        for value in inputs
+    ]
 
 
 def split_by_cluster(clusters: Any, key: str, shares: Any, purpose: str = "split") -> list[int]:

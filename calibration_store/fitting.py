@@ -11,7 +11,7 @@ from demur.calibration_store.shortfall import Shortfall, at_chance, too_few
 from demur.policies.all_of import Gated
 from demur.policies.cascade import CascadeResult, last_words
 from demur.policies.judgement import Judgement
-from demur.policies.promise import Promise
+from demur.policies.promise import Promise, of_clusters
 from demur.policies.rejection_rate import RankedLimit
 from demur.policies.selector import Selector, all_scores
 from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
@@ -58,6 +58,9 @@ class Fit:
     remarks: Sequence[str] = ()
     """What is worth knowing beside that."""
 
+    clustered: bool = False
+    """Whether some rows belong together, so that one of each cluster was counted."""
+
     n_plain: int | None = None
     """Where rows stand for unequal numbers of records: how many are left after thinning. All that is counted, here and
     by whatever makes a promise, is counted on these."""
@@ -72,7 +75,7 @@ class Fit:
         """What the models promise, by name; what the rule promises of all of them stands with the first."""
         rule = self.selector.policy.promise
         return [
-            (name, promise)
+            (name, of_clusters(promise) if self.clustered else promise)
             for at, (name, selector) in enumerate(self.selectors.items())
             for promise in selector.promises
             if at == 0 or promise is not rule
@@ -100,7 +103,14 @@ def fit_selectors(
     names = list(recipes)
     first = rows[names[0]]
     listed = list(recipes.values())
-    apart = rows_apart(first.classes, listed, report_share=report_share, rng=rng, weights=first.weights)
+    apart = rows_apart(
+        first.classes,
+        listed,
+        report_share=report_share,
+        rng=rng,
+        weights=first.weights,
+        clusters=first.clusters,
+    )
     short, remarks = too_few(recipes, apart, first.truth, groups(first), report_share=report_share)
     parts = {name: apart.of(rows[name]) for name in names}
     selectors = dict(zip(names, fit_in_turn(recipes, parts), strict=True))
@@ -135,7 +145,8 @@ def fit_selectors(
             *_of_rate(selectors[names[0]]),
             *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name])),
         ],
-        n_plain=None if first.weights is None else apart.n_plain,
+        n_plain=None if first.weights is None and not apart.clustered else apart.n_plain,
+        clustered=apart.clustered,
     )
 
 
@@ -216,8 +227,9 @@ def _crossfit(
     report: CrossReport,
     rng: np.random.Generator,
 ) -> Mapping[str, Any]:
-    rows = labelled.rows(apart.calibration)
-    plain = np.isin(apart.calibration, apart.counted)
+    positions = apart.counted if apart.clustered else apart.calibration  # of clusters one row, or folds would share it
+    rows = labelled.rows(positions)
+    plain = np.isin(positions, apart.counted)
     usable = rows.output.usable()
     if not usable.all():
         rows, plain = rows.rows(usable), plain[usable]

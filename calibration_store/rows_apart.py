@@ -50,6 +50,10 @@ class RowsApart:
     share_kept: float = 1.0
     """Those, as a share of all."""
 
+    clustered: bool = False
+    """Whether some rows belong together. Then all of a cluster are in one part. Scores and calibrators see all of its
+    rows; what is counted, promised or reported sees one of them, drawn at random (METHODS 10.8)."""
+
     def of(self, rows: LabelledOutput) -> FitSplit:
         plain = replace(rows, weights=None)
         return FitSplit(
@@ -57,7 +61,7 @@ class RowsApart:
             mixing=plain.rows(self.mixing),
             calibration=rows.rows(self.calibration),
             rule=plain.rows(self.rule),
-            counted=None if rows.weights is None else plain.rows(self.counted),
+            counted=plain.rows(self.counted) if self.clustered or rows.weights is not None else None,
         )
 
 
@@ -68,30 +72,59 @@ def rows_apart(
     report_share: float,
     rng: np.random.Generator,
     weights: Array | None = None,
+    clusters: Positions | None = None,
 ) -> RowsApart:
     """Keep a random part for the report, and split the other for the fit; every class in the same proportion.
 
-    `classes` [n] are those of the labelled rows, and `weights` [n] the numbers of records that they stand for.
+    `classes` [n] are those of the labelled rows, `weights` [n] the numbers of records that they stand for, and
+    `clusters` [n] numbers of what they belong to.
     """
     n = len(classes)
     plain = np.ones(n, dtype=bool) if weights is None else thinned(weights, rng)
-    n_plain = int(plain.sum())
+    clustered = clusters is not None and len(np.unique(clusters)) < n
+    ones = _one_of_each(clusters, plain, rng) if clusters is not None and clustered else np.arange(n)
+    n_plain = int(plain[ones].sum())
     n_fitted = n_plain - round(report_share * n_plain)
     if n_fitted < SMALLEST_FIT or n_fitted == n_plain:
-        left = "" if n_plain == n else f", {n_plain} of which are left after thinning,"
+        left = "" if n_plain == len(ones) else f", {n_plain} of which are left after thinning,"
+        left = f" of {len(ones)} clusters{left}" if clustered else left
         raise TooFewRows(
             f"{n} labelled rows{left} leave {n_fitted} to fit on and {n_plain - n_fitted} to report on;"
             f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed"
         )
     strata = 2 * classes + plain  # so that each part gets its share of the plain ones as well
-    fitted, reported = split(np.arange(n), strata, n_fitted / n_plain, rng)
-    return replace(
+    fitted, reported = split(ones, strata, n_fitted / n_plain, rng)
+    parts = replace(
         parts_of(fitted, classes, recipes, rng, plain=plain),
         reported=reported[plain[reported]],
         n_fitted=len(fitted),
         n_plain=n_plain,
         share_kept=n_plain / n,
     )
+    if clusters is None or not clustered:
+        return parts
+
+    def whole(rows: Positions) -> Positions:
+        return np.flatnonzero(np.isin(clusters, clusters[rows]))
+
+    statistics, mixing = whole(parts.statistics), whole(parts.mixing)
+    certified = any(recipe.predictor_learns for recipe in recipes)  # limits of labels promise something of these rows
+    return replace(
+        parts,
+        statistics=parts.statistics if certified else statistics[plain[statistics]],
+        mixing=mixing[plain[mixing]],
+        calibration=whole(parts.calibration),
+        n_fitted=len(whole(fitted)),
+        clustered=True,
+    )
+
+
+def _one_of_each(clusters: Positions, plain: Mask, rng: np.random.Generator) -> Positions:
+    """One row of each cluster, drawn at random; of the plain ones where it has any."""
+    order = rng.permutation(len(clusters))
+    order = order[np.argsort(~plain[order], kind="stable")]
+    _, first = np.unique(clusters[order], return_index=True)
+    return np.sort(order[first])
 
 
 def thinned(weights: Array, rng: np.random.Generator) -> Mask:

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
@@ -89,6 +90,7 @@ def known_before(
     weights: Array | None,
     report_share: float,
     rng: np.random.Generator,
+    clusters: NDArray[np.intp] | None = None,
 ) -> list[Shortfall]:
     """Return what a fit on rows with these labels [n, C] will lack, before a model is run on them.
 
@@ -97,7 +99,9 @@ def known_before(
     """
     classes = truth.argmax(axis=1) if exclusive else np.zeros(len(truth), dtype=np.intp)
     try:
-        apart = rows_apart(classes, list(recipes.values()), report_share=report_share, rng=rng, weights=weights)
+        apart = rows_apart(
+            classes, list(recipes.values()), report_share=report_share, rng=rng, weights=weights, clusters=clusters
+        )
     except TooFewRows:
         return []
     return too_few(recipes, apart, truth, groups, report_share=report_share)[0]

@@ -133,7 +133,12 @@ def fit_selector(
         _refuse(found.against)
     ((judgement, held_out, quality),) = judged
     apart = rows_apart(  # the first thing that the fit draws: from the same seed, the same rows
-        rows.classes, [recipe], report_share=report_share, rng=np.random.default_rng(seed), weights=rows.weights
+        rows.classes,
+        [recipe],
+        report_share=report_share,
+        rng=np.random.default_rng(seed),
+        weights=rows.weights,
+        clusters=rows.clusters,
     )
     return FittedSelector(
         fit=fit,

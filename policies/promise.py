@@ -1,7 +1,7 @@
 """What an artifact states about traffic that it has not seen, and what must be true for it to hold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SAME_TRAFFIC = "later traffic is drawn like the calibration data"
@@ -61,6 +61,20 @@ class Promise:
     @property
     def _what(self) -> str:
         return f"{100 * self.target:g}% {self.share}"
+
+
+OF_CLUSTERS = (
+    "later clusters, such as patients or inputs, are drawn like those of the calibration data, and one row of each at"
+    " random"
+)
+
+
+def of_clusters(promise: Promise) -> Promise:
+    """Return the promise of rows of which some belong together: it counts one row of each cluster (METHODS 10.8)."""
+    said = promise.assumption
+    if SAME_TRAFFIC in said:
+        return replace(promise, assumption=said.replace(SAME_TRAFFIC, OF_CLUSTERS))
+    return replace(promise, assumption=f"{said}, one row of each cluster at random")
 
 
 def at_most_labels(max_labels: int | None) -> str:

@@ -19,7 +19,7 @@ from demur.serve.commands.backup import backup, restore
 from demur.serve.commands.bulk.commands import outcomes, predict
 from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
-from demur.serve.commands.file_form import NO_FILE, Encoding, InputColumn, LabelColumn, file_form
+from demur.serve.commands.file_form import NO_FILE, ClusterColumn, Encoding, InputColumn, LabelColumn, file_form
 from demur.serve.commands.key_commands import keys
 from demur.serve.commands.packages import how_to_install
 from demur.serve.commands.rank.command import rank
@@ -140,6 +140,7 @@ def fit(
     ] = None,
     input_column: InputColumn = None,
     label_column: LabelColumn = None,
+    cluster: ClusterColumn = None,
     encoding: Encoding = None,
     since: Annotated[
         str | None,
@@ -178,7 +179,7 @@ def fit(
         raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
     if since is None and (until is not None or every_outcome_known):
         raise BadConfig("--until and --every-outcome-known go with --since; a labelled file is fitted on as a whole")
-    if since is not None and (input_column or label_column or encoding):
+    if since is not None and (input_column or label_column or cluster or encoding):
         raise BadConfig(NO_FILE)
     if path is None and since is None:
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
@@ -198,7 +199,7 @@ def fit(
                 bar.update(task, description=f"fitting and measuring {model}")
 
         if database is None:
-            form = file_form(settings.model(model), input_column, label_column, encoding)
+            form = file_form(settings.model(model), input_column, label_column, encoding, cluster)
             done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)
         else:
             done = fit_on_traffic(

@@ -49,12 +49,15 @@ class LabelledFile:
     said: list[Answer | None] | None = None
     """What the model had said about each, where the labels are those of the log; None for a file."""
 
+    clusters: list[str | None] | None = None
+    """The cluster of each row, such as a patient; None: no row names one."""
+
     def __len__(self) -> int:
         return len(self.inputs)
 
 
 def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile:
-    """Read rows with an `input`, a `label` and perhaps a `group` from .jsonl, .csv or .parquet.
+    """Read rows with an `input`, a `label` and perhaps a `group` and a `cluster` from .jsonl, .csv or .parquet.
 
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
     what is JSON (an array or an object) is read as such; everything else is text. In a file without a column `input`
@@ -62,7 +65,7 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     it calls the input is `input` there. Raises `BadDataFile`.
     """
     chosen = form or FileForm()
-    inputs, labels, groups = [], [], []
+    inputs, labels, groups, clusters = [], [], [], []
     for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
         spread = column in row and (chosen.whole or (chosen.input == FileForm.input and chosen.input not in row))
@@ -73,18 +76,21 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
                 raise BadDataFile(f"{where}: {no_column(needed, row, chosen.setting(key))}")
             if row[needed] is None or (row[needed] == "" and needed == column):
                 raise BadDataFile(f"{where}: {needed!r} is empty")
+        if chosen.cluster not in row and chosen.cluster != FileForm.cluster:
+            raise BadDataFile(f"{where}: {no_column(chosen.cluster, row, chosen.setting('cluster_column'))}")
         label = row[column]
         inputs.append(_spread(row, column, chosen) if spread else row[chosen.input])
         labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))
+        clusters.append(None if row.get(chosen.cluster) in (None, "") else str(row[chosen.cluster]))
     if not inputs:
         raise BadDataFile(f"{path}: there are no rows")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups)
+    return LabelledFile(path=path, sha256=digest, inputs=inputs, labels=labels, groups=groups, clusters=clusters)
 
 
 def _spread(row: Row, label: str, form: FileForm) -> SpreadRow:
-    kept = {name: value for name, value in row.items() if name not in (label, *BESIDE)}
+    kept = {name: value for name, value in row.items() if name not in (label, form.cluster, *BESIDE)}
     if form.input in kept:
         kept[FileForm.input] = kept.pop(form.input)
     spread = SpreadRow(kept)
@@ -109,6 +115,7 @@ class LoggedRow:
 
     outcome: Answer | None
     group: str | None
+    cluster: str | None
     label_probability: float
     """The chance, when it was decided, that its label would be asked for."""
 
@@ -160,7 +167,7 @@ def logged_pages(
         with database.transaction() as connection:
             rows = connection.execute(
                 "select r.id, r.created_at, r.prediction, r.action, p.record_id is not null, p.input, o.label,"
-                '       r."group", r.label_probability, p.reply, p.output'
+                '       r."group", r.label_probability, p.reply, p.output, r.cluster'
                 f"{LOGGED} and (%(last_at)s::timestamptz is null"
                 "   or (r.created_at, r.id) > (%(last_at)s::timestamptz, %(last_id)s::uuid))"
                 " order by r.created_at, r.id limit %(size)s",
@@ -185,6 +192,7 @@ def logged_pages(
                 input=row[5] if row[10] is None else GivenRow(input=row[5], output=row[10]),
                 outcome=row[6],
                 group=row[7],
+                cluster=row[11],
                 label_probability=row[8],
                 reply=row[9] and row[9]["text"],  # not in SQL, where a text holds no character 0
             )

@@ -11,6 +11,9 @@ class FileForm:
     label: str = "label"
     """`labels` will do as well where nothing else is named."""
 
+    cluster: str = "cluster"
+    """Rows with one name there belong together. A file need not have it, unless another name than this is chosen."""
+
     encoding: str | None = None
     """None: as the file's first bytes say, else UTF-8."""
 
@@ -20,13 +23,21 @@ class FileForm:
     section: str = "calibration"
     """Which section of a model says all this; empty where only options do."""
 
-    def changed(self, *, input: str | None, label: str | None, encoding: str | None) -> "FileForm":
+    def changed(
+        self, *, input: str | None, label: str | None, encoding: str | None, cluster: str | None = None
+    ) -> "FileForm":
         """Return this form with what is not None."""
-        return replace(self, input=input or self.input, label=label or self.label, encoding=encoding or self.encoding)
+        return replace(
+            self,
+            input=input or self.input,
+            label=label or self.label,
+            encoding=encoding or self.encoding,
+            cluster=cluster or self.cluster,
+        )
 
     def setting(self, key: str) -> str:
-        """Return where somebody sets `input_column`, `label_column` or `encoding`."""
-        option = f"--{key.replace('_', '-')}"
+        """Return where somebody sets `input_column`, `label_column`, `cluster_column` or `encoding`."""
+        option = "--cluster" if key == "cluster_column" else f"--{key.replace('_', '-')}"
         if not self.section:
             return option
         option = f"{option} or " if self.section == "calibration" else ""

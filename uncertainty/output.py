@@ -222,6 +222,9 @@ class LabelledOutput:
     weights: Array | None = None
     """[n], how many rows of the traffic each stands for; None: they are a plain sample, and stand for one each."""
 
+    clusters: NDArray[np.intp] | None = None
+    """[n], numbers of the clusters, such as patients, that rows belong to; None: each row is one of its own."""
+
     def __post_init__(self) -> None:
         same_length(output=self.output, **{name: one for name, one in self._beside().items() if one is not None})
         if self.truth.shape != self.output.probabilities.shape:
@@ -248,7 +251,7 @@ class LabelledOutput:
         )
 
     def _beside(self) -> dict[str, Any]:
-        return {"groups": self.groups, "weights": self.weights}
+        return {"groups": self.groups, "weights": self.weights, "clusters": self.clusters}
 
 
 def _of_labels(values: Array, link: Link, tree: LabelTree | None) -> Array:

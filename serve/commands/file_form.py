@@ -19,6 +19,14 @@ LabelColumn = Annotated[
         "--label-column", help="Column with the labels; `calibration.label_column`, else `label`, by default."
     ),
 ]
+ClusterColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Column that names what rows belong to, such as a patient; `calibration.cluster_column`, else `cluster`,"
+        " by default.",
+    ),
+]
 Encoding = Annotated[
     str | None,
     typer.Option(
@@ -29,9 +37,18 @@ Encoding = Annotated[
 ]
 
 
-NO_FILE = "--input-column, --label-column and --encoding say how a labelled file is read; leave them out with --since"
+NO_FILE = (
+    "--input-column, --label-column, --cluster and --encoding say how a labelled file is read; leave them out with"
+    " --since"
+)
 
 
-def file_form(model: ModelConfig, input_column: str | None, label_column: str | None, encoding: str | None) -> FileForm:
+def file_form(
+    model: ModelConfig,
+    input_column: str | None,
+    label_column: str | None,
+    encoding: str | None,
+    cluster: str | None = None,
+) -> FileForm:
     """What the options say, and where they say nothing the configuration."""
-    return model.file_form.changed(input=input_column, label=label_column, encoding=encoding)
+    return model.file_form.changed(input=input_column, label=label_column, encoding=encoding, cluster=cluster)

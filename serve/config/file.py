@@ -82,6 +82,12 @@ class CalibrationConfig(Section):
 
     input_column: str = Field(default="input", min_length=1)
     label_column: str = Field(default="label", min_length=1)
+    cluster_column: str = Field(default="cluster", min_length=1)
+    """What rows belong to, such as a patient. They fall into one part of the split, and one of them certifies."""
+
+    equal_inputs: Literal["together", "apart"] = "together"
+    """Rows with equal inputs are one cluster, or each counts."""
+
     encoding: str | None = None
     """Of a .csv or .jsonl, such as `cp1252`; by default as the first bytes of the file say, else UTF-8."""
 
@@ -93,7 +99,9 @@ class CalibrationConfig(Section):
     @property
     def form(self) -> FileForm:
         """How the labelled file is read."""
-        return FileForm(input=self.input_column, label=self.label_column, encoding=self.encoding)
+        return FileForm(
+            input=self.input_column, label=self.label_column, cluster=self.cluster_column, encoding=self.encoding
+        )
 
 
 class OutcomesConfig(Section):

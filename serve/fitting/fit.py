@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.audit.held_out import calibration_report, held_out_report, rank_report
 from demur.calibration_store.artifact import ModelIdentity, pack
+from demur.calibration_store.clusters import input_digests, merge_duplicates
 from demur.calibration_store.fitting import Fit, fit_selectors
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, known_before, refuse, weighed
 from demur.calibration_store.store import ArtifactStore
@@ -34,7 +36,7 @@ from demur.serve.fitting.missing_parts import missing_parts
 from demur.serve.fitting.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from demur.serve.hosts.asked_as_fitted import left_out_in
 from demur.traffic.database import Database
-from demur.traffic.dataset import LabelledFile, read_labelled_file
+from demur.traffic.dataset import GivenRow, LabelledFile, read_labelled_file
 from demur.traffic.file_form import FileForm
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask, UnknownScore
@@ -55,6 +57,8 @@ class Sources:
 
     facts: dict[str, Any]
     remarks: list[str]
+    clusters: NDArray[np.intp] | None = None
+    """[n], numbers of what rows belong to; None: each stands alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +152,7 @@ def _fit(
 ) -> FittedArtifact:
     cascade = config.cascade(name)
     model = cascade[name]
+    sources = with_clusters(sources, together=model.calibration.equal_inputs == "together")
     recipes = {step: its_config.recipe for step, its_config in cascade.items()}
     if not anyway:
         _check_enough(sources, model, recipes)  # before a model is run for minutes
@@ -216,6 +221,29 @@ def _fit(
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
 
 
+def with_clusters(sources: Sources, *, together: bool) -> Sources:
+    """Find the rows that belong together: by their cluster, or by an equal input where these go `together`."""
+    rows = sources.rows
+    named = rows.clusters or [None] * len(rows)
+    given = [value.input if isinstance(value, GivenRow) else value for value in rows.inputs]
+    digests: list[str | None] = [
+        None if value is None else digest for value, digest in zip(given, input_digests(given), strict=True)
+    ]
+    clusters = np.array(merge_duplicates(named, digests if together else [None] * len(rows)), dtype=np.intp)
+    n = int(clusters.max()) + 1
+    if n == len(rows):
+        return sources
+    repeated = sum(one is not None for one in digests) - len({one for one in digests if one is not None})
+    equal = f" {repeated:,} rows repeat the input of another." if repeated else ""
+    remark = (
+        f"The {len(rows):,} labelled rows are of {n:,} clusters: rows that share a `cluster`"
+        f"{' or an input' if together else ''}.{equal} A cluster is in one part of the split, and one row of each"
+        " counts for promises and for the report."
+    )
+    facts = {**sources.facts, "clusters": n}
+    return replace(sources, clusters=clusters, facts=facts, remarks=[*sources.remarks, remark])
+
+
 def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
     """What an endpoint refused, and the fit did without."""
     return [
@@ -247,6 +275,7 @@ def _check_enough(sources: Sources, model: ModelConfig, recipes: Mapping[str, Se
         sources.rows.groups,
         exclusive=model.task.exclusive,
         weights=sources.weights,
+        clusters=sources.clusters,
         report_share=model.calibration.report_share,
         rng=np.random.default_rng(model.calibration.seed),
     )
@@ -285,4 +314,5 @@ def _labelled(
         exclusive=model.task.exclusive,
         groups=np.array(sources.rows.groups, dtype=object),
         weights=sources.weights,
+        clusters=sources.clusters,
     )

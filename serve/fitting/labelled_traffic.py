@@ -122,8 +122,7 @@ def read_labelled_traffic(
         f" forgotten, {unusable:,} whose input the model does not take, {strange:,} with a label that it does not have,"
         f" {not_drawn:,} that were not drawn for a label or are not reviewed yet."
     ]
-    weights = None
-    missing = None
+    weights, missing = None, None
     if not every_outcome_known:
         weights, missing = _weights(database, model, kept, since, until)
         remarks.append(
@@ -137,6 +136,7 @@ def read_labelled_traffic(
             inputs=[record.input for record in kept],
             labels=[record.outcome for record in kept if record.outcome is not None],
             groups=[record.group for record in kept],
+            clusters=[record.cluster for record in kept],
             said=[record.said for record in kept],
         ),
         weights=weights,

@@ -9,6 +9,7 @@ from demur.serve.contract.commit import Writing
 from demur.serve.gateway.journal import commit
 from demur.traffic import log
 from demur.traffic.dataset import count_logged, logged_pages, read_labelled_file
+from demur.traffic.file_form import FileForm
 from demur.traffic.outcomes import LATEST
 from demur.traffic.table_file import BadDataFile
 from tests.conftest import entry
@@ -116,3 +117,12 @@ def test_a_text_may_hold_any_character(database):
     assert [done.record for done in commit(database, [Writing(one) for one in written])] == [w.record for w in written]
     [page] = logged_pages(database, "toy", precedence=LATEST, since=None, until=None, size=5)
     assert [record.said for record in page] == [text, "7"]
+
+
+def test_a_column_names_what_a_row_belongs_to(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("input,label,cluster,patient\na,x,c1,p1\nb,y,,p1\n")
+    assert read_labelled_file(path).clusters == ["c1", None]
+    assert read_labelled_file(path, FileForm(cluster="patient")).clusters == ["p1", "p1"]
+    with pytest.raises(BadDataFile, match=r"there is no 'person'.*--cluster or calibration.cluster_column"):
+        read_labelled_file(path, FileForm(cluster="person"))
