@@ -150,7 +150,7 @@ def test_equal_inputs_have_equal_digests() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("copies", [3, 10])
 def test_copies_of_rows_do_not_make_a_promise_easy(copies: int) -> None:
-    """The risk is a hair above the target. Counted by rows, ten copies of each made the promise in 26% of the fits."""
+    """The risk is a hair above the target, so the promise may be made in as many fits as it may be wrong in."""
     runs, rng = 300, np.random.default_rng(copies)
     made = sum(bool(fitted(labelled(1_000, copies, rng, 0.101), seed).promises[0][1].feasible) for seed in range(runs))
     assert made <= binom.ppf(0.999, runs, DELTA)
