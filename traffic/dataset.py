@@ -26,6 +26,10 @@ class SpreadRow(dict[str, Any]):
     """What to tell about the file where the model takes one value."""
 
 
+NO_INPUT: dict[str, None] = {"input": None}
+"""What the log holds, and reviewers are shown, of a prediction that was made elsewhere and came without its input."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenRow:
     """A row of a model that runs elsewhere."""
@@ -189,7 +193,7 @@ def logged_pages(
                 prediction=row[2],
                 action=row[3],
                 has_input=row[4],
-                input=row[5] if row[10] is None else GivenRow(input=row[5], output=row[10]),
+                input=row[5] if row[10] is None else GivenRow(input=_what_came(row[5]), output=row[10]),
                 outcome=row[6],
                 group=row[7],
                 cluster=row[11],
@@ -203,3 +207,7 @@ def logged_pages(
         if len(page) < size:
             return
         last = page[-1]
+
+
+def _what_came(stored: Any) -> Any:
+    return None if stored == NO_INPUT else stored

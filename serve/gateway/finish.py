@@ -16,10 +16,8 @@ from demur.serve.gateway.new_cases import NewCases
 from demur.serve.gateway.queue_room import Places, QueueRoom
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
+from demur.traffic.dataset import NO_INPUT
 from demur.traffic.record import Cost, Entry, Record, ShadowDecision
-
-NO_INPUT: dict[str, None] = {"input": None}
-"""What reviewers are shown of a prediction that was made elsewhere and came without its input."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,12 +228,12 @@ def test_groups_must_be_named(groups):
 @pytest.mark.parametrize(
     ("kind", "score", "table", "stored"),
     [
-        ("split", "ProbabilityComplement", "OneQuantile", "alpha qhat n keep_predicted ranked"),
-        ("class_conditional", "ProbabilityComplement", "QuantilePerLabel", "alpha qhats n keep_predicted"),
-        ("group_conditional", "ProbabilityComplement", "QuantilePerGroup", "alpha groups qhats n keep_predicted"),
-        ("adaptive", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share"),
-        ("regularised", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share"),
-        ("sampled", "UnnamedShare", "OneQuantile", "alpha qhat n keep_predicted source"),
+        ("split", "ProbabilityComplement", "OneQuantile", "alpha qhat n keep_predicted ranked delta"),
+        ("class_conditional", "ProbabilityComplement", "QuantilePerLabel", "alpha qhats n keep_predicted delta"),
+        ("group_conditional", "ProbabilityComplement", "QuantilePerGroup", "alpha groups qhats n keep_predicted counts delta"),
+        ("adaptive", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share delta"),
+        ("regularised", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share delta"),
+        ("sampled", "UnnamedShare", "OneQuantile", "alpha qhat n keep_predicted source delta"),
     ],
 )
 def test_each_kind_is_a_score_and_a_table_and_artifacts_hold_what_they_always_held(kind, score, table, stored):
@@ -241,5 +241,6 @@ def test_each_kind_is_a_score_and_a_table_and_artifacts_hold_what_they_always_he
     sets = SETS[kind](alpha=0.2).fit(rows, rows.argmax(axis=1), ["a", "b", "a"] * 10)
     assert (type(sets.score).__name__, type(sets.quantiles).__name__) == (score, table)
     assert [field.name for field in fields(sets)] == stored.split()
+    assert sets.delta is None  # as in artifacts of before, which do not hold it
     assert sets.promise.feasible
     assert sets.of(rows, ["a", "b", "a"] * 10)[np.arange(30), rows.argmax(axis=1)].all()
