@@ -230,7 +230,12 @@ def test_groups_must_be_named(groups):
     [
         ("split", "ProbabilityComplement", "OneQuantile", "alpha qhat n keep_predicted ranked delta"),
         ("class_conditional", "ProbabilityComplement", "QuantilePerLabel", "alpha qhats n keep_predicted delta"),
-        ("group_conditional", "ProbabilityComplement", "QuantilePerGroup", "alpha groups qhats n keep_predicted counts delta"),
+        (
+            "group_conditional",
+            "ProbabilityComplement",
+            "QuantilePerGroup",
+            "alpha groups qhats n keep_predicted counts delta",
+        ),
         ("adaptive", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share delta"),
         ("regularised", "CumulativeProbability", "OneQuantile", "alpha qhat penalty k_reg n own_share delta"),
         ("sampled", "UnnamedShare", "OneQuantile", "alpha qhat n keep_predicted source delta"),
