@@ -66,6 +66,10 @@ GATEWAY_PORTS = 100
 """That gateways and pages of one service may listen on, behind the proxy."""
 
 
+QUIET_PORTS = (10_000, 20_000)
+
+PORTS_OF_A_PROCESS = 32
+
 GIVEN: set[int] = set()
 """Ports that this process has promised to somebody, who may not listen yet."""
 
@@ -139,10 +143,16 @@ def _most_connections() -> int:
 
 
 def quiet_ports(count: int) -> list[int]:
-    """Free ports below the range from which the kernel gives them out, so that nobody takes them in the meantime. No
-    port is given twice in one process."""
+    """Free ports that nobody takes in the meantime: below those of gateways and those that the kernel gives out.
+
+    No port is given twice in one process. Each process looks from a place of its own: of two services that start
+    together, neither listens yet when the other looks.
+    """
     free: list[int] = []
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+    first, end = QUIET_PORTS
+    size = end - first
+    for at in range(size):
+        port = first + (os.getpid() * PORTS_OF_A_PROCESS + at) % size
         if port in GIVEN:
             continue
         with socket.socket() as probe:
@@ -154,4 +164,4 @@ def quiet_ports(count: int) -> list[int]:
         if len(free) == count:
             GIVEN.update(free)
             return free
-    raise NoFreePort("no free port between 20000 and 32000 is left for the proxy and for Ray")
+    raise NoFreePort(f"no free port between {first} and {end} is left for the proxy and for Ray")

@@ -84,4 +84,15 @@ def test_with_files_without_end_there_is_still_a_bound(folder, monkeypatch):
 
 def test_ports_of_the_proxy_lie_where_the_kernel_does_not_give_them_away():
     first, second = quiet_ports(2)
-    assert 20_000 <= first < second < 32_000
+    assert first != second
+    assert all(10_000 <= port < 20_000 for port in (first, second))  # gateways begin at 21,000
+
+
+def test_processes_that_start_together_look_for_ports_in_different_places(monkeypatch):
+    """Neither listens yet when the other looks."""
+    given = []
+    for pid in range(4_000_000, 4_000_040):
+        monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+        monkeypatch.setattr("demur.serve.local.environment.GIVEN", set())
+        given += [*quiet_ports(4), *quiet_ports(3)]
+    assert len(set(given)) == len(given) == 280
