@@ -12,6 +12,12 @@ from demur.uncertainty.output import LabelledOutput
 
 SMALLEST_FIT = 20
 
+APART = (
+    ". Rows of one `cluster` or with equal inputs count once; where equal inputs come from different cases, write"
+    " `calibration: {equal_inputs: apart}`"
+)
+"""What to do where rows that belong together leave too few."""
+
 Positions = NDArray[np.intp]
 
 
@@ -90,7 +96,7 @@ def rows_apart(
         left = f" of {len(ones)} clusters{left}" if clustered else left
         raise TooFewRows(
             f"{n} labelled rows{left} leave {n_fitted} to fit on and {n_plain - n_fitted} to report on;"
-            f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed"
+            f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed{APART if clustered else ''}"
         )
     strata = 2 * classes + plain  # so that each part gets its share of the plain ones as well
     fitted, reported = split(ones, strata, n_fitted / n_plain, rng)

@@ -36,7 +36,7 @@ from demur.serve.fitting.missing_parts import missing_parts
 from demur.serve.fitting.rerun import ROWS_AT_A_TIME, LoadedModel, Progress, opened_models
 from demur.serve.hosts.asked_as_fitted import left_out_in
 from demur.traffic.database import Database
-from demur.traffic.dataset import GivenRow, LabelledFile, read_labelled_file
+from demur.traffic.dataset import GivenRow, LabelledFile, SpreadRow, read_labelled_file
 from demur.traffic.file_form import FileForm
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask, UnknownScore
@@ -152,7 +152,8 @@ def _fit(
 ) -> FittedArtifact:
     cascade = config.cascade(name)
     model = cascade[name]
-    sources = with_clusters(sources, together=model.calibration.equal_inputs == "together")
+    together = model.calibration.equal_inputs == "together"
+    sources = with_clusters(sources, together=together, is_given=model.host.is_given)
     recipes = {step: its_config.recipe for step, its_config in cascade.items()}
     if not anyway:
         _check_enough(sources, model, recipes)  # before a model is run for minutes
@@ -221,11 +222,14 @@ def _fit(
     return FittedArtifact(name=files.name, fit=fit, remarks=remarks)
 
 
-def with_clusters(sources: Sources, *, together: bool) -> Sources:
-    """Find the rows that belong together: by their cluster, or by an equal input where these go `together`."""
+def with_clusters(sources: Sources, *, together: bool, is_given: bool = False) -> Sources:
+    """Find the rows that belong together: by their cluster, or by an equal input where these go `together`.
+
+    `is_given`: rows bring what the model said. Equal outputs are not equal inputs, and there may be no input.
+    """
     rows = sources.rows
     named = rows.clusters or [None] * len(rows)
-    given = [value.input if isinstance(value, GivenRow) else value for value in rows.inputs]
+    given = [_input_of(value, is_given=is_given) for value in rows.inputs]
     digests: list[str | None] = [
         None if value is None else digest for value, digest in zip(given, input_digests(given), strict=True)
     ]
@@ -316,3 +320,12 @@ def _labelled(
         weights=sources.weights,
         clusters=sources.clusters,
     )
+
+
+def _input_of(value: Any, *, is_given: bool) -> Any:
+    """What a row says of its input; None where it says nothing."""
+    if isinstance(value, GivenRow):
+        return value.input
+    if is_given:
+        return value.get("input") if isinstance(value, SpreadRow) else None
+    return value

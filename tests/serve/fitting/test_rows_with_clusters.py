@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from demur.serve.fitting.fit import Sources, with_clusters
-from demur.traffic.dataset import GivenRow, LabelledFile
+from demur.traffic.dataset import GivenRow, LabelledFile, SpreadRow
 
 
 def sources(inputs, clusters=None):
@@ -39,3 +39,12 @@ def test_rows_that_share_a_cluster_or_an_input_are_one(inputs, clusters, togethe
         assert f"{len(inputs)} labelled rows are of {max(expected) + 1} clusters" in remark
         assert f"{repeated} rows repeat the input of another" in remark
         assert found.facts["clusters"] == max(expected) + 1
+
+
+def test_equal_outputs_are_not_equal_inputs():
+    rows = [SpreadRow(probabilities=[0.9, 0.1]), SpreadRow(probabilities=[0.9, 0.1])]
+    assert with_clusters(sources(rows), together=True, is_given=True).clusters is None
+    named = [SpreadRow(probabilities=[0.9, 0.1], input="a"), SpreadRow(probabilities=[0.8, 0.2], input="a")]
+    assert with_clusters(sources(named), together=True, is_given=True).clusters.tolist() == [0, 0]
+    columns = [SpreadRow(age=1), SpreadRow(age=1)]
+    assert with_clusters(sources(columns), together=True).clusters.tolist() == [0, 0]
