@@ -23,14 +23,30 @@ LOOK_SECONDS = 0.05
 
 
 def processes_of(folder: str) -> list[int]:
-    """Processes of a run: those to which the run folder was given, in the environment or in their command line.
+    """Processes of a run: those to which the run folder was given, in the environment or in their command line, and
+    what they started. A process that gives itself a title, as Ray's helpers do, may hide both.
 
     PostgreSQL is none of them, since others may use it too, and it is stopped in order.
     """
     if not os.path.isdir("/proc/self"):
         return []  # this system does not show them
-    found = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-    return [pid for pid in found if pid not in (os.getpid(), os.getppid()) and _belongs(pid, folder)]
+    spared = (os.getpid(), os.getppid())
+    running = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) not in spared]
+    found = {pid for pid in running if _belongs(pid, folder)}
+    parents = {pid: _parent(pid) for pid in running}
+    while below := {pid for pid in running if parents[pid] in found and pid not in found and not is_postgres(pid)}:
+        found |= below
+    return sorted(found)
+
+
+def _parent(pid: int) -> int:
+    """The process that started it; 0 where it has ended, or waits to be buried."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            state, parent = file.read().rpartition(")")[2].split()[:2]
+    except OSError:
+        return 0
+    return 0 if state == "Z" else int(parent)
 
 
 def _belongs(pid: int, folder: str) -> bool:

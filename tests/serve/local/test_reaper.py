@@ -65,6 +65,24 @@ def test_it_waits_for_its_starter_and_then_ends_what_belongs_to_the_run(folder, 
             one.wait()
 
 
+def test_what_hides_its_environment_is_found_by_what_started_it(folder):
+    """Ray's helpers give themselves titles, which are written over the environment."""
+    hiding = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:], env={}); time.sleep(600)"
+    ours = started([sys.executable, "-c", hiding, *SLEEP], env={**os.environ, "RAY_AUTH_TOKEN_PATH": str(folder.token)})
+    try:
+        deadline = time.monotonic() + 20
+        while not (below := psutil.Process(ours.pid).children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert reaper.processes_of(str(folder.path)) == sorted([ours.pid, below[0].pid])
+        reaper.end_run(str(folder.path))
+        _, left = psutil.wait_procs(below, timeout=20)
+        assert all(one.status() == psutil.STATUS_ZOMBIE for one in left)
+    finally:
+        ours.kill()
+        ours.wait()
+
+
 def test_it_works_when_its_starter_is_killed(folder, tmp_path):
     program = (
         "import subprocess, sys, time\n"
