@@ -31,6 +31,9 @@ LOOK_SECONDS = 0.02
 LONGEST = 2000
 """Characters of a complaint."""
 
+MOST_FOUND = 2**20
+"""Bytes that the process may say through the pipe. Code of others may write to it as well."""
+
 LAST_WORDS = 300
 
 ADDRESS = "DEMUR_TRIAL_PIPE"
@@ -148,14 +151,17 @@ class TrialProcess:
         return f"ended the process in which it was tried ({by})"
 
     def found(self) -> dict[str, Any] | None:
-        """What the process told; None where it ended before that."""
+        """What the process told; None where it ended before that, or where something else was written."""
         self._read()
-        found: dict[str, Any] | None = json.loads(self._found) if self._found.endswith(b"\n") else None
-        return found
+        try:
+            found = json.loads(self._found) if self._found.endswith(b"\n") else None
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) and found.keys() & {"right", "wrong", "failed"} else None
 
     def _read(self) -> None:
         with suppress(BlockingIOError):
-            while part := os.read(self._reading, 2**16):
+            while len(self._found) <= MOST_FOUND and (part := os.read(self._reading, 2**16)):
                 self._found += part
 
     def last_words(self) -> str:

@@ -95,6 +95,16 @@ def test_what_a_module_starts_ends_with_its_check(own_class, tmp_path):
         time.sleep(0.05)
 
 
+def test_what_code_of_others_writes_into_the_pipe_is_no_answer(own_class):
+    """Neither garbage nor a stream without end."""
+    for written in ("b'garbage\\n'", "b'[1]\\n'", "b'x' * 4_000_000"):
+        every = (
+            f"for fd in range(3, 64):\n    try:\n        os.write(fd, {written})\n    except OSError:\n        pass\n"
+        )
+        why, _ = tried(own_class(f"import os\n{every}os._exit(0)"), seconds=20.0)
+        assert "ended the process in which it was tried" in why or "was not ready" in why
+
+
 def test_a_fork_that_holds_the_pipes_keeps_nobody_waiting(own_class):
     model = own_class("import os, time\nif os.fork() == 0:\n    time.sleep(600)\n    os._exit(0)")
     began = time.monotonic()
