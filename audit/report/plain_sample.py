@@ -21,7 +21,11 @@ def plain_findings(sample: LedgerSample, by: AuditPlan) -> dict[str, Any]:
     """The number of rows, and what was found on them; nothing where they are too few."""
     rows = ~np.isnan(sample.confidence) & ~np.isnan(sample.quality)
     n = int(rows.sum())
-    note = "every record has a label" if by.all_known else "labelled rows, thinned to one common chance"
+    note = (
+        "labelled rows, each of which stands for itself"
+        if by.all_known
+        else "labelled rows, thinned to one common chance"
+    )
     if n < FEWEST:
         return {"n": n, "rows_are": note, "findings": []}
     told = rows & (sample.predicted >= 0) & (sample.true >= 0)

@@ -310,7 +310,9 @@ def _remark(document: Mapping[str, Any]) -> str:
     labels, n = document["labels"], document["records"]["n"]
     known = f"{labels['known']:,} of {n:,} records have an outcome, {labels['known_answered']:,} of them were answered"
     if labels["all_known"]:
-        return f"{known}; each stands for itself."
+        others = n - labels["known"]
+        lacking = f" The other {others:,} count as missing by chance, because every outcome is said to be known."
+        return f"{known}; each stands for itself.{lacking if others else ''}"
     return f"{known}; people were asked about {labels['drawn']:,}, and have looked at {labels['reviewed']:,}."
 
 

@@ -185,6 +185,17 @@ def test_all_known() -> None:
     assert "Read with this in mind" not in text
 
 
+@pytest.mark.slow
+def test_outcomes_that_are_said_to_be_known_and_are_not() -> None:
+    ledger = simulated(1_000, np.random.default_rng(0)).ledger
+    made = document(ledger, settings=replace(FAST, every_outcome_known=True), max_risk=0.2)
+    without = made["records"]["n"] - made["labels"]["known"]
+    assert 0 < without < 1_000
+    text = Outline(page(made)).text
+    assert f"{without} of 1,000 predictions have no outcome, although this audit was told" in text
+    assert "Every prediction of the range has a label" not in text
+
+
 def test_where_nothing_is_wrong_there_are_pictures_all_the_same() -> None:
     flawless = simulated(400, np.random.default_rng(1), spot_check=0.5).ledger
     flawless = replace(flawless, quality=np.where(flawless.known, 1.0, np.nan))
