@@ -48,7 +48,7 @@ class Promise:
     assumption: str = SAME_TRAFFIC
 
     n_of: Mapping[str, int] | None = None
-    """Of the labelled rows, how many are of each group that the promise speaks of; None where it speaks of none."""
+    """The number of labelled rows of each group, where the promise is about groups; else None."""
 
     @property
     def statement(self) -> str:

@@ -47,7 +47,8 @@ class RiskState:
     """Labels that were taken in, and records whose review came too late."""
 
     late: int = 0
-    """Of these, the latter: each counts as right for the alarm and as wrong for the upper end of the interval."""
+    """Records whose review came too late; `n_labelled` counts them too. Each counts as right for the alarm, and as
+    wrong for the upper end of the interval."""
 
     late_counts: LabelCounts | None = None
     """`counts` where the late ones are wrong; None: there is none."""

@@ -81,9 +81,10 @@ class Completion:
     """Too small to stand alone: the share is that of all such strata of its kind."""
 
     above: float | None = None
-    """Of records with a confidence above this, and up to the next, alone; None: no such bound."""
+    """The stratum holds records whose confidence is above this; None where it has no lower bound."""
 
     upto: float | None = None
+    """The stratum holds records whose confidence is at most this; None where it has no upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,9 +55,11 @@ class PartEvidence:
     interval: Interval
     method: str
     spread: float | None = None
-    """Of fits of `fit_n` rows that keep a promise on average, a share 1 - delta misses at most this."""
+    """The share of misses that valid fits of `fit_n` rows exceed with probability delta. Fits are valid if their method
+    keeps the promise on average over fits. None where the promise is one of this fit."""
 
     fit_n: int | None = None
+    """The number of rows that the sets were fitted on; None where the promise is one of this fit."""
 
 
 def rows_of_fit(promise: Mapping[str, Any], part: str, share_of_traffic: float) -> int | None:

@@ -81,9 +81,11 @@ class Survey:
     drawn: Mapping[Stratum, int]
     reviewed: Mapping[Stratum, int]
     drawn_confidence: Mapping[Stratum, Values]
-    """Of each stratum, the confidences of its drawn records, as far as they are defined; so is the next."""
+    """For each stratum the confidences of its drawn records, without those that are undefined."""
 
     reviewed_confidence: Mapping[Stratum, Values]
+    """For each stratum the confidences of its reviewed records, without those that are undefined."""
+
     groups: Mapping[str | None, int]
     artifacts: Mapping[str | None, int]
     predicted: Mapping[str | None, int]

@@ -84,7 +84,7 @@ class _PromisePart:
     """What the reviews could do that were asked for and are missing."""
 
     n_texts: int = 1
-    """Of how many groups the part is made."""
+    """How many groups are taken together in this part: small ones are."""
 
     @property
     def promise(self) -> tuple[str, float, str]:

@@ -30,13 +30,13 @@ TEXTS = ("model", "group", "cluster")
 """Keys of a request that may be parts of their own."""
 
 MOST_OTHERS = 1 + len(TEXTS)
-"""Parts that are no files."""
+"""How many parts that are no files a form may have."""
 
 OTHER_BYTES = 256 * 1024
-"""In each of them."""
+"""The most bytes of a part that is no file."""
 
 MOST_HEADERS, HEADER_BYTES = 8, 4096
-"""Of a part, and in one of them."""
+"""How many headers a part may have, and how many bytes each of them."""
 
 LONGEST_TYPE, LONGEST_BOUNDARY = 512, 70
 BOUNDARY_CHARACTERS = (ascii_letters + digits + "'()+_,-./:=? ").encode()
@@ -63,7 +63,7 @@ class Upload:
         """The model that is asked. Raises `InvalidRequest` where none is named."""
         name = self.request.get("model")
         if not isinstance(name, str):
-            raise InvalidRequest("model: a part of the form with this name, and a model's name in it, is missing")
+            raise InvalidRequest("model: the form has no part with this name; with curl, add -F model=NAME")
         return name
 
     def items(self, spec: InputSpec) -> list[dict[str, Any]]:

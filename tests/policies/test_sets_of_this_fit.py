@@ -99,8 +99,8 @@ def test_a_delta_is_a_probability(delta: object) -> None:
 def test_sets_that_move_promise_nothing_of_one_fit() -> None:
     fitted = SplitSets(alpha=0.1, delta=0.1, keep_predicted=False).fit(*draw(np.random.default_rng(2), 100))
 
-    class Held:
+    class SetsSelector:
         sets = fitted
 
     with pytest.raises(FixedSets, match="one fit"):
-        at_level(Held(), 0.2)
+        at_level(SetsSelector(), 0.2)

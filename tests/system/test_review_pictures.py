@@ -61,7 +61,7 @@ def test_a_key_shows_the_pixels_at_once_and_the_next_picture_is_smooth_again(sit
 @pytest.mark.parametrize("name", ["PNG", "JPEG", "WEBP"])
 @pytest.mark.parametrize("script", [True, False], ids=["with a script", "without"])
 def test_a_photo_in_every_format_is_shown_upright(site, as_reviewer, monkeypatch, name, script):
-    """As it is stored: of a JPEG that was held sideways, with its orientation. It is red above and blue below."""
+    """The photo is red above and blue below. The camera was held sideways, and the JPEG says so in its orientation."""
     photo = Image.new("RGB", (300, 400), "red")
     photo.paste("blue", (0, 200, 300, 400))
     if name == "JPEG":
