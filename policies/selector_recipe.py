@@ -15,13 +15,16 @@ from demur.policies.rules import PolicyRecipe
 from demur.policies.selector import Selector, all_scores, needs_of
 from demur.policies.threshold import Threshold
 from demur.uncertainty import combination
-from demur.uncertainty.calibrators import CalibratorRecipe, fit_calibrator
+from demur.uncertainty.calibrators import OF_ANSWERS, CalibratorRecipe, crossfitted, fit_calibrator
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.label_confidence import LabelCalibratorRecipe
 from demur.uncertainty.output import LabelledOutput, Need
 from demur.uncertainty.scores import ScoreRecipe, learns
+
+FOLDS, SEED = 5, 0
+"""How rows are split at random where a rule must see a calibrator that was fitted on other ones."""
 
 NO_RULE = Threshold(limit=np.inf, meaning="no rule is fitted yet")
 
@@ -122,9 +125,10 @@ class SelectorRecipe:
     def fit(self, parts: FitSplit) -> Selector:
         """Fit each thing on its part.
 
-        The calibrator may share rows with a rule that certifies nothing: a calibrator is monotone in its score, so
-        which limit is chosen depends on the order of the rows alone. What the result is worth must be measured on
-        other rows in any case.
+        The calibrator may share rows with a rule that certifies nothing: most calibrators are monotone in the score,
+        so which limit is chosen depends on the order of the rows alone. Where one is not, such a rule sees what
+        calibrators say of rows that they were not fitted on. What the result is worth must be measured on other rows in
+        any case.
         """
         return fit_in_turn({"": self}, {"": parts})[0]
 
@@ -161,7 +165,7 @@ class SelectorRecipe:
             scores=scores,
             combinations=mixed,
             confidence_score=self.confidence_score,
-            calibrator=fit_calibrator(self.calibrator, u, quality(rows), rows),
+            calibrator=fit_calibrator(self.calibrator, u, quality(rows), rows, predictor.of(rows.output.probabilities)),
             policy=NO_RULE,
             predictor=predictor,
             sets=sets,
@@ -215,10 +219,12 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSp
         rows = parts[name].rule
         usable = rows.output.usable()
         assessed = _assessed(draft, readable(rows))
+        u = assessed.scores[draft.confidence_score]
+        sure = assessed.confidence if rule.certifies else _unseen(recipes[name], draft, readable(rows), assessed)
         confidence = np.full(len(rows), np.nan)  # what could not be read is not answered at any limit
-        confidence[usable] = np.where(passing(own, assessed), assessed.confidence, np.nan)
+        confidence[usable] = np.where(passing(own, assessed), sure, np.nan)
         scores = np.full(len(rows), np.nan)
-        scores[usable] = assessed.scores[draft.confidence_score]
+        scores[usable] = u
         quality = recipes[name].quality(draft.predictor, rows)
         graded.append(GradedRows.of_one(confidence, quality, score=draft.confidence_score, scores=scores))
     fitted = rule.fit(GradedRows.in_turn(graded))
@@ -226,6 +232,30 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSp
         replace(draft, policy=behind(own, fitted), asks_next=following)
         for draft, own, following in zip(drafts, gates, [*names[1:], ""], strict=True)
     ]
+
+
+def _unseen(recipe: SelectorRecipe, draft: Selector, rows: LabelledOutput, assessed: Assessment) -> Array:
+    """Confidence [n] in rows on which the calibrator was fitted as well, as it would be of new rows.
+
+    A calibrator that may change the order of rows knows the ones that it was fitted on too well, and a limit that is
+    chosen on these would be too low.
+    """
+    u = assessed.scores[draft.confidence_score]
+    known = np.isfinite(u)
+    if recipe.calibrator.reads not in OF_ANSWERS or known.sum() < 2 * FOLDS:
+        return assessed.confidence
+    confidence = assessed.confidence.copy()
+    held = rows.rows(known)
+    confidence[known] = crossfitted(
+        recipe.calibrator,
+        u[known],
+        recipe.quality(draft.predictor, held),
+        held,
+        folds=FOLDS,
+        rng=np.random.default_rng(SEED),
+        predicted=draft.predictor.of(held.output.probabilities),
+    )
+    return confidence
 
 
 def _assessed(draft: Selector, rows: LabelledOutput) -> Assessment:
