@@ -16,7 +16,7 @@ from demur.policies.rules import Policy
 from demur.uncertainty.calibrators import Calibrator, evidence
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.combination import Combination
-from demur.uncertainty.label_confidence import FittedLabels
+from demur.uncertainty.label_confidence import FittedLabelCalibrator
 from demur.uncertainty.output import Need, Output
 from demur.uncertainty.readings import without_logprobs
 from demur.uncertainty.score_cascade import ScoreCascade
@@ -51,7 +51,7 @@ class Selector:
     sets: PredictionSets | None = None
     """None where the predicted labels are the set."""
 
-    label_calibrator: FittedLabels | None = None
+    label_calibrator: FittedLabelCalibrator | None = None
     asks_next: str = ""
     """In a cascade, the model that is asked about what this one does not answer; empty for the last, or only one."""
 

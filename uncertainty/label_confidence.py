@@ -25,10 +25,10 @@ class LabelCalibratorRecipe(Protocol):
         """Whether labels have maps of their own, so that each column must be one label."""
         ...
 
-    def fit(self, rows: LabelledOutput) -> "FittedLabels": ...
+    def fit(self, rows: LabelledOutput) -> "FittedLabelCalibrator": ...
 
 
-class FittedLabels(Protocol):
+class FittedLabelCalibrator(Protocol):
     """A fitted calibrator of the k most probable labels of a row."""
 
     @property
