@@ -296,8 +296,12 @@ def test_hostile_names_stay_names(here):
 
 def test_what_is_written_can_be_fitted(here):
     """With the inputs for reviewers beside the model's output."""
-    said = [{"input": "a", "probabilities": [n / 40, 1 - n / 40], "label": ("no", "yes")[n < 18]} for n in range(1, 40)]
-    run("given", rows(here, "said.parquet", said * 4))
+    said = [
+        {"input": f"{at}", "probabilities": [n / 40, 1 - n / 40], "label": ("no", "yes")[n < 18]}
+        for at in range(156)
+        for n in [1 + at % 39]
+    ]
+    run("given", rows(here, "said.parquet", said))
     done = CliRunner().invoke(app, ["fit", "said", "--data", "said.parquet"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "not in force yet: demur artifacts promote said" in done.output
