@@ -15,6 +15,9 @@ from demur.uncertainty.correctness_model import (
     correctness_crossfit,
 )
 
+SCORE_FLOOR = 1e-12
+"""How near to 0 and 1 probabilities are told apart by the score alone: some models give few others."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectnessMap:
@@ -97,20 +100,21 @@ class Correctness:
         fitted, n = self.recipe.fit(probs, target, given, weights), len(target)
         member = self._members(n, clusters)
         if fitted.kind == "score" or member.max() == 0:
-            alone = fitted if fitted.kind == "score" else self._score(evidence, target, weights)
+            alone = self._score.fit(probs, target, given, weights)
             return CorrectnessMap(model=alone, use="score", nll=None, score_nll=None, n=n)
-        found = correctness_crossfit(probs, target, member, self.recipe, given, weights)
+        found = correctness_crossfit(probs, target, member, self.recipe, given, weights, self._score)
         return CorrectnessMap(
-            model=fitted if found.use == "model" else self._score(evidence, target, weights),
+            model=fitted if found.use == "model" else self._score.fit(probs, target, given, weights),
             use=found.use,
             nll=found.nll,
             score_nll=found.score_nll,
             n=n,
         )
 
-    def _score(self, evidence: Array, target: Array, weights: Array | None) -> CorrectnessModel:
-        only = replace(self.recipe, blocks=())
-        return only.fit(evidence[:, 0], target, evidence[:, 1].argmax(axis=1), weights)
+    @property
+    def _score(self) -> CorrectnessRecipe:
+        """The probability of the given label alone, told apart as far as the score that is 1 minus it."""
+        return replace(self.recipe, blocks=(), floor=SCORE_FLOOR)
 
     def _members(self, n: int, clusters: Sequence[Any] | None) -> NDArray[np.intp]:
         """[n], the part of each row."""

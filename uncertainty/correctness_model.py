@@ -184,11 +184,18 @@ class CrossfitCorrectness:
 
 
 def correctness_crossfit(
-    probs: Any, correct: Any, folds: Any, recipe: CorrectnessRecipe, predicted: Any = None, weights: Any = None
+    probs: Any,
+    correct: Any,
+    folds: Any,
+    recipe: CorrectnessRecipe,
+    predicted: Any = None,
+    weights: Any = None,
+    score: CorrectnessRecipe | None = None,
 ) -> CrossfitCorrectness:
     """Return what the model and the score alone say of each row, fitted on the other `folds` [n].
 
     There are two folds or more; rows of one cluster share a fold. A row counts by its weight, of `weights` [n] above 0.
+    The score alone is fitted by `score`, a recipe without blocks; None: one with the penalty and the floor of `recipe`.
 
     A rule without a promise may be fitted on such confidences. A rule with a promise needs rows that neither the model
     nor this choice has seen.
@@ -200,7 +207,7 @@ def correctness_crossfit(
     if member.max() < 1:
         raise InvalidInput("folds holds one fold; at least 2 are needed")
     whole, alone = np.empty(len(p)), np.empty(len(p))
-    score = CorrectnessRecipe(blocks=(), C=recipe.C, floor=recipe.floor)
+    score = score or CorrectnessRecipe(blocks=(), C=recipe.C, floor=recipe.floor)
     for fold in range(int(member.max()) + 1):
         here = member == fold
         for found, one in ((whole, recipe), (alone, score)):

@@ -265,6 +265,16 @@ def test_correctness_falls_back_to_the_score_and_says_so():
         assert any(why in remark for remark in fit.remarks)
 
 
+def test_correctness_that_falls_back_keeps_the_order_of_the_score():
+    """Also of probabilities that differ in the tenth digit, as those of language models do."""
+    p = 1 - np.logspace(-11, -1, 60)
+    output = Output.from_probabilities(np.column_stack([p, 1 - p]))
+    rows = LabelledOutput.of_classes(output, (np.arange(60) % 20 == 19).astype(int))
+    recipe = with_correctness(TargetRisk(max_risk=0.2))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    assert (np.diff(selector.decide(output).confidence) < 0).all()
+
+
 def test_a_limit_without_a_promise_sees_confidence_of_rows_that_were_not_fitted_on():
     """A model of noise is surer of the rows that it was fitted on; a limit fitted there would answer too much."""
     rng = np.random.default_rng(2)
