@@ -103,8 +103,8 @@ def test_the_rule_says_how_many_labels_it_has_and_needs():
     recipe = recipe_for(SelectiveRisk(max_risk=0.01, method="ltt_fixed_sequence"))
     (short,), _ = found(recipe, 600)
     assert short.why == (
-        "with 180 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
-        " 299 without an error would allow it: label at least 995 rows"
+        "with 240 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
+        " 299 without an error would allow it: label at least 746 rows"
     )
 
 
