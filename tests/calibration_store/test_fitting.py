@@ -92,7 +92,13 @@ STRANGE = InDistribution(score=LEARNT, quantile=0.9)
         (LEARNT, {}, PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
         (LEARNT, {}, OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
         # a gate that was fitted on the rows of the calibrator must not stop rows of the rule
-        (FREE, {}, AllOf(gates=(STRANGE,), rule=PROMISE), (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
+        (
+            FREE,
+            {},
+            AllOf(gates=(STRANGE,), rule=PROMISE),
+            (1 / 4, 3 / 4, 1 / 4, 1 / 2),
+            ["statistics calibration rule"],
+        ),
         (FREE, {}, AllOf(gates=(InDistribution(score=FREE, max=0.4),), rule=PROMISE), (1, 1, 1, 1), []),
         ("mix", LOGISTIC_OF_FREE, EMPIRICAL, (1, 1 / 2, 1 / 2, 1 / 2), ["mixing calibration", "mixing rule"]),
         ("mix", HYBRID, EMPIRICAL, (1 / 3,) * 4, ["statistics mixing calibration", "statistics mixing rule"]),
@@ -141,7 +147,9 @@ def assert_parts(recipe, rows, shares, apart):
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")
     }
-    assert [len(set(numbers)) for numbers in held.values()] == [pytest.approx(len(rows) * share, abs=1) for share in shares]
+    assert [len(set(numbers)) for numbers in held.values()] == [
+        pytest.approx(len(rows) * share, abs=1) for share in shares
+    ]
     assert set().union(*held.values()) == set(range(len(rows)))  # no label is wasted
     for names in apart:
         for one, other in itertools.combinations(names.split(), 2):
