@@ -201,4 +201,4 @@ def _larger(n: int) -> Iterator[int]:
 def _rounded_up(n: float) -> int:
     """With two significant digits, as it is no more than a guess."""
     unit = 10 ** max(0, floor(log10(n)) - 1)
-    return ceil(n / unit) * unit
+    return int(ceil(n / unit) * unit)
