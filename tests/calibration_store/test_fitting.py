@@ -9,6 +9,7 @@ from scipy.stats import binom
 from demur.audit.held_out import calibration_report, held_out_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
+from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.cheapest_label import LeastCost
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.rejection_rate import RejectionRate
@@ -32,6 +33,7 @@ def test_parts_are_disjoint_and_every_class_is_split_alike(rows):
         assert (rows.classes[first] == c).sum() == pytest.approx(0.6 * (rows.classes == c).sum(), abs=1)
 
 
+@pytest.mark.slow
 def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
     fit = fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
     assert (fit.n_fitted, fit.n_reported) == (120, 80)
@@ -40,6 +42,7 @@ def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
         assert name in fit.report
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit(recipe, rows):
     fits = [
         fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(7), **REPORTS)
@@ -74,7 +77,9 @@ def numbered(n=240, classes=3, exclusive=True):
 FREE, LEARNT = "softmax_response", "mahalanobis"
 HYBRID = {"mix": Hybrid(epistemic=LEARNT, aleatoric=FREE)}
 LOGISTIC_OF_FREE = {"mix": Logistic(of=(FREE, "entropy"))}
-EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
+EMPIRICAL = TargetRisk(max_risk=0.1)
+PROMISE, OF_CONFIDENCE = SelectiveRisk(max_risk=0.4), SelectiveRisk(max_risk=0.4, method="ltt")
+STRANGE = InDistribution(score=LEARNT, quantile=0.9)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +88,25 @@ EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
         # which share of the rows is for statistics, mixing, calibration and rule; what is named together has none in
         # common
         (FREE, {}, EMPIRICAL, (1, 1, 1, 1), []),
-        (FREE, {}, PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
-        (FREE, HYBRID, PROMISE, (1 / 2,) * 4, ["calibration rule", "statistics mixing"]),  # the mix is only reported
+        (FREE, {}, PROMISE, (1, 1, 1, 1), []),  # the rule ranks the score
+        (FREE, {}, OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
+        (FREE, HYBRID, PROMISE, (1 / 3, 2 / 3, 1, 1), ["statistics mixing"]),  # the mix is only reported
         (LEARNT, {}, EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (LEARNT, {}, PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (LEARNT, {}, PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (LEARNT, {}, OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
+        # a gate that was fitted on the rows of the calibrator must not stop rows of the rule
+        (
+            FREE,
+            {},
+            AllOf(gates=(STRANGE,), rule=PROMISE),
+            (1 / 4, 3 / 4, 1 / 4, 1 / 2),
+            ["statistics calibration rule"],
+        ),
+        (FREE, {}, AllOf(gates=(InDistribution(score=FREE, max=0.4),), rule=PROMISE), (1, 1, 1, 1), []),
         ("mix", LOGISTIC_OF_FREE, EMPIRICAL, (1, 1 / 2, 1 / 2, 1 / 2), ["mixing calibration", "mixing rule"]),
         ("mix", HYBRID, EMPIRICAL, (1 / 3,) * 4, ["statistics mixing calibration", "statistics mixing rule"]),
-        ("mix", HYBRID, PROMISE, (1 / 3, 1 / 3, 1 / 6, 1 / 6), ["statistics mixing calibration rule"]),
+        ("mix", HYBRID, PROMISE, (1 / 4, 1 / 4, 1 / 2, 1 / 2), ["statistics mixing calibration", "statistics rule"]),
+        ("mix", HYBRID, OF_CONFIDENCE, (1 / 5, 1 / 5, 1 / 5, 2 / 5), ["statistics mixing calibration rule"]),
     ],
 )
 def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
@@ -109,9 +126,11 @@ def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
     ("predictor", "policy", "shares", "apart"),
     [
         (GivenLabelLimit(limit=0.5), EMPIRICAL, (1, 1, 1, 1), []),
-        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
+        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1, 1), []),
+        (GivenLabelLimit(limit=0.5), OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
         (MaxF1LabelLimits(), EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (MaxF1LabelLimits(), PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (MaxF1LabelLimits(), PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (MaxF1LabelLimits(), OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
     ],
 )
 def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on(predictor, policy, shares, apart):
@@ -131,13 +150,16 @@ def assert_parts(recipe, rows, shares, apart):
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")
     }
-    assert [len(set(numbers)) for numbers in held.values()] == [len(rows) * share for share in shares]
+    assert [len(set(numbers)) for numbers in held.values()] == [
+        pytest.approx(len(rows) * share, abs=1) for share in shares
+    ]
     assert set().union(*held.values()) == set(range(len(rows)))  # no label is wasted
     for names in apart:
         for one, other in itertools.combinations(names.split(), 2):
             assert not set(held[one]) & set(held[other]), (one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sgr", "ltt", "ltt_fixed_sequence"])
 def test_the_promised_risk_is_kept_through_calibration(method):
     """Of two labels, the one with probability p > 1/2 is right with probability p**2: overconfident on purpose.
@@ -195,6 +217,7 @@ def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the
     assert fit.crossfit == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", ["isotonic", "histogram_binning", "platt"])
 def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     rng = np.random.default_rng(3)
@@ -247,7 +270,7 @@ def test_correctness_holds_the_label_that_the_model_says_wrongly(policy):
     judged = fit.selector.decide(fresh.output)
     answered = np.array([action == "answer" for action in judged.decisions.actions])
     right = (judged.predicted == fresh.truth).all(axis=1)
-    assert (1 - right[answered]).mean() < 0.05
+    assert (1 - right[answered]).mean() < policy.max_risk
 
 
 def test_correctness_falls_back_to_the_score_and_says_so():
@@ -300,6 +323,7 @@ def test_correctness_is_about_the_label_that_is_given():
     assert judged.confidence[given].mean() == pytest.approx(right[given].mean(), abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_fit_says_when_ties_leave_a_rejection_rate_unheld():
     p = np.tile([[0.7, 0.2, 0.1]], (300, 1))
     recipe = SelectorRecipe(

@@ -48,6 +48,7 @@ def change(folder, edit):
     path.write_text(yaml.safe_dump(content))
 
 
+@pytest.mark.slow
 def test_fit_report_promote_list_show_and_history(folder, demur):
     rule = {"when": {"confidence": {"below": 0.6}}, "due_minutes": 30}
     change(folder, lambda content: content.update(review={"rules": [rule]}))
@@ -70,12 +71,12 @@ def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
     policy = {"kind": "selective_risk", "max_risk": 0.01}
     change(folder, lambda content: content["models"]["digits"].update(policy=policy))
     said = demur("fit", "digits")
-    assert said.startswith("demur: with 150 labelled rows for the rule no limit can promise at most 1% wrong answers")
-    assert "label at least 3,575 rows" in said
+    assert said.startswith("demur: with 300 labelled rows for the rule no limit can promise at most 1% wrong answers")
+    assert "label at least 1,788 rows, or write `max_risk: 0.04`" in said
     assert not (folder / "var/artifacts/digits").exists()
     printed = demur("fit", "digits", "--anyway")
-    assert "nothing is promised: 150 labelled rows cannot show" in printed
-    assert "label at least 3,575 rows" in printed
+    assert "nothing is promised: 300 labelled rows cannot show" in printed
+    assert "label at least 1,788 rows" in printed
 
 
 @pytest.mark.slow
@@ -350,6 +351,7 @@ def test_help_names_every_command(demur):
         assert command in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -391,6 +393,7 @@ def test_a_problem_is_one_sentence(folder, demur, words, said):
     assert demur(*words).startswith(said)
 
 
+@pytest.mark.slow
 def test_the_demo_says_when_nobody_serves(folder, demur, digits):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
