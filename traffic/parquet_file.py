@@ -1,6 +1,5 @@
 """Rows of a Parquet file in the values that JSON has, and one sentence on why a file is none."""
 
-import re
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
@@ -14,13 +13,13 @@ from demur.traffic.text_file import OTHER_FILES, likely_encoding
 MAGIC = b"PAR1"
 """With which a Parquet file begins and ends."""
 
-INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
-"""What pandas calls a column with the numbers of the rows, which are no part of the data."""
+INDEX_OF_PANDAS = "__index_level_"
+"""How a column begins in which pandas keeps the numbers of the rows, which are no part of the data."""
 
 
 def plain_rows(table: pyarrow.Table | pyarrow.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows of a table. A time is a text in ISO 8601, and a decimal number a number."""
-    index = [name for name in table.schema.names if INDEX_OF_PANDAS.fullmatch(name)]
+    index = [name for name in table.schema.names if name.startswith(INDEX_OF_PANDAS)]
     rows: list[dict[str, Any]] = (table.drop_columns(index) if index else table).to_pylist()
     if any(_has_others(column.type) for column in table.schema):
         return [_plain(row) for row in rows]
