@@ -22,8 +22,8 @@ setup: $(VENV)/run ## install what `make run` needs
 
 setup-dev: $(VENV)/dev ## install what the checks and tests need as well
 
-check: lint ## format, lint, types, quick tests
-	@$(BIN)/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal --hypothesis-profile quick
+check: lint ## format, lint, types, and the tests that need no database, service or patience (three minutes)
+	@$(BIN)/python -m pytest -q -m "not slow and not database" --numprocesses 2 --dist worksteal --hypothesis-profile quick
 
 lint: $(VENV)/dev ## format, lint, types, what is known against the packages: `make check` without the tests
 	@$(BIN)/ruff format --check .

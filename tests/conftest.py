@@ -67,9 +67,11 @@ def _needs_service(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs a service is marked as such, so that it has the machine for itself. Those that share `service` come
-    last, in an order in which none is in the way of the next."""
+    """What runs a service is marked as such, so that it has the machine for itself, and so is what needs a database.
+    Those that share `service` come last, in an order in which none is in the way of the next."""
     for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker("database")
         if item.path.is_relative_to(ROOT / "tests/system") and _needs_service(item):
             item.add_marker("service")
     items.sort(key=lambda item: SHARING.index(item.path.stem) if item.path.stem in SHARING else -1)

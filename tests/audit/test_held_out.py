@@ -66,6 +66,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert held["auroc"] < runs  # they are not simply wide
 
 
+@pytest.mark.slow
 def test_ranking_metrics_have_intervals_around_their_values():
     found = _of_ranks(judged())
     assert {"auroc.a", "prr.confidence", "au_prc.b", "ti_95.a", "macro_f1", "ace", "ace_before"} <= set(found)

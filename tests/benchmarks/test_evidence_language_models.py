@@ -446,6 +446,7 @@ def test_the_document_shows_every_table_and_picture():
     assert all((PAGE.parent / name).is_file() for name in pictures)
 
 
+@pytest.mark.slow
 def test_without_data_nothing_is_measured(tmp_path):
     script = ROOT / "benchmarks/real/language_models.py"
     command = [sys.executable, script, "--data", tmp_path / "none", "--write", tmp_path / "page.md"]

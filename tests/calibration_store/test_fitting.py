@@ -31,6 +31,7 @@ def test_parts_are_disjoint_and_every_class_is_split_alike(rows):
         assert (rows.classes[first] == c).sum() == pytest.approx(0.6 * (rows.classes == c).sum(), abs=1)
 
 
+@pytest.mark.slow
 def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
     fit = fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
     assert (fit.n_fitted, fit.n_reported) == (120, 80)
@@ -39,6 +40,7 @@ def test_the_report_is_about_rows_outside_the_fit(recipe, rows):
         assert name in fit.report
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit(recipe, rows):
     fits = [
         fit_selectors({"m": recipe}, {"m": rows}, report_share=0.4, rng=np.random.default_rng(7), **REPORTS)
@@ -137,6 +139,7 @@ def assert_parts(recipe, rows, shares, apart):
             assert not set(held[one]) & set(held[other]), (one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sgr", "ltt", "ltt_fixed_sequence"])
 def test_the_promised_risk_is_kept_through_calibration(method):
     """Of two labels, the one with probability p > 1/2 is right with probability p**2: overconfident on purpose.
@@ -194,6 +197,7 @@ def test_a_calibrator_that_cannot_be_fitted_without_every_fold_is_fitted_all_the
     assert fit.crossfit == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", ["isotonic", "histogram_binning", "platt"])
 def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     rng = np.random.default_rng(3)
@@ -213,6 +217,7 @@ def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     assert not any("rejection_rate" in remark for remark in fit.remarks)
 
 
+@pytest.mark.slow
 def test_a_fit_says_when_ties_leave_a_rejection_rate_unheld():
     p = np.tile([[0.7, 0.2, 0.1]], (300, 1))
     recipe = SelectorRecipe(

@@ -175,6 +175,7 @@ def test_a_promise_from_spot_checked_traffic_is_kept(weigh):
         assert broken > 0.9 * draws
 
 
+@pytest.mark.slow
 def test_a_cascade_is_reported_with_the_scores_that_all_models_have_and_promises_once():
     rng = np.random.default_rng(6)
     rows = drawn_labels(rng, 6_000)

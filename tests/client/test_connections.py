@@ -94,6 +94,7 @@ def ask_async(url):
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [ask_sync, ask_async])
 @pytest.mark.parametrize(
     ("behave", "error"),
@@ -114,6 +115,7 @@ def test_a_call_ends_in_time_whatever_comes(ask, behave, error):
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_headers_that_never_end():
     """httpx lets nobody stop a thread there, before 100 KB of them have come; a coroutine can be stopped."""
     with behaving(dripping_headers) as url, pytest.raises(TimedOut):

@@ -36,6 +36,7 @@ def test_each_says_what_is_the_matter_and_where_to_look():
         assert set(rule["annotations"]) == {"summary", "description"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here; Debian's package prometheus has it")
 def test_promtool_takes_them_and_they_fire_when_they_should(tmp_path):
     shutil.copy(RULES, tmp_path)

@@ -126,6 +126,7 @@ def test_only_replies_are_learnt_and_none_that_is_held_out(tokenizer):
         assert [count for count in counts if count][:first] == pytest.approx([first**-0.5] * first)
 
 
+@pytest.mark.slow
 def test_parts_share_no_prompt(tmp_path):
     parts.write(tmp_path)
     for task in TASKS:

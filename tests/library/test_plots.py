@@ -34,6 +34,7 @@ def test_a_picture_is_returned_and_nothing_is_shown_or_left_changed(name):
     assert dict(rcParams) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", plots.__all__)
 def test_axes_of_ones_own_are_drawn_on(name):
     figure = Figure()

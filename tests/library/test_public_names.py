@@ -37,6 +37,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_library_works_without_ray_and_without_a_web_server():
     service = ("ray", "fastapi", "torch", "psycopg")
     code = f"import sys, demur; demur.SelectiveClassifier; print([name for name in {service!r} if name in sys.modules])"

@@ -79,6 +79,7 @@ def test_scikit_learns_checks_pass_where_the_rows_are_enough(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @parametrize_with_checks([plain(anyway=True)])
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 def test_all_of_scikit_learns_checks_pass_once_few_rows_are_not_refused(estimator, check, monkeypatch):
@@ -128,6 +129,7 @@ def test_nothing_is_fitted_on_the_rows_of_the_report():
     assert first.report()["accuracy"]["value"] > second.report()["accuracy"]["value"]
 
 
+@pytest.mark.slow
 def test_many_classes_sets_and_embeddings():
     X, y = digits()
     classifier = SelectiveClassifier(
@@ -164,6 +166,7 @@ def test_texts_with_a_pipeline_and_labels_that_are_texts():
         clone(classifier).set_params(scores=["entropy", "isolation_forest"]).fit(texts, topics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [OneVsRestClassifier(LogisticRegression()), KNeighborsClassifier(15), RandomForestClassifier(30, random_state=0)],
@@ -308,6 +311,7 @@ def test_a_row_without_a_number_is_held_and_says_so():
         SelectiveClassifier(policy=THRESHOLD).fit(np.vstack([broken, probabilities[4:]]), y)
 
 
+@pytest.mark.slow
 def test_one_row_is_a_batch_of_one():
     X, y = digits()
     classifier = SelectiveClassifier(linear(), policy=THRESHOLD).fit(X, y)
@@ -477,6 +481,7 @@ def test_one_class_is_nothing_to_decide():
         SelectiveClassifier(DecisionTreeClassifier(), policy=THRESHOLD).fit(X, np.zeros(len(X), dtype=int))
 
 
+@pytest.mark.slow
 def test_a_class_with_one_row_is_trained_on():
     X, y = digits()
     names = np.where(np.arange(len(y)) == 17, 99, y)
@@ -562,6 +567,7 @@ def test_rows_with_weights_are_thinned_for_what_is_counted():
             SelectiveClassifier(policy=THRESHOLD).fit_calibration(probabilities, y, sample_weight=wrong)
 
 
+@pytest.mark.slow
 def test_it_is_cloned_pickled_and_searched_over_like_any_estimator():
     X, y = cancer()
     classifier = SelectiveClassifier(linear(), policy=THRESHOLD, random_state=3)

@@ -101,6 +101,7 @@ def test_a_tracked_limit_is_the_run_where_labels_come_at_once(stream, target, st
     assert course.average <= control.reach(course)[1] + 1e-9
 
 
+@pytest.mark.slow
 @given(LABELLED, st.integers(1, 40), st.floats(0, 1), st.lists(st.booleans(), min_size=150, max_size=150))
 def test_a_tracked_limit_keeps_its_bound_however_late_labels_come(stream, late, start, held):
     control = TrackedRisk(rule=TrackedLimit(target=0.05, step=0.02), least=0.25)

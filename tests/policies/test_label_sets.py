@@ -57,6 +57,7 @@ def oracle(kind):
     return ((-np.sort(-chances, axis=1)).cumsum(axis=1) < 1 - ALPHA).sum(axis=1).mean() + 1  # the same for each input
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_the_right_label_is_missed_no_more_often_than_promised(kind, n):

@@ -39,6 +39,7 @@ def test_few_labels_are_missed_on_average_and_the_sets_are_not_larger_than_neede
     assert np.mean(sizes) <= 1.15 * (p >= best).sum(axis=1).mean()  # beside who knows the best limit
 
 
+@pytest.mark.slow
 def test_of_the_labels_that_hold_no_more_are_missing_than_is_said():
     """A probability that says nothing, and a label in three rows of ten: the mean over rows would allow a third."""
     rng = np.random.default_rng(0)

@@ -139,6 +139,7 @@ def test_sampled_sets_hold_the_truth_and_come_near_the_oracle_with_more_samples(
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "limits", "least"),
     [

@@ -48,6 +48,7 @@ def change(folder, edit):
     path.write_text(yaml.safe_dump(content))
 
 
+@pytest.mark.slow
 def test_fit_report_promote_list_show_and_history(folder, demur):
     rule = {"when": {"confidence": {"below": 0.6}}, "due_minutes": 30}
     change(folder, lambda content: content.update(review={"rules": [rule]}))
@@ -350,6 +351,7 @@ def test_help_names_every_command(demur):
         assert command in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -391,6 +393,7 @@ def test_a_problem_is_one_sentence(folder, demur, words, said):
     assert demur(*words).startswith(said)
 
 
+@pytest.mark.slow
 def test_the_demo_says_when_nobody_serves(folder, demur, digits):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens

@@ -150,6 +150,7 @@ def test_what_a_reviewer_ticks_brings_what_lies_above(checkpoint, tmp_path, data
     assert view["outcome"]["label"] == ["A0102", "A01", "A"]
 
 
+@pytest.mark.slow
 def test_an_artifact_of_another_tree_or_of_none_is_refused(checkpoint, tmp_path):
     data = texts(tmp_path / "rows.jsonl")
     flat = {"labels": OUTPUTS, "tree": None}
@@ -164,6 +165,7 @@ def test_an_artifact_of_another_tree_or_of_none_is_refused(checkpoint, tmp_path)
         assert RunningHost("codes", config.models["codes"], store).artifact_name == done.name
 
 
+@pytest.mark.slow
 def test_truths_are_closed_for_whoever_reads_a_file(checkpoint, tmp_path):
     config = config_for(checkpoint, tmp_path)
     data = texts(tmp_path / "rows.jsonl")

@@ -65,6 +65,7 @@ def test_a_step_that_fails_leaves_nothing_behind(database):
         assert connection.execute("select to_regclass('half')").fetchone() == (None,)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_not_there_is_named_without_its_password():
     database = Database("postgresql://ada:secret@127.0.0.1:9/demur", patience_seconds=0.5)
     with pytest.raises(DatabaseUnavailable, match=r"127\.0\.0\.1:9/demur") as caught, database.transaction():

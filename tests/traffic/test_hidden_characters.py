@@ -89,6 +89,7 @@ def test_nothing_but_hidden_characters_changes(text):
     assert shown(shown(text)) == shown(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "\u200b", "می\u200c", "👩\u200d", "🏴\U000e0067", "\ufe0f", "ខ\u200b"])
 def test_the_time_grows_with_the_text_and_no_faster(unit):
     def seconds(n):

@@ -96,6 +96,7 @@ def test_a_row_is_bounded(tmp_path, monkeypatch):
         open_rows(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
 def test_memory_does_not_grow_with_the_file(tmp_path, name):
     path = tmp_path / name

@@ -49,6 +49,7 @@ def drawn(seed):
     return p, (rng.random(60) < shape).astype(float)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_it_is_the_best_curve_under_the_rules_for_falling_ones(seed):

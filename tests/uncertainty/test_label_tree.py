@@ -26,6 +26,7 @@ def goes_round(parents):
     return False
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(PARENTS, st.integers(0, 10**6))
 def test_values_rise_as_in_the_definition(parents, seed):

@@ -58,6 +58,7 @@ def likelihood_equations(fitted, scores, targets):
     return off.mean(), (off * (scores - scores.mean())).mean() / scores.std()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-16, 1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("separable", [False, True])
 @settings(deadline=None)

@@ -52,6 +52,7 @@ def test_published_examples():
     assert fleiss_kappa(FLEISS) == pytest.approx(0.210, abs=5e-4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(PAIRS)
 def test_kappa_is_symmetric_and_as_in_scikit_learn(pairs):
@@ -96,6 +97,7 @@ def test_alpha_is_what_its_definition_says(ratings):
         )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(TABLES, st.randoms())
 def test_alpha_knows_neither_the_order_of_items_nor_who_is_who(ratings, random):

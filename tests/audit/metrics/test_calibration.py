@@ -50,6 +50,7 @@ def test_one_bin_measures_the_gap_of_the_means_and_more_bins_find_more(rows):
     assert ace(confidence, outcome) >= gap - 1e-12
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(pairs, st.randoms(use_true_random=False), st.integers(1, 12))
 def test_row_order_does_not_matter(rows, random, n_bins):

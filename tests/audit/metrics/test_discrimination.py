@@ -13,6 +13,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows)
 def test_the_areas_are_those_of_scikit_learn(pairs):

@@ -9,6 +9,7 @@ from demur.uncertainty.checks import InvalidInput
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows)
 def test_each_group_has_the_metric_of_its_rows(triples):

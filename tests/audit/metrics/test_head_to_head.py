@@ -59,6 +59,7 @@ def test_nothing_answered_has_no_risk_and_no_interval():
     assert written["flips"]["shadow"] == {"coverage": 0, "risk": None}
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_difference_about_as_often_as_it_says():
     hit = 0
     for seed in range(100):
@@ -131,6 +132,7 @@ def test_the_test_of_mcnemar_is_for_labels_of_one_probability_only():
     assert test.only_current == (right[0] & ~right[1]).sum() > 0
 
 
+@pytest.mark.slow
 def test_weights_undo_what_the_draw_of_labels_favours():
     hit, of_labelled = 0, []
     for seed in range(100):

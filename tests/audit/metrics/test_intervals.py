@@ -50,6 +50,7 @@ def test_effective_n():
     assert math.isnan(effective_n([0, 0]))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=30), st.floats(1e-6, 1e6))
 def test_equal_weights_give_the_usual_interval(values, factor):

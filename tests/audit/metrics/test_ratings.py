@@ -52,6 +52,7 @@ def test_what_cannot_be_measured_is_refused(ratings, positive):
         measure_ratings(ratings, positive, rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_the_picture_names_what_it_shows():
     positive = np.array([0, 0, 0, 1, 1, 1], dtype=bool)
     found = measure_ratings(RATINGS, positive, rng=np.random.default_rng(0))

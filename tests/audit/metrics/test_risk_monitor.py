@@ -75,6 +75,7 @@ def test_expected_wealth_is_one_at_the_target(direction, start):
     np.testing.assert_allclose(total, np.cumsum(probability) if start == "each" else 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=12), st.sampled_from(KINDS), st.sampled_from([5, 4096]), st.data())
 def test_in_portions_the_numbers_are_the_same_to_the_last_digit(sizes, kind, block, data):

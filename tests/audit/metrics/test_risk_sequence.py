@@ -22,6 +22,7 @@ def records(rng, n, risk, *, choices=(0.1, 0.2, 1.0)):
     return np.where(labelled, rng.random(n) < risk, np.nan), labelled, probability
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ROWS)
 def test_it_holds_the_targets_against_which_no_monitor_alarmed(rows):
@@ -56,6 +57,7 @@ def test_without_a_label_nothing_is_excluded():
         assert found.upper.tolist() == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_constant_risk_is_covered_at_all_times():
     rng, streams, delta, missed = np.random.default_rng(5), 80, 0.2, 0
     for _ in range(streams):

@@ -28,6 +28,7 @@ def test_the_highest_labels_ties_to_the_lowest_index(table):
     assert top_labels(probs, k).tolist() == np.argsort(-probs, axis=1, kind="stable")[:, :k].tolist()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(tables())
 def test_the_metrics_are_those_of_the_pooled_pairs(table):
@@ -42,6 +43,7 @@ def test_the_metrics_are_those_of_the_pooled_pairs(table):
     assert precision_at_k(probs, targets, k) == pytest.approx(hits.mean())
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_candidates_and_true_pairs_say_the_same_as_the_matrix(table, random):

@@ -66,6 +66,7 @@ def test_the_identities(metric, namesake, rows, factor, random):
         assert math.isnan(found)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ROWS)
 def test_the_areas_are_those_of_scikit_learn(rows):

@@ -47,6 +47,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "namesake"), PAIRS)
 @settings(deadline=None, max_examples=40)
 @given(rows=ROWS, factor=FACTORS, random=st.randoms(use_true_random=False))

@@ -287,6 +287,7 @@ def test_of_label_sets_each_label_counts():
     assert compared(one, one).labels_psi is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=8))
 def test_a_line_is_the_same_in_whatever_portions_it_grows(portions):
     n = sum(portions)

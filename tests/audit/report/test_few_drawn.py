@@ -55,12 +55,14 @@ def test_what_is_needed_for_an_interval_is_said(n_wrong: int, n_right: int, says
         assert found["auroc"]["value"] is not None  # the number stays, alone
 
 
+@pytest.mark.slow
 def test_the_page_says_it_once_for_all_scores() -> None:
     text = page(document_of(with_checks(4, 60), replicates=99))
     assert "No interval: 4 of 64 spot checks found one wrong" in text
     assert text.count("4 of 64 spot checks") < 20
 
 
+@pytest.mark.slow
 def test_where_every_prediction_is_labelled_all_errors_count() -> None:
     ledger = in_brief(simulated(400, np.random.default_rng(1), all_known=True).ledger)
     found = noted(ledger)

@@ -51,6 +51,7 @@ def apart(one: Any, other: Any, path: str = "") -> list[str]:
     return [] if one == other else [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [(0, 700, 700, 2_900, 4_000), (0, 4_000)])
 def test_every_number_is_that_of_the_whole(edges: tuple[int, ...]) -> None:
     whole = simulated(4_000, np.random.default_rng(1), reviewed_share=0.9, per_cluster=3).ledger
@@ -64,6 +65,7 @@ def test_every_number_is_that_of_the_whole(edges: tuple[int, ...]) -> None:
     assert told[-1] == (len(parts), len(parts))
 
 
+@pytest.mark.slow
 def test_a_frame_that_begins_late_is_that_of_the_whole() -> None:
     whole = simulated(3_000, np.random.default_rng(2)).ledger
     early = np.arange(3_000) < 1_000

@@ -37,6 +37,7 @@ def judged(traffic: Ledger, share: str, target: float) -> dict[str, Any]:
     return dict(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "verdict"),
     [
@@ -51,6 +52,7 @@ def test_sets_that_miss_a_fifth_of_the_labels_keep_the_one_promise_and_break_the
     assert judged(labelled(), share, 0.1)["verdict"] == verdict
 
 
+@pytest.mark.slow
 def test_the_numbers_are_the_weighted_ones_of_the_definition() -> None:
     traffic = labelled()
     weights = np.where(traffic.known, 1 / traffic.label_probability, 0.0)
@@ -66,6 +68,7 @@ def test_the_numbers_are_the_weighted_ones_of_the_definition() -> None:
     assert found["set_coverage", ""]["value"] == pytest.approx(1 - by_row)
 
 
+@pytest.mark.slow
 def test_rows_in_which_no_label_holds_say_nothing_of_the_labels() -> None:
     one = judged(labelled(share_with_labels=0.0), LABELS_MISSING, 0.1)
     assert (one["verdict"], one["estimate"]["value"]) == ("not enough evidence", None)

@@ -68,6 +68,7 @@ def weighted_risk(ledger: Ledger, strata: Any) -> float:
     return float(weighted_mean(errors, found.weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unsure", "most"), [(0.4, 1.0), (0.9, 0.4)])
 def test_weights_are_those_of_the_definition(unsure: float, most: float) -> None:
     ledger = reviewed_by_confidence(4_000, np.random.default_rng(2), spot_check=0.5, unsure=unsure)
@@ -132,6 +133,7 @@ def test_a_verdict_that_missing_reviews_could_turn_is_taken_back() -> None:
     assert judgement(few, max_risk=0.2)["verdict"] == "kept"  # at most 5% may be missing
 
 
+@pytest.mark.slow
 def test_sets_and_labels_have_a_worst_case_of_their_own() -> None:
     rng = np.random.default_rng(6)
     ledger = simulated(6_000, rng, spot_check=0.5).ledger

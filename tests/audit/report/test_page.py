@@ -104,6 +104,7 @@ def test_the_page_needs_nothing_else(html: str) -> None:
     assert len(html.encode()) < 1_500_000
 
 
+@pytest.mark.slow
 def test_the_same_document_is_the_same_page(usual: dict[str, Any], html: str) -> None:
     assert page(copy.deepcopy(usual)) == html
 
@@ -196,6 +197,7 @@ def test_outcomes_that_are_said_to_be_known_and_are_not() -> None:
     assert "Every prediction of the range has a label" not in text
 
 
+@pytest.mark.slow
 def test_where_nothing_is_wrong_there_are_pictures_all_the_same() -> None:
     flawless = simulated(400, np.random.default_rng(1), spot_check=0.5).ledger
     flawless = replace(flawless, quality=np.where(flawless.known, 1.0, np.nan))
@@ -203,6 +205,7 @@ def test_where_nothing_is_wrong_there_are_pictures_all_the_same() -> None:
     assert html.count("<svg role") > 5
 
 
+@pytest.mark.slow
 def test_what_is_written_by_others_stays_text(traffic: Ledger) -> None:
     led = replace(
         traffic,

@@ -81,6 +81,7 @@ def checked(n_wrong: int, n_right: int) -> Ledger:
     return rows(ledger, np.flatnonzero(~ledger.answered | kept | ~ledger.drawn))
 
 
+@pytest.mark.slow
 def test_few_labels_can_show_that_a_promise_is_broken() -> None:
     document = document_of(checked(14, 14), replicates=99, max_risk=0.05)
     (one,) = document["headline"]["judgements"]
@@ -92,6 +93,7 @@ def test_few_labels_can_show_that_a_promise_is_broken() -> None:
     assert selective["value"] is None  # a number of the report asks for 30 labels all the same
 
 
+@pytest.mark.slow
 def test_few_labels_never_show_that_a_promise_is_kept() -> None:
     (one,) = document_of(checked(0, 28), replicates=99, max_risk=0.3)["headline"]["judgements"]
     assert one["verdict"] == "not enough evidence"
@@ -100,6 +102,7 @@ def test_few_labels_never_show_that_a_promise_is_kept() -> None:
     assert one["verdict"] == "kept"
 
 
+@pytest.mark.slow
 def test_few_labels_of_different_weights_can_show_it_too() -> None:
     ledger = checked(14, 14)
     chance = np.where(np.arange(len(ledger)) % 2, ledger.label_probability, ledger.label_probability / 2)
@@ -144,6 +147,7 @@ def test_rows_of_the_fit() -> None:
     assert rows_of_fit(promise(SETS, 0.1, delta=0.1, n=600), "", 1.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 20_000])
 def test_labels_that_hold_are_judged_with_the_spread_of_the_fit(n: int) -> None:
     """13% of the labels are missing where 10% were promised: enough after a large fit, and not after a small one."""

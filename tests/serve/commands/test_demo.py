@@ -104,6 +104,7 @@ def test_samples_are_replayed_through_a_service(handler, quickstart, database, d
     assert len(table(todo, predictions, DIGITS)) == 3
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there():
     with pytest.raises(Unreachable, match="no service answers at"):
         replay("http://127.0.0.1:1", "m", [DemoSample(part="p", input="x", label="1")], task=DIGITS, outcomes=True,

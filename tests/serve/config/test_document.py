@@ -93,12 +93,14 @@ MERGED = "a: &a {x: 1}\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LAUGHS, MERGED], ids=["aliases", "merges"])
 def test_a_few_lines_cannot_stand_for_more_than_there_is_memory(read, text):
     with pytest.raises(NotYaml, match=f"stands for more than {MOST_VALUES:,} values, aliases counted"):
         read(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -136,6 +138,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_it_reads_what_yaml_reads(tmp_path, content):
     text = yaml.safe_dump(content, allow_unicode=True)

@@ -112,6 +112,7 @@ def rule(**told):
     return lambda content: content.setdefault("review", {}).update(rules=[told])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "why"),
     [

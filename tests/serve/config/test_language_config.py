@@ -33,6 +33,7 @@ def test_every_kind_of_task_can_be_configured(load, kind):
     assert load(content(kind)).models["it"].task.kind == kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "complaint"),
     [

@@ -144,6 +144,7 @@ def test_it_is_sound_before_it_is_changed(folder):
     assert said_of(TEXT) is None
 
 
+@pytest.mark.slow
 @given(st.sampled_from(SECTIONS), st.from_regex(r"[a-z]{3,9}_?x", fullmatch=True), ODD)
 def test_a_key_that_nobody_knows_never_passes(folder, place, key, value):
     content = copy.deepcopy(CONTENT)
@@ -153,6 +154,7 @@ def test_a_key_that_nobody_knows_never_passes(folder, place, key, value):
     assert key in str(error)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PLACES), st.integers(0, 20), ODD, st.sampled_from(["replace", "remove", "repeat", "rename"]))
 @example(("models", "tickets", "task"), 0, "generate", "replace")
 @example(("models", "chat", "task"), 0, [1], "replace")
@@ -178,6 +180,7 @@ def test_a_value_that_is_another_is_refused_in_words_or_taken(folder, place, whi
     assert not LIBRARY_WORDS.search(told), told
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, len(TEXT)), st.one_of(st.text(max_size=2), st.none())), min_size=1, max_size=4)
 )

@@ -82,6 +82,7 @@ def test_what_the_library_cannot_read_it_does_not_repeat():
     assert told.value.__cause__ is None
 
 
+@pytest.mark.slow
 def test_it_is_nowhere_to_be_seen(monkeypatch, caplog):
     monkeypatch.setenv("DEMUR_TEST_DATABASE", ADDRESS)
     told = config("env:DEMUR_TEST_DATABASE")

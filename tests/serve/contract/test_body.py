@@ -135,6 +135,7 @@ def test_a_tensor_has_few_parameters():
         wire.parse(InferRequest, b'{"inputs":[],"parameters":{%s}}' % parameters)
 
 
+@pytest.mark.slow
 def test_a_file_has_as_many_annotations_as_can_be_answered():
     rows = rows_of_export(json.dumps([{"annotations": [{}] * 9}] * (MOST_ANNOTATIONS // 10)).encode())
     assert len(rows) == MOST_ANNOTATIONS // 10

@@ -107,6 +107,7 @@ def test_a_score_at_chance_is_refused_and_nothing_stored(tiny_bert, tmp_path):
     assert ArtifactStore(config.artifacts).names("words") == []
 
 
+@pytest.mark.slow
 def test_too_few_labels_for_the_promise_are_refused_before_the_model_runs(tiny_bert, tmp_path):
     policy = {"kind": "selective_risk", "max_risk": 0.05}
     config, rows, seen = config_for(tiny_bert, tmp_path, policy=policy), texts(tmp_path / "rows.jsonl"), []

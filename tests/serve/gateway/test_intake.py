@@ -220,6 +220,7 @@ def test_who_has_used_up_a_share_gives_way_to_itself_alone(monkeypatch):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_three_thousand_bodies_that_never_come_take_little(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.5)
 
@@ -241,6 +242,7 @@ def test_three_thousand_bodies_that_never_come_take_little(monkeypatch):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "expected"), [(0.0, 7), (0.2, 7), (5.0, BodyTooSlow)])
 def test_over_grpc_a_slow_message_counts_as_long_as_it_may_be(monkeypatch, seconds, expected):
     monkeypatch.setattr(module, "QUICK_SECONDS", 0.05)

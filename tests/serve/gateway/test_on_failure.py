@@ -512,6 +512,7 @@ def test_a_shadow_that_was_fitted_another_way_is_refused(endpoint, database, tmp
     assert "only one was fitted without temperature=0" in health["detail"]
 
 
+@pytest.mark.slow
 def test_a_fit_takes_no_rows_that_were_asked_in_two_ways(endpoint, tmp_path):
     config = configured(tmp_path, talker=model(endpoint))
     seen = []
@@ -525,6 +526,7 @@ def test_a_fit_takes_no_rows_that_were_asked_in_two_ways(endpoint, tmp_path):
         fitted(config, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_fit_waits_for_an_endpoint_and_says_when_it_gave_up(endpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(rerun, "PAUSES_SECONDS", (0.01, 0.01))
     config = configured(tmp_path, talker=model(endpoint))

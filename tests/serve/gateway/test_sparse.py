@@ -151,6 +151,7 @@ def test_a_row_is_decided_alike_in_any_batch(tmp_path, label_file, database):
             }
 
 
+@pytest.mark.slow
 def test_two_artifacts_are_compared(tmp_path, label_file):
     config = config_of(tmp_path, label_file)
     path = write(tmp_path / "rows.parquet", rows(300))

@@ -106,6 +106,7 @@ def records_of(found, n, seed):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [0.1, {"rate": 0.04, "groups": {"east": 0.3}}, BY_DOUBT])
 def test_each_stratum_is_drawn_as_often_as_its_records_say(told):
     rng = np.random.default_rng(1)

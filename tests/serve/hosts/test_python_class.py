@@ -293,6 +293,7 @@ def test_a_class_that_cannot_be_made_says_why(project, how, why):
         run(configured("Unmade", settings={"how": how}), ["a"])
 
 
+@pytest.mark.slow
 def test_a_class_that_is_never_made_is_given_up_and_keeps_nobody(project):
     """In a process of its own, which must come to its end although a thread of it never does."""
     (project / "asks.py").write_text(

@@ -56,6 +56,7 @@ import torch._inductor.codecache, torch._dynamo
 """
 
 
+@pytest.mark.slow
 def test_torch_finds_its_folder_where_nobody_else_can_make_one_before(folder, tmp_path):
     """It makes the folder when a language model is loaded. In /tmp another user could own that, or put a file there."""
     (tmp_path / f"torchinductor_{getpass.getuser()}").touch()

@@ -25,6 +25,7 @@ def test_ray_asks_for_its_node_where_it_is_made_to_wait():
     assert "ray._private.services.get_node(" in inspect.getsource(node.Node.__init__)
 
 
+@pytest.mark.slow
 def test_a_node_that_comes_late_is_waited_for(services, monkeypatch):
     asked = itertools.count(1)
 
@@ -40,6 +41,7 @@ def test_a_node_that_comes_late_is_waited_for(services, monkeypatch):
     assert next(asked) == 4
 
 
+@pytest.mark.slow
 def test_a_node_that_never_comes_is_given_up(services, monkeypatch):
     def never(gcs_address, node_id):
         raise RuntimeError("no such node")

@@ -33,6 +33,7 @@ def command_of(folder, data):
     return [sys.executable, "-I", "-S", reaper.__file__, str(folder.path), str(data)]
 
 
+@pytest.mark.slow
 def test_it_waits_for_its_starter_and_then_ends_what_belongs_to_the_run(folder, tmp_path):
     marked = {**os.environ, "RAY_AUTH_TOKEN_PATH": str(folder.token)}
     grandchild = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(600)"
@@ -65,6 +66,7 @@ def test_it_waits_for_its_starter_and_then_ends_what_belongs_to_the_run(folder, 
             one.wait()
 
 
+@pytest.mark.slow
 def test_what_hides_its_environment_is_found_by_what_started_it(folder):
     """Ray's helpers give themselves titles, which are written over the environment."""
     hiding = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:], env={}); time.sleep(600)"
@@ -101,6 +103,7 @@ def test_it_works_when_its_starter_is_killed(folder, tmp_path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_signals_do_not_end_it_early(folder, tmp_path):
     reaping = started(command_of(folder, tmp_path), stdin=subprocess.PIPE)
     time.sleep(0.5)  # until it has said what it ignores
@@ -123,6 +126,7 @@ def database():
     shutil.rmtree(data, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_a_database_that_somebody_uses_is_left_alone(database, folder):
     data, _, pid = database
     reaping = started(command_of(folder, data), stdin=subprocess.DEVNULL)
@@ -139,6 +143,7 @@ def test_a_database_that_nobody_uses_any_more_is_stopped_in_order(database, fold
     assert "database system is shut down" in (data / "postgres/log").read_text()
 
 
+@pytest.mark.slow
 def test_a_database_is_never_killed_although_its_environment_names_the_folder(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(folder.token))
     data = Path(tempfile.mkdtemp(prefix="demur-"))

@@ -101,6 +101,7 @@ def test_a_model_that_fails(quickstart, local_host, database, clear_digit, error
     assert handler.telemetry.counts[metrics.CONFIDENCE_UNKNOWN] == {("digits",): 1}
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away(quickstart, local_host, clear_digit):
     handler = make_handler(quickstart, {"digits": local_host}, Database("postgresql://127.0.0.1:1/none"))
     handler.polls["database"].look()

@@ -127,6 +127,7 @@ def test_of_those_who_say_nothing_a_share_is_traced(traced, collector, clear_dig
     assert collector.spans == []
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_that_makes_or_sends_spans_where_it_is_off():
     code = (
         "import sys, demur.serve.web.native.routes, demur.serve.telemetry.request_middleware, demur.serve.config.file;"

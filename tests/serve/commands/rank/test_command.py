@@ -357,6 +357,7 @@ def demur(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_the_command(served_by, demur, tmp_path, monkeypatch):
     strengths = drawn(30)
     engine = served_by(ComparingEngine(strengths))

@@ -93,6 +93,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(anything, st.sampled_from([GREY, COLOUR, TEXT]))
 def test_nothing_else_ever_comes_out(value, spec):
     try:

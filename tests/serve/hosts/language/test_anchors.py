@@ -266,6 +266,7 @@ def test_the_path_is_that_of_the_working_directory(tmp_path):
     assert config.model("judge").host.tournament.ratings == tmp_path / "r.json"
 
 
+@pytest.mark.slow
 def test_verdicts_alone_become_probabilities(monkeypatch, tmp_path):
     """From the file to a probability: rank some, rate others, fit on one half of these, and look at the other half."""
     rng = np.random.default_rng(2)
@@ -293,6 +294,7 @@ def test_verdicts_alone_become_probabilities(monkeypatch, tmp_path):
     assert ece(told, positive[~fitted].astype(float)) < ece(p[~fitted], positive[~fitted].astype(float))
 
 
+@pytest.mark.slow
 def test_a_model_without_log_probabilities_is_fitted_and_asked(monkeypatch, tmp_path):
     """The whole way: rank, fit through the anchors, and what the language model then says of an input."""
     known, new = drawn(80, seed=1), {f"new {text}": s for text, s in drawn(240, seed=2).items()}

@@ -3,6 +3,7 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ configured = st.fixed_dictionaries(
 outcomes = st.sampled_from([0, 1, 2, None])
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first of each kind is fitted
 @given(
     several=st.lists(configured, min_size=1, max_size=3),

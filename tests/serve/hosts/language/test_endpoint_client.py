@@ -144,6 +144,7 @@ def endless(piece, kind):
     return lambda body: StreamingResponse(parts(), media_type=kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "piece", "kind"),
     [
@@ -162,6 +163,7 @@ def test_an_endless_reply_is_read_no_further_than_a_reply_can_be(endpoint, way, 
     assert peak < 20 * most_bytes(ASKING)
 
 
+@pytest.mark.slow
 def test_a_stream_that_drips_is_over_in_time(endpoint):
     dripping = endpoint.streams([], endless=True)
     outage = outage_of(endpoint, dripping, stream, timeout_seconds=0.5)
@@ -240,11 +242,13 @@ def test_the_following_endpoint_is_asked(endpoint, other, status):
     assert other.asked[0]["model"] == "other"
 
 
+@pytest.mark.slow
 def test_the_following_endpoint_has_its_share_of_the_time(endpoint, other):
     endpoint.delay, other.replies = 30, [reply("133")]
     assert in_turn(endpoint, other, answer, timeout_seconds=2) == ("133", other.url)
 
 
+@pytest.mark.slow
 def test_one_that_is_away_is_passed_over_for_a_while_and_then_asked_again(endpoint, other, caplog):
     endpoint.replies = [refusal(503, **{"retry-after": "0.5"}), reply("132")]
     other.replies = [reply("133")]

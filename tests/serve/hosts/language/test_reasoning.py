@@ -89,6 +89,7 @@ def test_a_reply_ends_before_the_first_text_that_ends_it():
     assert cut_off("a", []) == "a"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=20))
 def test_texts_of_tokens_are_the_text(sums, text):
     tokenizer = _tokenizer(sums)
@@ -99,6 +100,7 @@ def test_texts_of_tokens_are_the_text(sums, text):
     assert "".join(growing.add(token) for token in ids) + growing.rest() == text
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(5, 315), max_size=12))
 def test_texts_are_the_same_however_the_tokens_come(sums, ids):
     texts = TokenTexts(_tokenizer(sums))

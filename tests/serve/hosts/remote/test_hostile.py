@@ -134,6 +134,7 @@ def test_a_time_that_a_server_names_is_told_on(server, some_rows):
     assert time.monotonic() - began < 4  # nobody waits longer than there is time
 
 
+@pytest.mark.slow
 def test_what_fails_in_passing_is_asked_again(server, some_rows):
     def twice(body):
         failing = body and len([one for one in server.asked if one]) < 3
@@ -145,6 +146,7 @@ def test_what_fails_in_passing_is_asked_again(server, some_rows):
     assert not run(configured(server.url, retries=1), some_rows[0]).usable().any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [lambda: StreamingResponse(_drip()), lambda: asyncio.sleep(60)])
 def test_a_slow_server_is_given_up_in_time(server, some_rows, reply):
     server.instead = lambda body: reply() if body else None

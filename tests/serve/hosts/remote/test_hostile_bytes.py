@@ -92,6 +92,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_what_is_no_reply_holds_in_time_and_says_why(some_rows, answer):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

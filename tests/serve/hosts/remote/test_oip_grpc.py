@@ -79,6 +79,7 @@ def test_some_codes_are_outages(grpc_server, some_rows, code, passes):
     assert len(grpc_server.asked) == 1
 
 
+@pytest.mark.slow
 def test_what_fails_in_passing_is_asked_again(grpc_server, some_rows):
     def fails_twice(_, context):
         if len(grpc_server.asked) < 3:
@@ -94,6 +95,7 @@ def test_nobody_there_is_an_outage(some_rows):
     assert "UNAVAILABLE" in outages_in(output)[0].why
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_given_up_in_time(grpc_server, some_rows):
     grpc_server.instead = lambda *_: time.sleep(3)
     began = time.monotonic()

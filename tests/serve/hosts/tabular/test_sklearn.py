@@ -116,6 +116,7 @@ def test_a_row_is_checked_against_the_columns_of_the_file(saved, row, message):
     assert message in str(refused.value)
 
 
+@pytest.mark.slow
 def test_an_unknown_category_may_count_as_missing_or_reach_the_model(saved):
     table = frame()[["age", "job"]].fillna(40)
     parts = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["job"]), remainder="passthrough")
@@ -153,6 +154,7 @@ def test_a_model_of_arrays_may_have_texts_in_it(saved):
     assert (output.probabilities == by_label(fitted, np.array([["b", 2.0], ["c", 1.0]], dtype=object))).all()
 
 
+@pytest.mark.slow
 def test_missing_values_are_taken_where_the_parts_of_a_pipeline_take_them(saved):
     X, y = numbers()
     table = pd.DataFrame(X, columns=list("abcd"))
@@ -193,6 +195,7 @@ def test_a_model_of_texts_takes_texts(saved):
         check_here(configured(**saved(pipeline(), input="text")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forest", [False, True])
 def test_labels_that_hold_together(saved, forest):
     X, Y = make_multilabel_classification(n_samples=200, n_features=5, n_classes=3, random_state=0)
@@ -265,6 +268,7 @@ def test_an_embedding_is_what_comes_before_the_last_step(saved):
         ask(sparse, ["called twice"], "probabilities", "embedding")
 
 
+@pytest.mark.slow
 def test_a_search_and_a_calibrated_model_are_hosted_like_what_they_found(saved):
     table = frame()
     search = GridSearchCV(pipeline(), {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(table, truth(table))
@@ -381,6 +385,7 @@ def test_a_zip_that_skops_did_not_write(tmp_path):
         check_here(configured(kind="sklearn", file=str(tmp_path / "model.skops")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", ["schema.json", "1.npy"])
 def test_a_zip_that_would_fill_the_memory_is_not_unpacked(saved, tmp_path, inner):
     host = saved(pipeline())
@@ -506,6 +511,7 @@ def test_an_artifact_is_bound_to_the_file_and_to_the_order_of_its_columns(saved,
     assert identity_of(configured(**host)).fingerprint != first
 
 
+@pytest.mark.slow
 def test_a_column_whose_missing_texts_are_none(saved):
     table = pd.DataFrame({"job": pd.Series(["a", "b", None] * 30, dtype=object), "age": np.arange(90.0)})
     fitted = make_pipeline(

@@ -545,6 +545,7 @@ def test_a_large_message_of_few_fields_is_read():
     check_fields(request.SerializeToString())
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200).map(lambda part: part * (2 * MOST_FIELDS // max(1, len(part)) + 1)))
 def test_whatever_the_bytes_are_they_are_counted_or_refused(message):
     with suppress(TooLarge):

@@ -37,6 +37,7 @@ def test_the_python_examples(url, digits, tmp_path, monkeypatch, capsys):
     assert "nobody has answered within 2 s; the case is waiting" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["predict", "outcomes"])
 def test_the_commands_have_the_options_that_the_page_names(command):
     named = set(re.findall(r"--[a-z-]+", " ".join(re.findall(rf"demur {command} [^\n`]*", PAGE))))

@@ -445,6 +445,7 @@ nearly_right = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(nearly_right | anything)
 def test_whatever_is_asked_is_read_or_refused(content):
     try:
