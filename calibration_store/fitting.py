@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from demur.calibration_store.rows_apart import RowsApart, rows_apart
-from demur.calibration_store.shortfall import Shortfall, at_chance, too_few
+from demur.calibration_store.shortfall import Shortfall, at_chance, broken, too_few
 from demur.policies.all_of import Gated
 from demur.policies.cascade import CascadeResult, last_words
 from demur.policies.judgement import Judgement
 from demur.policies.promise import Promise, of_clusters
 from demur.policies.rejection_rate import RankedLimit
 from demur.policies.selector import Selector, all_scores
-from demur.policies.selector_recipe import SelectorRecipe, fit_in_turn
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn, rows_of_rule
 from demur.policies.threshold import Threshold
 from demur.uncertainty.calibrators import crossfitted
 from demur.uncertainty.checks import Array, InvalidInput, Mask
@@ -139,7 +139,7 @@ def fit_selectors(
         report=report(ended.judgement, _as_ended(ended, list(held_out.values())), right),
         crossfit=_crossfit(listed[0], selectors[names[0]], apart, rows[names[0]], cross_report, rng),
         ranking=ranking,
-        shortfalls=[*short, *_broken(selectors[names[0]], short)],
+        shortfalls=[*short, *_broken(recipes, selectors, parts, apart, short, report_share=report_share)],
         remarks=[
             *remarks,
             *_of_rate(selectors[names[0]]),
@@ -192,13 +192,25 @@ def _ranking_score(selector: Selector, judgement: Judgement) -> Array:
     return judgement.scores[selector.confidence_score]
 
 
-def _broken(selector: Selector, known: Sequence[Shortfall]) -> list[Shortfall]:
+def _broken(
+    recipes: Mapping[str, SelectorRecipe],
+    selectors: Mapping[str, Selector],
+    parts: Mapping[str, FitSplit],
+    apart: RowsApart,
+    known: Sequence[Shortfall],
+    *,
+    report_share: float,
+) -> list[Shortfall]:
     """A rule that promises nothing though its rows are not too few: too many of them are wrong."""
-    rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
+    policy = next(iter(selectors.values())).policy
+    rule = policy.rule if isinstance(policy, Gated) else policy
     promise = rule.promise
     if promise is None or promise.feasible or any(one.of == "rule" for one in known):
         return []
-    return [Shortfall(of="rule", why=rule.meaning if isinstance(rule, Threshold) else promise.statement)]
+    why = rule.meaning if isinstance(rule, Threshold) else promise.statement
+    rows = rows_of_rule(recipes, selectors, parts)
+    n_labels = round(apart.n_plain / apart.share_kept)
+    return [broken(recipes, rows, why, apart, n_labels=n_labels, report_share=report_share)]
 
 
 def _of_rate(selector: Selector) -> list[str]:

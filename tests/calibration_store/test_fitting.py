@@ -9,6 +9,7 @@ from scipy.stats import binom
 from demur.audit.held_out import calibration_report, held_out_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
+from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
@@ -75,7 +76,9 @@ def numbered(n=240, classes=3, exclusive=True):
 FREE, LEARNT = "softmax_response", "mahalanobis"
 HYBRID = {"mix": Hybrid(epistemic=LEARNT, aleatoric=FREE)}
 LOGISTIC_OF_FREE = {"mix": Logistic(of=(FREE, "entropy"))}
-EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
+EMPIRICAL = TargetRisk(max_risk=0.1)
+PROMISE, OF_CONFIDENCE = SelectiveRisk(max_risk=0.4), SelectiveRisk(max_risk=0.4, method="ltt")
+STRANGE = InDistribution(score=LEARNT, quantile=0.9)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +87,25 @@ EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
         # which share of the rows is for statistics, mixing, calibration and rule; what is named together has none in
         # common
         (FREE, {}, EMPIRICAL, (1, 1, 1, 1), []),
-        (FREE, {}, PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
-        (FREE, HYBRID, PROMISE, (1 / 2,) * 4, ["calibration rule", "statistics mixing"]),  # the mix is only reported
+        (FREE, {}, PROMISE, (1, 1, 1, 1), []),  # the rule ranks the score
+        (FREE, {}, OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
+        (FREE, HYBRID, PROMISE, (1 / 3, 2 / 3, 1, 1), ["statistics mixing"]),  # the mix is only reported
         (LEARNT, {}, EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (LEARNT, {}, PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (LEARNT, {}, PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (LEARNT, {}, OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
+        # a gate that was fitted on the rows of the calibrator must not stop rows of the rule
+        (
+            FREE,
+            {},
+            AllOf(gates=(STRANGE,), rule=PROMISE),
+            (1 / 4, 3 / 4, 1 / 4, 1 / 2),
+            ["statistics calibration rule"],
+        ),
+        (FREE, {}, AllOf(gates=(InDistribution(score=FREE, max=0.4),), rule=PROMISE), (1, 1, 1, 1), []),
         ("mix", LOGISTIC_OF_FREE, EMPIRICAL, (1, 1 / 2, 1 / 2, 1 / 2), ["mixing calibration", "mixing rule"]),
         ("mix", HYBRID, EMPIRICAL, (1 / 3,) * 4, ["statistics mixing calibration", "statistics mixing rule"]),
-        ("mix", HYBRID, PROMISE, (1 / 3, 1 / 3, 1 / 6, 1 / 6), ["statistics mixing calibration rule"]),
+        ("mix", HYBRID, PROMISE, (1 / 4, 1 / 4, 1 / 2, 1 / 2), ["statistics mixing calibration", "statistics rule"]),
+        ("mix", HYBRID, OF_CONFIDENCE, (1 / 5, 1 / 5, 1 / 5, 2 / 5), ["statistics mixing calibration rule"]),
     ],
 )
 def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
@@ -110,9 +125,11 @@ def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
     ("predictor", "policy", "shares", "apart"),
     [
         (GivenLabelLimit(limit=0.5), EMPIRICAL, (1, 1, 1, 1), []),
-        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
+        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1, 1), []),
+        (GivenLabelLimit(limit=0.5), OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
         (MaxF1LabelLimits(), EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (MaxF1LabelLimits(), PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (MaxF1LabelLimits(), PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (MaxF1LabelLimits(), OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
     ],
 )
 def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on(predictor, policy, shares, apart):
@@ -132,7 +149,9 @@ def assert_parts(recipe, rows, shares, apart):
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")
     }
-    assert [len(set(numbers)) for numbers in held.values()] == [len(rows) * share for share in shares]
+    assert [len(set(numbers)) for numbers in held.values()] == [
+        pytest.approx(len(rows) * share, abs=1) for share in shares
+    ]
     assert set().union(*held.values()) == set(range(len(rows)))  # no label is wasted
     for names in apart:
         for one, other in itertools.combinations(names.split(), 2):
