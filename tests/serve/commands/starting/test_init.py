@@ -233,6 +233,16 @@ def test_columns_with_other_names_are_named_in_the_file(here):
     assert written(here)["calibration"] == {"data": said, "input_column": "text", "label_column": "truth"}
 
 
+def test_a_file_in_another_encoding(here):
+    (here / "said.csv").write_bytes("label,p_café,p_no\ncafé,0.9,0.1\nno,0.2,0.8\n".encode("cp1252"))
+    with pytest.raises(BadDataFile, match=r"save the file as UTF-8, or set --encoding to cp1252$"):
+        run("given", "said.csv")
+    run("given", "said.csv", "--encoding", "cp1252")
+    assert written(here)["task"]["labels"] == ["café", "no"]
+    assert written(here)["calibration"] == {"data": "said.csv", "encoding": "cp1252"}
+    check_file(here / "demur.yaml", offline=True)
+
+
 def test_nothing_is_overwritten_unasked(here):
     (here / "demur.yaml").write_text("mine")
     with pytest.raises(BadConfig, match="--force writes over it"):
