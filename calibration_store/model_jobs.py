@@ -140,6 +140,12 @@ def done(connection: Connection, job: ModelJob, result: Any) -> None:
     )
 
 
+def keep_result(connection: Connection, job: ModelJob, result: Any) -> None:
+    """Store what a job found before it failed. Raises `JobLost`."""
+    text = orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    _change(connection, job, "result = %(result)s", result=text)
+
+
 def failed(connection: Connection, job: ModelJob, error: str) -> None:
     """Store why a job failed. Raises `JobLost`."""
     _change(connection, job, "status = 'failed', error = %(error)s, ended_at = clock_timestamp()", error=error)

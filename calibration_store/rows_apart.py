@@ -12,6 +12,9 @@ from demur.uncertainty.output import LabelledOutput
 
 SMALLEST_FIT = 20
 
+PARTS_OF_A_PROMISE = 2
+"""So many times the rows of another part go to a rule that promises something: the promise needs them most."""
+
 APART = (
     ". Rows of one `cluster` or with equal inputs count once; where equal inputs come from different cases, write"
     " `calibration: {equal_inputs: apart}`"
@@ -152,6 +155,9 @@ def parts_of(
 ) -> RowsApart:
     """Split only where something that is fitted builds on something else that was; where nothing does, share.
 
+    A rule that promises something gets twice the rows of each other part. It needs no rows of its own beside those of
+    the calibrator if it ranks the score itself.
+
     `classes` are those of all rows there are, of which `rows` are the positions to be split. Models of a cascade are
     fitted on the same parts.
     """
@@ -162,14 +168,17 @@ def parts_of(
     predictor_learns = any(recipe.predictor_learns for recipe in recipes)
     combination_learns = any(recipe.combination_learns for recipe in recipes)
     builds_on_statistics = scores_learn or predictor_learns
-    n_parts = 1 + builds_on_statistics + combination_learns
+    certifies = recipes[0].rule.certifies
+    apart = certifies and not (len(recipes) == 1 and recipes[0].rule_shares_rows)
+    n_last = (PARTS_OF_A_PROMISE if certifies else 1) + apart
+    n_parts = n_last + builds_on_statistics + combination_learns
     statistics, rest = split(rows, strata, 1 / n_parts, rng) if builds_on_statistics else (rows, rows)
-    mixing, calibration = split(rest, strata, 0.5, rng) if combination_learns else (rest, rest)
+    mixing, calibration = split(rest, strata, 1 / (n_last + 1), rng) if combination_learns else (rest, rest)
     if not (any(recipe.decision_learns for recipe in recipes) or predictor_learns):
         calibration = rows
     rule = calibration
-    if recipes[0].rule.certifies:
-        calibration, rule = split(calibration, strata, 0.5, rng)
+    if apart:
+        calibration, rule = split(calibration, strata, 1 / n_last, rng)
     return RowsApart(
         statistics=statistics[plain[statistics]],
         mixing=mixing[plain[mixing]],

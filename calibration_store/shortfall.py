@@ -1,17 +1,20 @@
 """What labelled rows are too few, or a score too weak, to carry: said before anything is promised from them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, floor
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.calibration_store.label_advice import LabelAdvice
+from demur.calibration_store.reach import Reach, reach_after, reach_before
 from demur.calibration_store.rows_apart import RowsApart, TooFewRows, rows_apart
 from demur.policies.all_of import AllOf, InDistribution
 from demur.policies.conformal import labels_needed
 from demur.policies.conformal_sets import ClassConditionalSets, GroupConditionalSets
+from demur.policies.graded import GradedRows
 from demur.policies.label_share import labels_that_must_hold
 from demur.policies.missed_label_sets import MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
@@ -20,10 +23,11 @@ from demur.policies.quantiles import rows_needed
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.threshold import TargetRisk
 from demur.uncertainty.checks import Array, Mask
 
-MANY = 100_000
-"""So many rows show which share of them a part of the fit gets."""
+FEWEST_ALLOWED = 3
+"""With fewer errors allowed among the rows of a rule, one label more or less moves the limit far."""
 
 FEWEST_ERRORS = 5
 """With fewer errors, or fewer right answers, nobody can tell how a score ranks them (METHODS 9.3)."""
@@ -32,6 +36,9 @@ FEWEST_ERRORS = 5
 class PromiseOutOfReach(ValueError):
     """The labelled rows cannot carry what the policy or the sets are to promise: fitted on them, it would hold
     everything or rule nothing out. Label more, or promise less; the message says how many would do."""
+
+    reach: "Reach | None" = None
+    """Of a rule: what could be promised, and at which coverage."""
 
 
 class RanksAtChance(ValueError):
@@ -49,12 +56,20 @@ class Shortfall:
     why: str
     """A sentence that says what would be enough."""
 
+    reach: Reach | None = None
+    """Of a rule: what it could promise."""
 
-def refuse(shortfalls: Sequence[Shortfall]) -> None:
-    """Raise the error that tells of all of them, if there are any."""
-    if shortfalls:
-        kind = RanksAtChance if all(one.of == "score" for one in shortfalls) else PromiseOutOfReach
-        raise kind("; ".join(one.why for one in shortfalls))
+
+def refuse(shortfalls: Sequence[Shortfall], *, more: str = "") -> None:
+    """Raise the error that tells of all of them, if there are any; `more` ends its message."""
+    if not shortfalls:
+        return
+    why = "; ".join(one.why for one in shortfalls) + more
+    if all(one.of == "score" for one in shortfalls):
+        raise RanksAtChance(why)
+    error = PromiseOutOfReach(why)
+    error.reach = next((one.reach for one in shortfalls if one.reach), None)
+    raise error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +134,9 @@ def too_few(
 
     It needs no model, so it can be known before one is run.
     """
-    advice = _Advice(list(recipes.values()), report_share, apart.share_kept)
-    found = _of_rule(next(iter(recipes.values())).rule, apart, advice)
-    remarks = []
+    advice = LabelAdvice(list(recipes.values()), report_share, apart.share_kept)
+    found = _of_rule(list(recipes.values()), apart, advice)
+    remarks = _of_few_errors(next(iter(recipes.values())).rule, apart) if not found else []
     for name, recipe in recipes.items():
         place = f"model {name}: " if len(recipes) > 1 else ""
         found += _of_labels(recipe, apart, truth, place, advice)
@@ -152,18 +167,51 @@ def too_few(
     return found, remarks
 
 
-def _of_rule(rule: PolicyRecipe, apart: RowsApart, advice: "_Advice") -> list[Shortfall]:
+def _of_rule(recipes: Sequence[SelectorRecipe], apart: RowsApart, advice: LabelAdvice) -> list[Shortfall]:
+    rule = recipes[0].rule
     if not isinstance(rule, SelectiveRisk) or len(apart.rule) >= (needed := rule.labels_needed()):
         return []
+    reach = reach_before(recipes, apart.n_plain, advice)
     why = (
         f"with {len(apart.rule):,} labelled rows for the rule no limit can promise at most {100 * rule.max_risk:g}%"
         f" wrong answers at {100 * (1 - rule.delta):g}% confidence; {needed:,} without an error would allow it:"
-        f" {advice.label(needed, lambda rows: len(rows.rule))}"
+        f" {reach.advice}"
     )
-    return [Shortfall(of="rule", why=why)]
+    return [Shortfall(of="rule", why=why, reach=reach)]
 
 
-def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: "_Advice") -> list[Shortfall]:
+def _of_few_errors(rule: PolicyRecipe, apart: RowsApart) -> list[str]:
+    """Say where so few errors are allowed among the rows of a rule that chance decides about its limit."""
+    if not isinstance(rule, SelectiveRisk | TargetRisk) or rule.max_risk == 0:
+        return []
+    n = len(apart.rule)
+    allowed = floor(10 * n * rule.max_risk + 1e-9) / 10
+    if allowed >= FEWEST_ALLOWED:
+        return []
+    return [
+        f"{100 * rule.max_risk:g}% of {n:,} rows for the rule is {allowed:g} errors, so a single label may decide the"
+        f" limit: {ceil(FEWEST_ALLOWED / rule.max_risk):,} rows for it would allow {FEWEST_ALLOWED}"
+    ]
+
+
+def broken(
+    recipes: Mapping[str, SelectorRecipe],
+    rows: GradedRows,
+    why: str,
+    apart: RowsApart,
+    *,
+    n_labels: int,
+    report_share: float,
+) -> Shortfall:
+    """Return the shortfall of a rule that promises nothing though its `rows` are not too few: too many are wrong."""
+    listed = list(recipes.values())
+    if not isinstance(listed[0].rule, SelectiveRisk):
+        return Shortfall(of="rule", why=why)
+    reach = reach_after(listed, rows, apart.n_plain, n_labels, LabelAdvice(listed, report_share, apart.share_kept))
+    return Shortfall(of="rule", why=f"{why}: {reach.advice}", reach=reach)
+
+
+def _of_gates(recipe: SelectorRecipe, apart: RowsApart, place: str, advice: LabelAdvice) -> list[Shortfall]:
     """A gate whose quantile lies beyond all rows would stop nothing, however strange."""
     found = []
     for gate in recipe.policy.gates if isinstance(recipe.policy, AllOf) else ():
@@ -199,7 +247,9 @@ def _of_label_share(
     return [Shortfall(of=of, why=why)]
 
 
-def _of_labels(recipe: SelectorRecipe, apart: RowsApart, truth: Mask, place: str, advice: "_Advice") -> list[Shortfall]:
+def _of_labels(
+    recipe: SelectorRecipe, apart: RowsApart, truth: Mask, place: str, advice: LabelAdvice
+) -> list[Shortfall]:
     alpha = recipe.predictor.alpha
     limits = missed_label_limit(recipe.predictor)
     if limits is not None and limits.share_of == "labels":
@@ -223,30 +273,6 @@ def _counted(
         named = np.array([group or "" for group in groups])[apart.counted]
         return np.unique(named, return_counts=True)[1].tolist(), "group"
     return [len(apart.counted)], ""
-
-
-@dataclass(frozen=True)
-class _Advice:
-    """How many rows to label so that a part of them gets as many as it needs."""
-
-    recipes: Sequence[SelectorRecipe]
-    report_share: float
-    share_kept: float
-
-    def label(self, needed: int, part: Callable[[RowsApart], int]) -> str:
-        def gets(n: int) -> int:
-            every = np.zeros(n, dtype=np.intp)
-            try:
-                return part(
-                    rows_apart(every, self.recipes, report_share=self.report_share, rng=np.random.default_rng(0))
-                )
-            except TooFewRows:
-                return 0
-
-        rows = max(1, ceil(needed * MANY / max(1, gets(MANY))) - 3)
-        while rows < MANY and gets(rows) < needed:  # shares are rounded, so a few may be missing
-            rows += 1
-        return f"label at least {ceil(rows / self.share_kept):,} rows"
 
 
 def at_chance(score: str, ranking: Mapping[str, Any], *, bad: str = "errors") -> tuple[list[Shortfall], list[str]]:

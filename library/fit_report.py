@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from demur.calibration_store.fitting import Fit
+from demur.calibration_store.reach import Reach
 from demur.library.facts import replicates_of_ranks
 
 SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "RC-AUC", "ti_95": "TI@95"}
@@ -46,6 +47,26 @@ def tables(name: str, fit: Fit) -> list[Table]:
     for score in (what.removeprefix("prr.") for what in lines if what.startswith("prr.")):
         scores.add_row(score, *(_with_interval(lines, f"{metric}.{score}", "\n{:.2f}–{:.2f}") for metric in shown))
     return [numbers, scores]
+
+
+def reach_table(reach: Reach) -> Table:
+    """What a refused rule could promise, a line for each share of wrong answers."""
+    ran = any(point.answered is not None for point in reach.curve)
+    table = Table(title=f"what could be promised, each but for {100 * reach.delta:g}%, by `method: {reach.method}`")
+    table.add_column("wrong at most", justify="right")
+    table.add_column("answered" if ran else "labelled rows that would do", justify="right")
+    for point in reach.curve:
+        here = " (asked for)" if point.max_risk == reach.max_risk else ""
+        told = (
+            f"{point.labels:,}" if point.answered is None else f"{point.answered:.1%}" if point.answered else "nothing"
+        )
+        table.add_row(f"{100 * point.max_risk:g}%{here}", told)
+    table.caption = (
+        f"on {reach.n:,} rows; choosing a line after seeing all of them makes it a little less sure"
+        if ran
+        else "if none of their answers is wrong"
+    )
+    return table
 
 
 def sentences(fit: Fit) -> list[str]:

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from demur.audit.held_out import rank_report
 from demur.calibration_store.fitting import Fit, fit_selectors, groups
 from demur.calibration_store.rows_apart import rows_apart
-from demur.calibration_store.shortfall import (
-    PromiseOutOfReach,
-    RanksAtChance,
-    Shortfall,
-    known_before,
-    refuse,
-    weighed,
-)
+from demur.calibration_store.shortfall import Shortfall, known_before, refuse, weighed
 from demur.library.recipe import SelectorSettings
 from demur.policies.judgement import Judgement
 from demur.policies.selector import Selector
@@ -153,10 +146,7 @@ def fit_selector(
 
 
 def _refuse(shortfalls: Sequence[Shortfall]) -> None:
-    try:
-        refuse(shortfalls)
-    except (PromiseOutOfReach, RanksAtChance) as error:
-        raise type(error)(f"{error}. Nothing was fitted; `anyway=True` fits all the same") from None
+    refuse(shortfalls, more=". Nothing was fitted; `anyway=True` fits all the same")
 
 
 def _digest(rows: LabelledOutput) -> str:

@@ -49,6 +49,11 @@ class GateRecipe(Protocol):
         """Whether it reads the size of the prediction set, and so cannot do without sets."""
         ...
 
+    @property
+    def learns(self) -> bool:
+        """Whether what it stops hangs on calibration data."""
+        ...
+
     def fit(self, assessed: Assessment) -> Gate: ...
 
 
@@ -79,6 +84,10 @@ class InDistribution:
     def reads(self) -> frozenset[str]:
         return frozenset({self.score})
 
+    @property
+    def learns(self) -> bool:
+        return self.quantile is not None
+
     def fit(self, assessed: Assessment) -> ScoreGate:
         if self.quantile is None:
             limit, meaning = float(self.max or 0.0), "the limit in the configuration"
@@ -101,6 +110,7 @@ class SmallSet:
 
     reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = True
+    learns: ClassVar[bool] = True  # the sets do
 
     def __post_init__(self) -> None:
         whole_number("at_most", self.at_most, least=1)
@@ -128,6 +138,7 @@ class Parsable:
 
     reads: ClassVar[frozenset[str]] = frozenset()
     acts_on_sets: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
 
     def fit(self, assessed: Assessment) -> "Parsable":  # noqa: ARG002 - nothing to learn
         return self
@@ -226,3 +237,8 @@ def passing(gates: Sequence[Gate], assessed: Assessment) -> Mask:
 def behind(gates: list[Gate], rule: Policy) -> Policy:
     """The rule behind its gates."""
     return Gated(gates=gates, rule=rule) if gates else rule
+
+
+def gates_of(policy: Policy) -> list[Gate]:
+    """The gates of a fitted policy."""
+    return policy.gates if isinstance(policy, Gated) else []

@@ -1,6 +1,6 @@
 """Labelled rows as a rule sees them when it is fitted: how sure each model was, and how right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ class GradedRows:
     scores: Array | None = None
     """[n], its values, higher when less sure. None in a cascade, where each model has its own score."""
 
+    by_score: bool = False
+    """Whether a rule that ranks rows goes by the score. Then the calibrator may have seen the labels of these rows."""
+
     def __post_init__(self) -> None:
         same_length(confidence=self.confidence, quality=self.quality)
         if self.confidence.ndim != 2 or self.confidence.shape != self.quality.shape:
@@ -38,10 +41,22 @@ class GradedRows:
                 raise InvalidInput("rows of a cascade have no common score")
 
     @classmethod
-    def of_one(cls, confidence: Array, quality: Array, *, score: str = "", scores: Array | None = None) -> "GradedRows":
+    def of_one(
+        cls,
+        confidence: Array,
+        quality: Array,
+        *,
+        score: str = "",
+        scores: Array | None = None,
+        by_score: bool = False,
+    ) -> "GradedRows":
         """The rows [n] of a single model."""
         return cls(
-            confidence=np.asarray(confidence)[:, None], quality=np.asarray(quality)[:, None], score=score, scores=scores
+            confidence=np.asarray(confidence)[:, None],
+            quality=np.asarray(quality)[:, None],
+            score=score,
+            scores=scores,
+            by_score=by_score,
         )
 
     @classmethod
@@ -56,6 +71,23 @@ class GradedRows:
 
     def __len__(self) -> int:
         return len(self.confidence)
+
+    def ranked(self) -> "GradedRows":
+        """Return the rows with what a rule ranks them by in the place of confidence: the negated score, if it goes by
+        that. Rows without a confidence stay without one."""
+        if not self.by_score or self.scores is None:
+            return self
+        known = np.isfinite(self.surest) & np.isfinite(self.scores)
+        return GradedRows.of_one(np.where(known, -self.scores, np.nan), self.quality[:, 0])
+
+    def rows(self, positions: NDArray[np.intp]) -> "GradedRows":
+        """Return these rows, in this order."""
+        return replace(
+            self,
+            confidence=self.confidence[positions],
+            quality=self.quality[positions],
+            scores=None if self.scores is None else self.scores[positions],
+        )
 
     @property
     def models(self) -> int:

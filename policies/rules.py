@@ -13,7 +13,7 @@ from demur.policies.promise import Promise
 from demur.policies.rejection_rate import RankedLimit, RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.set_size import SetSize
-from demur.policies.threshold import GivenLimit, ScoreLimit, TargetRisk, Threshold
+from demur.policies.threshold import GivenLimit, PromisedScoreLimit, ScoreLimit, TargetRisk, Threshold
 
 
 class Policy(Protocol):
@@ -71,7 +71,16 @@ POLICIES: dict[str, Callable[..., PolicyRecipe]] = {
     "cost": ChowRule,
 }
 
-FITTED_POLICIES = (Threshold, RankedLimit, ScoreLimit, LabelLimits, SetSize, MissedLabels, CostLimit)
+FITTED_POLICIES = (
+    Threshold,
+    RankedLimit,
+    ScoreLimit,
+    PromisedScoreLimit,
+    LabelLimits,
+    SetSize,
+    MissedLabels,
+    CostLimit,
+)
 """What an artifact may hold in the place of a policy."""
 
 WITH_LABELS = {"threshold": ("labels", GivenLabelLimits), "cost": ("matrix", CostLimit)}

@@ -10,7 +10,7 @@ from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk
 from demur.policies.learn_then_test import rejected_limits
 from demur.policies.promise import SAME_TRAFFIC, Promise
 from demur.policies.risk_bound import binomial_upper_bound, labels_without_error
-from demur.policies.threshold import Otherwise, Threshold
+from demur.policies.threshold import Otherwise, PromisedScoreLimit, Threshold
 from demur.uncertainty.checks import InvalidInput, ascending, fraction, outcomes, real_number, unit_interval
 
 LIMITS = (*(percent / 100 for percent in range(100)), 0.995, 0.999)
@@ -22,12 +22,12 @@ class SelectiveRisk:
     """`selective_risk`: the lowest limit found that promises a share of wrong answers.
 
     If later rows are drawn like the fitted ones, at most `max_risk` of the answers is wrong, except with probability
-    `delta` over the draw of the fitted rows. That needs a confidence that was not itself fitted on these rows: a
-    calibrator that has seen their labels moves them across the limits, and the promise no longer holds.
+    `delta` over the draw of the fitted rows. That needs an order of the rows that was not itself fitted on them: a
+    calibrator that has seen their labels moves them across limits of confidence, and the promise no longer holds.
 
-    `sgr` bisects the confidences (`policies/guaranteed_risk.py`); `ltt` and `ltt_fixed_sequence` test `limits`
-    (`policies/learn_then_test.py`), the latter from the highest down until one fails: its highest must be one that
-    enough rows reach.
+    `sgr` bisects (`policies/guaranteed_risk.py`): the score behind the confidence, where there is one, and else the
+    confidences. `ltt` and `ltt_fixed_sequence` test `limits` of confidence (`policies/learn_then_test.py`), the latter
+    from the highest down until one fails: its highest must be one that enough rows reach.
     """
 
     max_risk: float
@@ -49,19 +49,28 @@ class SelectiveRisk:
         if self.method not in ("sgr", "ltt", "ltt_fixed_sequence"):
             raise InvalidInput(f"method is {self.method!r}; it is 'sgr', 'ltt' or 'ltt_fixed_sequence'")
 
-    def fit(self, rows: GradedRows) -> Threshold:
+    @property
+    def ranks(self) -> bool:
+        """Whether any order of the rows will do, and not only limits of confidence."""
+        return self.method == "sgr"
+
+    def fit(self, rows: GradedRows) -> Threshold | PromisedScoreLimit:
         outcomes("quality", rows.quality, ndim=2)
+        score, own = rows.score, self.ranks and rows.by_score
+        rows = rows.ranked() if own else rows
         limit, delta = self._search(rows)
+        promise = self._promise(rows, limit, delta)
         if np.isinf(limit):
-            meaning = self._missing(rows)
-        else:
-            meaning = (
-                f"the limit for at most {self.max_risk:.2%} wrong answers, except with probability"
-                f" {100 * self.delta:g}%, on traffic like the calibration data"
-            )
-        return Threshold(
-            limit=limit, meaning=meaning, otherwise=self.otherwise, promise=self._promise(rows, limit, delta)
+            return Threshold(limit=limit, meaning=self._missing(rows), otherwise=self.otherwise, promise=promise)
+        meaning = (
+            f"the limit for at most {self.max_risk:.2%} wrong answers, except with probability"
+            f" {100 * self.delta:g}%, on traffic like the calibration data"
         )
+        if own:
+            return PromisedScoreLimit(
+                score=score, limit=-limit, meaning=meaning, otherwise=self.otherwise, promise=promise
+            )
+        return Threshold(limit=limit, meaning=meaning, otherwise=self.otherwise, promise=promise)
 
     def labels_needed(self) -> int:
         """Return the smallest number of labels that is enough if none shows an error and no confidences are tied.

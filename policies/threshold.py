@@ -91,6 +91,26 @@ class ScoreLimit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromisedScoreLimit:
+    """A rule with a limit on a score, up to which few answers are wrong: with that promise."""
+
+    score: str
+    limit: float
+    meaning: str
+    otherwise: str
+    promise: Promise
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.score})
+
+    def decide(self, assessed: Assessment) -> Decisions:
+        return ScoreLimit(score=self.score, limit=self.limit, meaning=self.meaning, otherwise=self.otherwise).decide(
+            assessed
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScoreGate(ScoreLimit):
     """A limit on a score as a gate, under the name that artifacts have for it."""
 

@@ -186,6 +186,7 @@ def fit(
     settings.model(model)
     start, end = moment(since), moment(until) or now()
     from demur.library.fit_report import sentences, tables
+    from demur.serve.commands.refused_fit import reach_shown
     from demur.serve.fitting.fit import fit_model, fit_on_traffic
 
     with ExitStack() as opened:
@@ -198,6 +199,7 @@ def fit(
             if done == total:
                 bar.update(task, description=f"fitting and measuring {model}")
 
+        opened.enter_context(reach_shown(out.print))
         if database is None:
             form = file_form(settings.model(model), input_column, label_column, encoding, cluster)
             done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)

@@ -122,7 +122,10 @@ class JobView(BaseModel):
     status: JobStatus
     share: float | None = Field(description="How much of it is done.")
     error: str | None = Field(description="Why it failed.")
-    result: Any = Field(description="What came of it; its form depends on the kind. Null in a list.")
+    result: Any = Field(
+        description="What came of it; its form depends on the kind. Null in a list. Of a fit that was refused because"
+        " its labels cannot carry the promise it is `reach`: what they could carry, and what would help."
+    )
     ended_at: datetime | None
 
 

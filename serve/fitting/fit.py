@@ -15,7 +15,7 @@ from demur.audit.held_out import calibration_report, held_out_report, rank_repor
 from demur.calibration_store.artifact import ModelIdentity, pack
 from demur.calibration_store.clusters import input_digests, merge_duplicates
 from demur.calibration_store.fitting import Fit, fit_selectors
-from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance, Shortfall, known_before, refuse, weighed
+from demur.calibration_store.shortfall import Shortfall, known_before, refuse, weighed
 from demur.calibration_store.store import ArtifactStore
 from demur.library.facts import facts_of, versions
 from demur.policies.selector_recipe import SelectorRecipe
@@ -293,10 +293,7 @@ def commonest_labels(rows: LabelledFile) -> dict[str, int]:
 
 
 def _refuse(shortfalls: Sequence[Shortfall]) -> None:
-    try:
-        refuse(shortfalls)
-    except (PromiseOutOfReach, RanksAtChance) as error:
-        raise type(error)(f"{error}. Nothing was stored; --anyway does so all the same") from None
+    refuse(shortfalls, more=". Nothing was stored; --anyway does so all the same")
 
 
 def _labelled(

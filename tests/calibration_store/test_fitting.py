@@ -9,10 +9,12 @@ from scipy.stats import binom
 from demur.audit.held_out import calibration_report, held_out_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
+from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.cheapest_label import LeastCost
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.threshold import TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
@@ -75,7 +77,9 @@ def numbered(n=240, classes=3, exclusive=True):
 FREE, LEARNT = "softmax_response", "mahalanobis"
 HYBRID = {"mix": Hybrid(epistemic=LEARNT, aleatoric=FREE)}
 LOGISTIC_OF_FREE = {"mix": Logistic(of=(FREE, "entropy"))}
-EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
+EMPIRICAL = TargetRisk(max_risk=0.1)
+PROMISE, OF_CONFIDENCE = SelectiveRisk(max_risk=0.4), SelectiveRisk(max_risk=0.4, method="ltt")
+STRANGE = InDistribution(score=LEARNT, quantile=0.9)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +88,25 @@ EMPIRICAL, PROMISE = TargetRisk(max_risk=0.1), SelectiveRisk(max_risk=0.4)
         # which share of the rows is for statistics, mixing, calibration and rule; what is named together has none in
         # common
         (FREE, {}, EMPIRICAL, (1, 1, 1, 1), []),
-        (FREE, {}, PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
-        (FREE, HYBRID, PROMISE, (1 / 2,) * 4, ["calibration rule", "statistics mixing"]),  # the mix is only reported
+        (FREE, {}, PROMISE, (1, 1, 1, 1), []),  # the rule ranks the score
+        (FREE, {}, OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
+        (FREE, HYBRID, PROMISE, (1 / 3, 2 / 3, 1, 1), ["statistics mixing"]),  # the mix is only reported
         (LEARNT, {}, EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (LEARNT, {}, PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (LEARNT, {}, PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (LEARNT, {}, OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
+        # a gate that was fitted on the rows of the calibrator must not stop rows of the rule
+        (
+            FREE,
+            {},
+            AllOf(gates=(STRANGE,), rule=PROMISE),
+            (1 / 4, 3 / 4, 1 / 4, 1 / 2),
+            ["statistics calibration rule"],
+        ),
+        (FREE, {}, AllOf(gates=(InDistribution(score=FREE, max=0.4),), rule=PROMISE), (1, 1, 1, 1), []),
         ("mix", LOGISTIC_OF_FREE, EMPIRICAL, (1, 1 / 2, 1 / 2, 1 / 2), ["mixing calibration", "mixing rule"]),
         ("mix", HYBRID, EMPIRICAL, (1 / 3,) * 4, ["statistics mixing calibration", "statistics mixing rule"]),
-        ("mix", HYBRID, PROMISE, (1 / 3, 1 / 3, 1 / 6, 1 / 6), ["statistics mixing calibration rule"]),
+        ("mix", HYBRID, PROMISE, (1 / 4, 1 / 4, 1 / 2, 1 / 2), ["statistics mixing calibration", "statistics rule"]),
+        ("mix", HYBRID, OF_CONFIDENCE, (1 / 5, 1 / 5, 1 / 5, 2 / 5), ["statistics mixing calibration rule"]),
     ],
 )
 def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
@@ -110,9 +126,11 @@ def test_rows_are_apart_where_one_thing_builds_on_another_and_else_shared(
     ("predictor", "policy", "shares", "apart"),
     [
         (GivenLabelLimit(limit=0.5), EMPIRICAL, (1, 1, 1, 1), []),
-        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1 / 2, 1 / 2), ["calibration rule"]),
+        (GivenLabelLimit(limit=0.5), PROMISE, (1, 1, 1, 1), []),
+        (GivenLabelLimit(limit=0.5), OF_CONFIDENCE, (1, 1, 1 / 3, 2 / 3), ["calibration rule"]),
         (MaxF1LabelLimits(), EMPIRICAL, (1 / 2,) * 4, ["statistics calibration", "statistics rule"]),
-        (MaxF1LabelLimits(), PROMISE, (1 / 2, 1 / 2, 1 / 4, 1 / 4), ["statistics calibration rule"]),
+        (MaxF1LabelLimits(), PROMISE, (1 / 3, 2 / 3, 2 / 3, 2 / 3), ["statistics calibration", "statistics rule"]),
+        (MaxF1LabelLimits(), OF_CONFIDENCE, (1 / 4, 3 / 4, 1 / 4, 1 / 2), ["statistics calibration rule"]),
     ],
 )
 def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on(predictor, policy, shares, apart):
@@ -132,7 +150,9 @@ def assert_parts(recipe, rows, shares, apart):
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")
     }
-    assert [len(set(numbers)) for numbers in held.values()] == [len(rows) * share for share in shares]
+    assert [len(set(numbers)) for numbers in held.values()] == [
+        pytest.approx(len(rows) * share, abs=1) for share in shares
+    ]
     assert set().union(*held.values()) == set(range(len(rows)))  # no label is wasted
     for names in apart:
         for one, other in itertools.combinations(names.split(), 2):
@@ -215,6 +235,92 @@ def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     assert fit.selector.policy.held == pytest.approx(0.1, abs=0.005)
     assert fit.report["coverage"]["value"] == pytest.approx(0.9, abs=0.05)
     assert not any("rejection_rate" in remark for remark in fit.remarks)
+
+
+def one_bad_label(n, seed):
+    """Rows of three labels, of which the model says the last wrongly half of the time, whatever it thinks of it."""
+    rng = np.random.default_rng(seed)
+    output = Output.from_logits(rng.normal(size=(n, 3)) * 2)
+    said = output.probabilities.argmax(axis=1)
+    wrong = rng.random(n) < np.where(said == 2, 0.5, 0.02)
+    return LabelledOutput.of_classes(output, np.where(wrong, (said + 1) % 3, said))
+
+
+def with_correctness(policy, **changes):
+    return SelectorRecipe(
+        scores={"softmax_response": SCORES["softmax_response"]()},
+        confidence_score="softmax_response",
+        calibrator=CALIBRATORS["correctness"](),
+        policy=policy,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("policy", [TargetRisk(max_risk=0.05), SelectiveRisk(max_risk=0.08)])
+def test_correctness_holds_the_label_that_the_model_says_wrongly(policy):
+    rows = {"m": one_bad_label(2500, 0)}
+    fit = fit_selectors(
+        {"m": with_correctness(policy)}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS
+    )
+    (said,) = [remark for remark in fit.remarks if remark.startswith("correctness")]
+    assert "goes by the whole output of the model (sorted, label, vector)" in said
+    assert fit.selector.calibrator.nll < fit.selector.calibrator.score_nll
+    assert fit.report["coverage"]["value"] == pytest.approx(2 / 3, abs=0.08)
+    fresh = one_bad_label(4000, 1)
+    judged = fit.selector.decide(fresh.output)
+    answered = np.array([action == "answer" for action in judged.decisions.actions])
+    right = (judged.predicted == fresh.truth).all(axis=1)
+    assert (1 - right[answered]).mean() < policy.max_risk
+
+
+def test_correctness_falls_back_to_the_score_and_says_so():
+    rng = np.random.default_rng(5)
+    output = Output.from_logits(rng.normal(size=(300, 3)) * 2)
+    truth = np.array([rng.choice(3, p=p) for p in output.probabilities])
+    for n, why in (
+        (300, "by the probability of the given label alone; its cross-fitted loss is"),
+        (40, "too few right"),
+    ):
+        rows = {"m": LabelledOutput.of_classes(output, truth).rows(np.arange(n))}
+        recipe = with_correctness(TargetRisk(max_risk=0.1))
+        fit = fit_selectors({"m": recipe}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+        assert fit.selector.calibrator.use == "score"
+        assert any(why in remark for remark in fit.remarks)
+
+
+def test_correctness_that_falls_back_keeps_the_order_of_the_score():
+    """Also of probabilities that differ in the tenth digit, as those of language models do."""
+    p = 1 - np.logspace(-11, -1, 60)
+    output = Output.from_probabilities(np.column_stack([p, 1 - p]))
+    rows = LabelledOutput.of_classes(output, (np.arange(60) % 20 == 19).astype(int))
+    recipe = with_correctness(TargetRisk(max_risk=0.2))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    assert (np.diff(selector.decide(output).confidence) < 0).all()
+
+
+def test_a_limit_without_a_promise_sees_confidence_of_rows_that_were_not_fitted_on():
+    """A model of noise is surer of the rows that it was fitted on; a limit fitted there would answer too much."""
+    rng = np.random.default_rng(2)
+    output = Output.from_probabilities(rng.dirichlet(np.ones(40), size=600))
+    said = output.probabilities.argmax(axis=1)
+    rows = LabelledOutput.of_classes(output, np.where(rng.random(600) < 0.5, (said + 1) % 40, said))
+    recipe = with_correctness(RejectionRate(rate=0.5))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    own = selector.decide(output).confidence
+    assert not np.isclose(selector.policy.limit, np.quantile(own, 0.5), atol=1e-6)
+
+
+def test_correctness_is_about_the_label_that_is_given():
+    """By costs the label `2` is given, though it is never the most probable one: confidence is that of this answer."""
+    rows = one_bad_label(800, 3)
+    costs = ((0, 1, 9), (1, 0, 9), (0.1, 0.1, 0))
+    recipe = with_correctness(TargetRisk(max_risk=0.5), predictor=LeastCost(costs=costs))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    judged = selector.decide(rows.output)
+    right = (judged.predicted == rows.truth).all(axis=1)
+    given = judged.predicted[:, 2]
+    assert given.mean() > 0.5
+    assert judged.confidence[given].mean() == pytest.approx(right[given].mean(), abs=0.03)
 
 
 @pytest.mark.slow

@@ -62,7 +62,9 @@ def test_what_is_said_to_be_enough_is_enough_and_one_row_less_is_not(recipe, of)
     assert short.of == of
     assert remarks == []
     enough = int(short.why.split("label at least ")[1].split(" rows")[0].replace(",", ""))
-    assert found(recipe, enough) == ([], [])
+    short, remarks = found(recipe, enough)
+    assert short == []
+    assert all("a single label may decide" in one for one in remarks)
     assert found(recipe, enough - 1)[0] != []
 
 
@@ -103,8 +105,9 @@ def test_the_rule_says_how_many_labels_it_has_and_needs():
     recipe = recipe_for(SelectiveRisk(max_risk=0.01, method="ltt_fixed_sequence"))
     (short,), _ = found(recipe, 600)
     assert short.why == (
-        "with 180 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
-        " 299 without an error would allow it: label at least 995 rows"
+        "with 240 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
+        " 299 without an error would allow it: label at least 746 rows, or write"
+        " `calibration: {report_share: 0.2}`, or write `max_risk: 0.02`"
     )
 
 

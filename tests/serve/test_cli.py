@@ -71,12 +71,12 @@ def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
     policy = {"kind": "selective_risk", "max_risk": 0.01}
     change(folder, lambda content: content["models"]["digits"].update(policy=policy))
     said = demur("fit", "digits")
-    assert said.startswith("demur: with 150 labelled rows for the rule no limit can promise at most 1% wrong answers")
-    assert "label at least 3,575 rows" in said
+    assert said.startswith("demur: with 300 labelled rows for the rule no limit can promise at most 1% wrong answers")
+    assert "label at least 1,788 rows, or write `max_risk: 0.04`" in said
     assert not (folder / "var/artifacts/digits").exists()
     printed = demur("fit", "digits", "--anyway")
-    assert "nothing is promised: 150 labelled rows cannot show" in printed
-    assert "label at least 3,575 rows" in printed
+    assert "nothing is promised: 300 labelled rows cannot show" in printed
+    assert "label at least 1,788 rows" in printed
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from demur.calibration_store import model_jobs
 from demur.calibration_store.model_jobs import JobLost, ModelJob
+from demur.calibration_store.shortfall import PromiseOutOfReach
 from demur.serve.config.file import Config
 from demur.serve.fitting.requested import result_of
 from demur.serve.jobs.child import LOST, in_one_line, told_to_child
@@ -53,6 +54,11 @@ def work(config: Config, database: Database, job: ModelJob) -> None:
     telling = LeaseKeeper(database, job)
     try:
         result = result_of(config, database, job, progress=telling.progress)
+    except PromiseOutOfReach as error:
+        if error.reach is not None:
+            with database.transaction() as connection:
+                model_jobs.keep_result(connection, job, {"reach": error.reach.as_json()})
+        raise
     finally:
         telling.end()
     with database.transaction() as connection:

@@ -111,7 +111,7 @@ def test_a_score_at_chance_is_refused_and_nothing_stored(tiny_bert, tmp_path):
 def test_too_few_labels_for_the_promise_are_refused_before_the_model_runs(tiny_bert, tmp_path):
     policy = {"kind": "selective_risk", "max_risk": 0.05}
     config, rows, seen = config_for(tiny_bert, tmp_path, policy=policy), texts(tmp_path / "rows.jsonl"), []
-    with pytest.raises(PromiseOutOfReach, match="with 14 labelled rows for the rule no limit can promise at most 5%"):
+    with pytest.raises(PromiseOutOfReach, match="with 36 labelled rows for the rule no limit can promise at most 5%"):
         fit_model(config, "words", rows, clock=clock, progress=lambda *at: seen.append(at))
     assert seen == []
     done = fit_model(config, "words", rows, clock=clock, progress=lambda *at: seen.append(at), anyway=True)

@@ -12,9 +12,12 @@ from uuid_utils.compat import uuid7
 from demur import AsyncClient, Client
 from demur.calibration_store import model_jobs
 from demur.calibration_store.model_jobs import JobStatus
+from demur.calibration_store.reach import Reach, ReachPoint
+from demur.calibration_store.shortfall import PromiseOutOfReach
 from demur.client.errors import InvalidRequest, JobFailed, NotFound, NotPossible, StillWaiting, TooOften, Unreachable
 from demur.serve.access.needs import GATEWAY
 from demur.serve.config.access import Scope
+from demur.serve.jobs.models import worker
 from demur.serve.jobs.models.runner import JobRunner
 from demur.serve.web.login.access_middleware import AccessMiddleware
 from demur.serve.web.native.app import gateway_app
@@ -128,6 +131,29 @@ def test_a_job_that_fails_says_why(asking, released, database):
     work(config, database)
     with pytest.raises(JobFailed, match=r"fit of digits failed: .*NothingToFitOn"):
         asking.artifacts.wait(asked.id)
+
+
+def test_a_fit_that_is_refused_tells_what_its_labels_could_promise(asking, released, database, monkeypatch):
+    config, *_ = released
+    with database.transaction() as connection:
+        model_jobs.ask(connection, uuid7(), "digits", "fit", {}, asked_by="ada")
+        job = model_jobs.take(connection, lease_seconds=60)
+    point = ReachPoint(max_risk=0.05, answered=None, labels=900)
+    refused = PromiseOutOfReach("too few labels")
+    refused.reach = Reach(max_risk=0.05, delta=0.1, method="sgr", n=300, labels=900, settings=[], curve=[point])
+
+    def refuse(*_, **__):
+        raise refused
+
+    monkeypatch.setattr(worker, "result_of", refuse)
+    with pytest.raises(PromiseOutOfReach):
+        worker.work(config, database, job)
+    with database.transaction() as connection:
+        model_jobs.failed(connection, job, "PromiseOutOfReach: too few labels")
+    told = asking.artifacts.job(str(job.id))
+    assert (told.status, told.error) == ("failed", "PromiseOutOfReach: too few labels")
+    assert told.result["reach"]["labels"] == 900
+    assert told.result["reach"]["curve"] == [{"max_risk": 0.05, "answered": None, "labels": 900}]
 
 
 def test_a_job_whose_process_dies_is_tried_once_more(asking, released, database):
