@@ -43,8 +43,10 @@ WITHOUT_SERVICE = (
     "test_audit_on_ray",
     "test_browser",
     "test_hidden_text_browser",
+    "test_policy_browser",
     "test_review_keys",
     "test_review_pictures",
+    "test_sparse_review",
 )
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 

@@ -129,6 +129,7 @@ def test_quiet_then_alarm_then_held_then_undone(watched, http, digits):
     assert "No alarm is on." in http.get("/audit/monitors").text
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_what_an_alarm_holds_is_still_held_after_everything_was_killed(watched, http, digits):
     rows = digit_rows(digits)
     time.sleep(6)  # what was decided before the undoing counts no more

@@ -66,6 +66,7 @@ def answers_in(report):
     return found
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_an_audit_shows_what_the_monitor_alarms_about(http, digits):
     rows = digit_rows(digits)[:N]
     until(lambda: http.get("/audit/v1/monitors").json()["monitors"])

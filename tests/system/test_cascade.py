@@ -45,6 +45,7 @@ def cascade(digits):
         running.remove()
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_what_the_first_does_not_answer_the_second_is_asked_and_the_record_keeps_both(cascade, digits):
     items = [{"model": "small", "input": row["input"]} for row in digit_rows(digits)]
     seen = Counter()

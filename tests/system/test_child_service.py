@@ -68,6 +68,7 @@ def test_what_cannot_start_says_why(tmp_path):
         demur.start_service(tmp_path / "nowhere.yaml")
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_it_ends_when_its_program_is_killed(rows):
     start = f"import demur, time; demur.start_service({CONFIG!r}, folder={str(rows)!r})"
     code = f"{start}; print('up', flush=True); time.sleep(999)"

@@ -69,6 +69,7 @@ def talking(digits, endpoints) -> Iterator[Service]:
         service.remove()
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_an_outage_is_told_and_ends(talking: Service, endpoints: tuple[Endpoint, Endpoint]) -> None:
     first, _ = endpoints
     with (

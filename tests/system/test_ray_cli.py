@@ -85,6 +85,7 @@ def test_serve_deploy(cluster, dsn, quickstart_content, digits, tmp_path):
     assert "Who is reviewing?" in httpx.get(f"{url}/review/", timeout=30).text
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_serve_run(cluster, dsn, quickstart_content, digits, tmp_path):
     """One application has it all, at the port that Serve was started with."""
     quickstart_content["database"] = dsn

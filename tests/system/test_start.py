@@ -50,6 +50,7 @@ def test_a_service_none_of_whose_models_can_be_served_says_why_and_ends(own):
     assert "Traceback" not in own.said()
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_an_edited_policy_that_is_not_in_force_is_refused_and_can_be_allowed(own, digits):
     own.start()
     own.interrupt()
