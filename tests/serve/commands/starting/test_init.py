@@ -146,6 +146,26 @@ def test_labels_and_parts_come_from_the_file(here):
     assert model["policy"]["kind"] == "target_risk"  # two rows promise nothing
 
 
+def test_confidence_looks_at_all_labels_where_there_are_probabilities(here):
+    numbers = [{"prediction": "no", "scores": {"risk": 0.2}, "label": "no"}] * 2
+    for kind, file, calibrator in (
+        ("given", rows(here, "said.parquet", PROBABILITIES), "correctness"),
+        ("given", rows(here, "numbers.jsonl", numbers), "platt"),
+        ("python", None, "correctness"),
+        ("llm", None, "platt"),
+    ):
+        (here / "demur.yaml").unlink(missing_ok=True)
+        run(kind, *filter(None, [file]))
+        assert written(here)["confidence"]["calibrator"] == calibrator, (kind, file)
+    (here / "demur.yaml").unlink()
+    run("given", rows(here, "said.parquet", PROBABILITIES))
+    text = (here / "demur.yaml").read_text()
+    (here / "demur.yaml").write_text(
+        text.replace("# calibrator: platt", "calibrator: platt").replace("calibrator: correctness\n", "\n")
+    )
+    assert written(here)["confidence"]["calibrator"] == "platt"
+
+
 def test_many_labelled_rows_carry_a_promise(here):
     run("given", rows(here, "said.jsonl", PROBABILITIES * 400))
     assert written(here)["policy"]["kind"] == "selective_risk"
