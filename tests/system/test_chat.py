@@ -149,6 +149,7 @@ def test_what_the_quickstart_answers_is_right_more_often_than_what_it_says(talki
     assert risk["labelled"] == rows
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_a_replica_stops_when_nobody_listens_any_more():
     done = subprocess.run(
         [sys.executable, "-m", "tests.system.endless_stream"], cwd=ROOT, capture_output=True, text=True, timeout=300

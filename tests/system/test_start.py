@@ -72,6 +72,7 @@ def test_an_edited_policy_that_is_not_in_force_is_refused_and_can_be_allowed(own
     wait_until(lambda: httpx.get(f"{own.url}/healthz", timeout=60).json()["models"]["digits"]["differs"] == [])
 
 
+@pytest.mark.long  # one start of many that are alike
 def test_a_data_folder_that_is_deleted_ends_the_service_at_once_with_one_sentence(own):
     own.start()
     before = own.processes()
