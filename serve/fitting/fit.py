@@ -23,6 +23,7 @@ from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.fitting.failing_rows import ModelFails, run_each
 from demur.serve.fitting.labelled_rows import (
     about_candidates,
     is_label_of,
@@ -164,10 +165,9 @@ def _fit(
         done += n
         progress(done, total)
 
-    labelled = {
-        step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
-    }
-    labelled, sources = _judged_again(labelled, sources, task=model.task)
+    ran = {step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()}
+    runs = np.logical_and.reduce([on_rows for _, on_rows in ran.values()])
+    labelled, sources = _judged_again({step: one for step, (one, _) in ran.items()}, sources, runs, task=model.task)
     identities = {
         step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
     }
@@ -259,16 +259,21 @@ def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
 
 
 def _judged_again(
-    labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
+    labelled: dict[str, LabelledOutput], sources: Sources, runs: Mask, task: TaskConfig
 ) -> tuple[dict[str, LabelledOutput], Sources]:
-    """The rows without those about which people judged another text than the models write now."""
+    """The rows without those on which a model fails, where `runs` [n] is False, and those about which people judged
+    another text than the models write now."""
     same = np.logical_and.reduce([said_again(one.output, sources.rows.said, task) for one in labelled.values()])
-    truth = next(iter(labelled.values())).truth
-    if same.all():
+    truth, kept = next(iter(labelled.values())).truth, runs & same
+    if kept.all():
         return labelled, replace(sources, truth=truth)
-    remark = f"{int((~same).sum()):,} rows are left out: the model does not write again what was judged there."
-    return {name: one.rows(same) for name, one in labelled.items()}, replace(
-        sources, truth=truth[same], remarks=[*sources.remarks, remark]
+    whys = {
+        "the model fails on them, so that the service holds them too": ~runs,
+        "the model does not write again what was judged there": runs & ~same,
+    }
+    remarks = [f"{int(left.sum()):,} rows are left out: {why}." for why, left in whys.items() if left.any()]
+    return {name: one.rows(kept) for name, one in labelled.items()}, replace(
+        sources, truth=truth[kept], remarks=[*sources.remarks, *remarks]
     )
 
 
@@ -298,18 +303,31 @@ def _refuse(shortfalls: Sequence[Shortfall]) -> None:
 
 def _labelled(
     model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
-) -> LabelledOutput:
-    """Run a model over the inputs; return its output beside the truth."""
-    batches = []
+) -> tuple[LabelledOutput, Mask]:
+    """Run a model over the inputs; return its output beside the truth, and on which of the rows [n] it does not fail.
+
+    Raises `ModelFails` where it fails on a row of a file, which whoever wrote it can mend.
+    """
+    batches: list[Output] = []
+    failing: dict[int, str] = {}
     for chunk in rows_read(sources.rows, loaded.read, at_a_time=ROWS_AT_A_TIME):
-        batches.append(loaded.run(chunk, model.recipe.needs))
+        before = sum(map(len, batches))
+        try:
+            output, whys = run_each(lambda inputs: loaded.run(inputs, model.recipe.needs), chunk)
+        except ModelFails as error:
+            raise ModelFails(f"{sources.rows.path}, row {before + 1}: {error}") from error
+        failing |= {before + at: why for at, why in whys.items()}
+        if failing and sources.rows.said is None:
+            at, why = next(iter(failing.items()))
+            raise ModelFails(f"{sources.rows.path}, row {at + 1}: the model fails on it: {why}")
+        batches.append(output)
         progress(len(chunk))
     output = Output.concatenate(batches)
     if model.task.sparse:
         output, truth = about_candidates(output, sources.rows.labels, model.task)
     else:
         truth = truth_about(output, sources.rows, sources.truth, model.task)
-    return LabelledOutput(
+    labelled = LabelledOutput(
         output=output,
         truth=truth,
         exclusive=model.task.exclusive,
@@ -317,6 +335,7 @@ def _labelled(
         weights=sources.weights,
         clusters=sources.clusters,
     )
+    return labelled, ~np.isin(np.arange(len(sources.rows)), list(failing))
 
 
 def _input_of(value: Any, *, is_given: bool) -> Any:
