@@ -164,6 +164,10 @@ def fit(
             " score ranks errors no better than chance.",
         ),
     ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Run the model on every row of the file, also where its output is kept."),
+    ] = False,
     config: ConfigOption = None,
     promote: Annotated[bool, typer.Option("--promote", help="Put the artifact in force at once.")] = False,
     why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "fitted and promoted",
@@ -202,7 +206,17 @@ def fit(
         opened.enter_context(reach_shown(out.print))
         if database is None:
             form = file_form(settings.model(model), input_column, label_column, encoding, cluster)
-            done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)
+            done = fit_model(
+                settings,
+                model,
+                path or Path(),
+                form=form,
+                clock=now,
+                progress=progress,
+                anyway=anyway,
+                keep=True,
+                fresh=fresh,
+            )
         else:
             done = fit_on_traffic(
                 settings,

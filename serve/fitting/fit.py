@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.fitting.kept_outputs import KeptOutputs
 from demur.serve.fitting.labelled_rows import (
     about_candidates,
     is_label_of,
@@ -78,8 +80,13 @@ def fit_model(
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool = False,
+    keep: bool = False,
+    fresh: bool = False,
 ) -> FittedArtifact:
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
+
+    With `keep`, what the models say is kept in the data folder, and what is kept there is not asked again unless all is
+    to be `fresh`.
 
     Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
     promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance. Without
@@ -91,7 +98,8 @@ def fit_model(
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
     with opened_models(config, cascade) as models:
-        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+        kept = _kept_outputs(config, models, fresh=fresh) if keep else {}
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway, kept=kept)
 
 
 def fit_on_traffic(
@@ -149,6 +157,7 @@ def _fit(
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool,
+    kept: Mapping[str, KeptOutputs] | None = None,
 ) -> FittedArtifact:
     cascade = config.cascade(name)
     model = cascade[name]
@@ -164,9 +173,14 @@ def _fit(
         done += n
         progress(done, total)
 
-    labelled = {
-        step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()
-    }
+    labelled = {}
+    try:
+        for step, its_config in cascade.items():
+            kept_here = kept.get(step) if kept else None
+            labelled[step] = _labelled(its_config, models[step], sources, kept_here, progress=advance)
+    finally:
+        said = [remark for one in (kept or {}).values() for remark in one.close()]
+    sources = replace(sources, remarks=[*sources.remarks, *said])
     labelled, sources = _judged_again(labelled, sources, task=model.task)
     identities = {
         step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
@@ -296,13 +310,46 @@ def _refuse(shortfalls: Sequence[Shortfall]) -> None:
     refuse(shortfalls, more=". Nothing was stored; --anyway does so all the same")
 
 
+def _kept_outputs(config: Config, models: Mapping[str, LoadedModel], *, fresh: bool) -> dict[str, KeptOutputs]:
+    """What is kept of each model. Nothing of one that runs elsewhere, whose rows bring the output, nor of one that is
+    shown the latest reviews."""
+    kept = {}
+    for step, loaded in models.items():
+        model = config.model(step)
+        shots = model.prompt.few_shot
+        if model.host.is_given or model.calibration.keep_outputs_mb == 0 or (shots and shots.examples == "reviews"):
+            continue
+        asked = model.model_dump(mode="json", include={"task", "host", "prompt", "samples"})
+        kept[step] = KeptOutputs(
+            config.data / "outputs" / step,
+            hangs_on={
+                "versions": versions(),
+                "identity": asdict(loaded.identity),
+                "asked": asked,
+                "needs": sorted(model.recipe.needs),
+                "seed": model.calibration.seed,
+            },
+            most_bytes=model.calibration.keep_outputs_mb * 1_000_000,
+            fresh=fresh,
+        )
+    return kept
+
+
 def _labelled(
-    model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
+    model: ModelConfig,
+    loaded: LoadedModel,
+    sources: Sources,
+    kept: KeptOutputs | None,
+    *,
+    progress: Callable[[int], None],
 ) -> LabelledOutput:
-    """Run a model over the inputs; return its output beside the truth."""
-    batches = []
+    """Run a model over the inputs, but for those about which its output is kept; return it beside the truth."""
+    batches: list[Output] = []
+    done = 0
     for chunk in rows_read(sources.rows, loaded.read, at_a_time=ROWS_AT_A_TIME):
-        batches.append(loaded.run(chunk, model.recipe.needs))
+        run = partial(loaded.run, chunk, model.recipe.needs)
+        batches.append(kept.of(sources.rows.inputs[done : done + len(chunk)], run) if kept else run())
+        done += len(chunk)
         progress(len(chunk))
     output = Output.concatenate(batches)
     if model.task.sparse:
