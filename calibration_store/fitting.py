@@ -16,8 +16,9 @@ from demur.policies.rejection_rate import RankedLimit
 from demur.policies.selector import Selector, all_scores
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn, rows_of_rule
 from demur.policies.threshold import Threshold
-from demur.uncertainty.calibrators import crossfitted
+from demur.uncertainty.calibrators import OF_SCORES, crossfitted
 from demur.uncertainty.checks import Array, InvalidInput, Mask
+from demur.uncertainty.correctness_calibrator import CorrectnessMap
 from demur.uncertainty.output import LabelledOutput, Output
 
 Report = Callable[[Judgement, LabelledOutput, Array], Mapping[str, Any]]
@@ -143,6 +144,7 @@ def fit_selectors(
         remarks=[
             *remarks,
             *_of_rate(selectors[names[0]]),
+            *_of_calibrators(selectors),
             *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name])),
         ],
         n_plain=None if first.weights is None and not apart.clustered else apart.n_plain,
@@ -159,7 +161,7 @@ def _left_out(name: str, recipes: Mapping[str, SelectorRecipe], selector: Select
     place = f"model {name}: " if len(recipes) > 1 else ""
     if unread:
         remarks.append(f"{place}{unread:,} of {len(rows):,} {said} could not be read; they are held, and not fitted on")
-    if usable.any() and selector.calibrator.reads != "logits":
+    if usable.any() and selector.calibrator.reads in OF_SCORES:
         score = selector.confidence_score
         u = all_scores(selector.scores, selector.combinations, rows.output.rows(usable))[score]
         if unknown := int((~np.isfinite(u)).sum()):
@@ -181,13 +183,13 @@ def _told_apart(quality: Array) -> tuple[Mask, str]:
 def _named(name: str, recipes: Mapping[str, SelectorRecipe]) -> str:
     """What the confidence of a model goes by."""
     recipe = recipes[name]
-    score = "the confidence" if recipe.calibrator.reads == "logits" else recipe.confidence_score
+    score = recipe.confidence_score if recipe.calibrator.reads in OF_SCORES else "the confidence"
     return score if len(recipes) == 1 else f"{score} of model {name}"
 
 
 def _ranking_score(selector: Selector, judgement: Judgement) -> Array:
-    """[n], the score that the confidence is made of; a calibrator of logits makes it of these alone."""
-    if selector.calibrator.reads == "logits":
+    """[n], the score that the confidence is made of; a calibrator that looks at more makes it of that."""
+    if selector.calibrator.reads not in OF_SCORES:
         return -judgement.confidence
     return judgement.scores[selector.confidence_score]
 
@@ -217,6 +219,15 @@ def _of_rate(selector: Selector) -> list[str]:
     """Say where a rule holds another share of the rows than was asked for."""
     rule = selector.policy.rule if isinstance(selector.policy, Gated) else selector.policy
     return rule.remarks if isinstance(rule, RankedLimit) else []
+
+
+def _of_calibrators(selectors: Mapping[str, Selector]) -> list[str]:
+    """Say which confidence was chosen where a calibrator chooses, and why."""
+    return [
+        f"model {name}: {selector.calibrator.remark}" if len(selectors) > 1 else selector.calibrator.remark
+        for name, selector in selectors.items()
+        if isinstance(selector.calibrator, CorrectnessMap)
+    ]
 
 
 def _as_ended(ended: CascadeResult, held_out: Sequence[LabelledOutput]) -> LabelledOutput:
@@ -250,7 +261,8 @@ def _crossfit(
         rows, plain, u = rows.rows(known), plain[known], u[known]
     right = recipe.quality(selector.predictor, rows)
     try:
-        confidence = crossfitted(recipe.calibrator, u, right, rows, folds=FOLDS, rng=rng)
+        given = selector.predictor.of(rows.output.probabilities)
+        confidence = crossfitted(recipe.calibrator, u, right, rows, folds=FOLDS, rng=rng, predicted=given)
         return report(confidence[plain], right[plain])
     except InvalidInput:  # the rows without a fold may all be right, which some calibrators cannot be fitted to
         return {}

@@ -19,9 +19,12 @@ from demur.policies.selector import Selector
 from demur.uncertainty.calibrators import FITTED_CALIBRATORS
 from demur.uncertainty.checks import Array
 from demur.uncertainty.combination import FITTED_COMBINATIONS
+from demur.uncertainty.correctness_model import CorrectnessModel
 from demur.uncertainty.feature_scores import FeatureLogisticScore, FeatureRidgeScore, FeatureSumScore
 from demur.uncertainty.hybrid import HybridRanks
 from demur.uncertainty.label_confidence import LabelCalibrator
+from demur.uncertainty.label_correctness import LabelCorrectness
+from demur.uncertainty.label_correctness_calibrator import CorrectLabels
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.platt_top_k import PlattRanks
 from demur.uncertainty.scores import FITTED_SCORES
@@ -35,6 +38,8 @@ PARTS: dict[str, type] = {
         HybridRanks,
         *(FeatureSumScore, FeatureLogisticScore, FeatureRidgeScore),
         *FITTED_CALIBRATORS,
+        CorrectnessModel,
+        *(CorrectLabels, LabelCorrectness),
         *(LabelCalibrator, JointTopK, SeparateTopK, PerLabel, IsotonicMaps, PlattRanks),
         *FITTED_PREDICTORS,
         LabelTree,
@@ -45,6 +50,9 @@ PARTS: dict[str, type] = {
         Promise,
     )
 }
+
+OWN_KIND = "kind of it"
+"""Stands for a field that a part calls `kind`, which here says what part it is."""
 
 
 class UnknownPart(ValueError):
@@ -72,6 +80,8 @@ def put_together(description: Mapping[str, Any], arrays: Mapping[str, Array]) ->
 def _describe(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     if is_dataclass(value):
         inner = {f.name: _describe(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}
+        if "kind" in inner:
+            inner[OWN_KIND] = inner.pop("kind")
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, np.ndarray):
         arrays[place] = np.ascontiguousarray(value, dtype=np.float64)
@@ -95,4 +105,6 @@ def _build(value: Any, arrays: Mapping[str, Array]) -> Any:
     if "infinity" in value:
         return value["infinity"] * np.inf
     inner = {name: _build(item, arrays) for name, item in value.items() if name != "kind"}
+    if OWN_KIND in inner:
+        inner["kind"] = inner.pop(OWN_KIND)
     return PARTS[value["kind"]](**inner) if "kind" in value else inner

@@ -16,7 +16,7 @@ from demur.policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecip
 from demur.policies.prediction import LABEL_LIMITS, PredictorRecipe
 from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
 from demur.policies.selector_recipe import SelectorRecipe
-from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, CalibratorRecipe
+from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, OF_ANSWERS, CalibratorRecipe
 from demur.uncertainty.checks import InvalidInput, fraction
 from demur.uncertainty.combination import COMBINATIONS, CombinationRecipe, Logistic
 from demur.uncertainty.label_calibrators import LABEL_CALIBRATORS
@@ -356,6 +356,11 @@ def _calibrator(model: SelectorSettings) -> CalibratorRecipe:
         raise ValueError(
             f"confidence.calibrator: {name} reads the logits of labels that exclude each other, which those of a"
             " multilabel task do not"
+        )
+    if calibrator.reads in OF_ANSWERS and not model.task.exclusive:
+        raise ValueError(
+            f"confidence.calibrator: {name} reads the probabilities of labels that exclude each other, which those of a"
+            " multilabel task do not; use isotonic here, and `label_confidence: correctness` for each label"
         )
     return calibrator
 

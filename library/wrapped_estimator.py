@@ -89,6 +89,8 @@ class WrappedEstimator:
                 f"{what} looks at an embedding, and {self.name} gives none; give it a method `embed`, or a pipeline"
                 " whose earlier steps make features"
             )
+        if "logits" in needs and self._method != "decision_function":
+            raise ValueError(f"{what} looks at logits, and {self.name} gives probabilities; leave it out")
         if "mc_probabilities" in needs and self._method in ("predict_proba", "decision_function"):
             raise ValueError(
                 f"{what} looks at repeated passes, and {self.name} makes one; give a function that returns [n, passes,"

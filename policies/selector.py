@@ -16,7 +16,7 @@ from demur.policies.rules import Policy
 from demur.uncertainty.calibrators import Calibrator, evidence
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.combination import Combination
-from demur.uncertainty.label_confidence import LabelCalibrator
+from demur.uncertainty.label_confidence import FittedLabelCalibrator
 from demur.uncertainty.output import Need, Output
 from demur.uncertainty.readings import without_logprobs
 from demur.uncertainty.score_cascade import ScoreCascade
@@ -51,7 +51,7 @@ class Selector:
     sets: PredictionSets | None = None
     """None where the predicted labels are the set."""
 
-    label_calibrator: LabelCalibrator | None = None
+    label_calibrator: FittedLabelCalibrator | None = None
     asks_next: str = ""
     """In a cascade, the model that is asked about what this one does not answer; empty for the last, or only one."""
 
@@ -132,7 +132,8 @@ class Selector:
     def assess(self, output: Output, predicted: Mask, inside: Mask) -> Assessment:
         """What the rule is to look at, from usable rows and the labels [n, C] that are predicted and not ruled out."""
         scores = all_scores(self.scores, self.combinations, output)
-        confidence = self.calibrator.confidence(evidence(self.calibrator.reads, scores[self.confidence_score], output))
+        read = evidence(self.calibrator.reads, scores[self.confidence_score], output, predicted)
+        confidence = self.calibrator.confidence(read)
         return Assessment(
             confidence=confidence,
             scores=scores,

@@ -16,7 +16,7 @@ from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector import Selector, all_scores, needs_of
 from demur.policies.threshold import Threshold
 from demur.uncertainty import combination
-from demur.uncertainty.calibrators import CalibratorRecipe, fit_calibrator
+from demur.uncertainty.calibrators import OF_ANSWERS, OF_SCORES, CalibratorRecipe, crossfitted, fit_calibrator
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.correctness import QUALITIES
@@ -24,6 +24,9 @@ from demur.uncertainty.histogram_binning import HistogramBinning
 from demur.uncertainty.label_confidence import LabelCalibratorRecipe
 from demur.uncertainty.output import LabelledOutput, Need
 from demur.uncertainty.scores import ScoreRecipe, learns
+
+FOLDS, SEED = 5, 0
+"""How rows are split at random where a rule must see a calibrator that was fitted on other ones."""
 
 NO_RULE = Threshold(limit=np.inf, meaning="no rule is fitted yet")
 
@@ -96,7 +99,7 @@ class SelectorRecipe:
         """Whether the rule may rank the score behind the confidence: it is as good an order as the confidence, and no
         calibrator has a part in it. Not where confidence may rise with the score, or hangs on more than the score."""
         rule, calibrator = self.rule, self.calibrator
-        monotone = calibrator.reads != "logits" and not isinstance(calibrator, HistogramBinning)
+        monotone = calibrator.reads in OF_SCORES and not isinstance(calibrator, HistogramBinning)
         return isinstance(rule, SelectiveRisk) and rule.ranks and monotone
 
     @property
@@ -139,9 +142,10 @@ class SelectorRecipe:
     def fit(self, parts: FitSplit) -> Selector:
         """Fit each thing on its part.
 
-        The calibrator may share rows with a rule that certifies nothing, or that ranks the score itself: a calibrator
-        is monotone in its score, so which limit is chosen depends on the order of the rows alone. What the result is
-        worth must be measured on other rows in any case.
+        The calibrator may share rows with a rule that certifies nothing, or that ranks the score itself: most
+        calibrators are monotone in the score, so which limit is chosen depends on the order of the rows alone. Where
+        one is not, a rule that certifies nothing sees what calibrators say of rows that they were not fitted on. What
+        the result is worth must be measured on other rows in any case.
         """
         return fit_in_turn({"": self}, {"": parts})[0]
 
@@ -178,7 +182,7 @@ class SelectorRecipe:
             scores=scores,
             combinations=mixed,
             confidence_score=self.confidence_score,
-            calibrator=fit_calibrator(self.calibrator, u, quality(rows), rows),
+            calibrator=fit_calibrator(self.calibrator, u, quality(rows), rows, predictor.of(rows.output.probabilities)),
             policy=NO_RULE,
             predictor=predictor,
             sets=sets,
@@ -230,7 +234,7 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSp
     fitted = rule.fit(
         GradedRows.in_turn(
             [
-                _graded(recipes[name], draft, own, parts[name].rule)
+                _graded(recipes[name], draft, own, parts[name].rule, certified=rule.certifies)
                 for name, draft, own in zip(names, drafts, gates, strict=True)
             ]
         )
@@ -245,19 +249,24 @@ def rows_of_rule(
     recipes: Mapping[str, SelectorRecipe], selectors: Mapping[str, Selector], parts: Mapping[str, FitSplit]
 ) -> GradedRows:
     """Return the rows on which the rule of fitted selectors was fitted, as the rule saw them."""
+    certified = next(iter(recipes.values())).rule.certifies
     return GradedRows.in_turn(
         [
-            _graded(recipe, selectors[name], gates_of(selectors[name].policy), parts[name].rule)
+            _graded(recipe, selectors[name], gates_of(selectors[name].policy), parts[name].rule, certified=certified)
             for name, recipe in recipes.items()
         ]
     )
 
 
-def _graded(recipe: SelectorRecipe, draft: Selector, gates: Sequence[Gate], rows: LabelledOutput) -> GradedRows:
+def _graded(
+    recipe: SelectorRecipe, draft: Selector, gates: Sequence[Gate], rows: LabelledOutput, *, certified: bool
+) -> GradedRows:
+    """`certified`: the rule promises something, so that its rows are none of the calibrator's."""
     usable = rows.output.usable()
     assessed = _assessed(draft, readable(rows))
     confidence = np.full(len(rows), np.nan)  # what could not be read is not answered at any limit
-    confidence[usable] = np.where(passing(gates, assessed), assessed.confidence, np.nan)
+    sure = assessed.confidence if certified else _unseen(recipe, draft, readable(rows), assessed)
+    confidence[usable] = np.where(passing(gates, assessed), sure, np.nan)
     scores = np.full(len(rows), np.nan)
     scores[usable] = assessed.scores[draft.confidence_score]
     return GradedRows.of_one(
@@ -267,6 +276,30 @@ def _graded(recipe: SelectorRecipe, draft: Selector, gates: Sequence[Gate], rows
         scores=scores,
         by_score=recipe.rule_ranks_score,
     )
+
+
+def _unseen(recipe: SelectorRecipe, draft: Selector, rows: LabelledOutput, assessed: Assessment) -> Array:
+    """Confidence [n] in rows on which the calibrator was fitted as well, as it would be of new rows.
+
+    A calibrator that may change the order of rows knows the ones that it was fitted on too well, and a limit that is
+    chosen on these would be too low.
+    """
+    u = assessed.scores[draft.confidence_score]
+    known = np.isfinite(u)
+    if recipe.calibrator.reads not in OF_ANSWERS or known.sum() < 2 * FOLDS:
+        return assessed.confidence
+    confidence = assessed.confidence.copy()
+    held = rows.rows(known)
+    confidence[known] = crossfitted(
+        recipe.calibrator,
+        u[known],
+        recipe.quality(draft.predictor, held),
+        held,
+        folds=FOLDS,
+        rng=np.random.default_rng(SEED),
+        predicted=draft.predictor.of(held.output.probabilities),
+    )
+    return confidence
 
 
 def _assessed(draft: Selector, rows: LabelledOutput) -> Assessment:

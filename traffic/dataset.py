@@ -70,9 +70,13 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     """
     chosen = form or FileForm()
     inputs, labels, groups, clusters = [], [], [], []
+    any_spread = False
     for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
-        spread = column in row and (chosen.whole or (chosen.input == FileForm.input and chosen.input not in row))
+        spread = (column in row or any_spread) and (
+            chosen.whole or (chosen.input == FileForm.input and chosen.input not in row)
+        )
+        any_spread |= spread
         for needed, key in ((chosen.input, "input_column"), (column, "label_column")):
             if needed == chosen.input and spread:
                 continue

@@ -13,7 +13,8 @@ import pyarrow
 import pyarrow.parquet as parquet
 
 from demur.traffic.file_form import FileForm
-from demur.traffic.table_file import BadDataFile, Row, csv_rows, ending_of, jsonl_rows
+from demur.traffic.parquet_file import plain_rows, why_no_parquet
+from demur.traffic.table_file import HEAD, BadDataFile, Row, csv_rows, ending_of, jsonl_rows
 from demur.traffic.text_file import NotText, begin_of, likely_encoding, named_encoding, why_no_text
 
 PIECE = 2**20
@@ -146,9 +147,17 @@ def _parquet_rows(path: Path, opened: BinaryIO) -> Iterator[tuple[str, Row]]:
     try:
         with parquet.ParquetFile(opened) as file:
             for batch in file.iter_batches(batch_size=AT_ONCE):
-                for row in batch.to_pylist():
+                for row in plain_rows(batch):
                     number += 1
                     yield f"{path}, row {number}", row
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadDataFile(f"{path}: not a Parquet file: {why}") from None
+        raise BadDataFile(why_no_parquet(path, *_ends(opened), error)) from None
+
+
+def _ends(opened: BinaryIO) -> tuple[bytes, bytes]:
+    """The first and the last bytes of a file that is open."""
+    opened.seek(0)
+    begin = opened.read(HEAD)
+    opened.seek(0, io.SEEK_END)
+    opened.seek(max(0, opened.tell() - HEAD))
+    return begin, opened.read(HEAD)

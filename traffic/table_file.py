@@ -13,7 +13,8 @@ import pyarrow
 import pyarrow.parquet as parquet
 
 from demur.traffic.file_form import FileForm
-from demur.traffic.spreadsheet import from_cell, has_our_cells
+from demur.traffic.parquet_file import plain_rows, why_no_parquet
+from demur.traffic.spreadsheet import NUMBER, from_cell, has_our_cells
 from demur.traffic.text_file import NotText, decoded, likely_encoding, read_bytes
 from demur.traffic.unique_keys import RepeatedKey, unique_keys
 
@@ -23,6 +24,22 @@ SEPARATORS = (",", ";", "\t")
 csv.field_size_limit(sys.maxsize)  # a picture as nested numbers is longer than the 131,072 characters of the default
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
+
+HEAD = 4096
+"""Bytes by which a file that is something else is known."""
+
+JSON_ENDINGS = (".json", ".ndjson", ".jsonlines")
+
+OTHER_ENDINGS = {
+    JSON_ENDINGS: "a file with one JSON object on each line is called .jsonl",
+    (".txt", ".tsv", ".tab", ".dat"): "a table with commas, semicolons or tabs is called .csv",
+    (".xlsx", ".xls", ".ods"): "save a workbook as CSV (UTF-8)",
+    (".gz", ".zip", ".bz2", ".xz", ".zst"): "unpack a compressed file first",
+    (".pq", ".feather", ".arrow", ".pkl", ".pickle", ".npy", ".npz"): "write such a table as .parquet",
+}
+"""What to do about files that people have in the place of these."""
+
+ONE_EACH = "a .jsonl has one object on each line, and no list around them"
 
 MOST_LISTED = 30
 
@@ -41,9 +58,11 @@ def rows_of(path: Path, form: FileForm | None = None) -> Iterator[tuple[str, Row
 
 def ending_of(path: Path) -> str:
     """How the name of a file of rows ends. Raises `BadDataFile` where it is none that can be read."""
-    if path.suffix.lower() not in ENDINGS:
-        raise BadDataFile(f"{path}: the name must end in one of {', '.join(ENDINGS)}")
-    return path.suffix.lower()
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        hint = next((f"; {what}" for others, what in OTHER_ENDINGS.items() if ending in others), "")
+        raise BadDataFile(f"{path}: the name must end in one of {', '.join(ENDINGS)}{hint}")
+    return ending
 
 
 def no_column(column: str, row: Row, setting: str) -> str:
@@ -79,16 +98,24 @@ def jsonl_rows(path: Path | str, lines: Iterable[str]) -> Iterator[tuple[str, Ro
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line, object_pairs_hook=unique_keys)
+            row = json.loads(line.rstrip(), object_pairs_hook=unique_keys)
         except RepeatedKey as error:
             raise BadDataFile(f"{where}: {error}") from None
-        except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
-            why = getattr(error, "msg", "it cannot be read")
-            whole = "; a .jsonl has one object on each line, and no list around them" if line.strip() == "[" else ""
-            raise BadDataFile(f"{where}: not JSON: {why}{whole}") from None
+        except json.JSONDecodeError as error:
+            raise BadDataFile(f"{where}: not JSON: {error.msg} at column {error.colno}; {_instead(line)}") from None
+        except (ValueError, RecursionError):  # ValueError: a number of thousands of digits
+            raise BadDataFile(f"{where}: not JSON: it cannot be read") from None
         if not isinstance(row, dict):
-            raise BadDataFile(f"{where}: not an object with 'input' and 'label'")
+            raise BadDataFile(f"{where}: not an object; {ONE_EACH}")
         yield where, row
+
+
+def _instead(line: str) -> str:
+    """What to do about a line that is not JSON."""
+    begin = line.lstrip()[:1]
+    if begin in ("[", "]") or line.strip() in ("{", "}"):
+        return ONE_EACH
+    return "mend the line, or leave it out" if begin == "{" else f"{ONE_EACH}; a table is called .csv"
 
 
 def _csv_file(path: Path, form: FileForm) -> Iterator[tuple[str, Row]]:
@@ -119,17 +146,28 @@ def csv_rows(path: Path | str, lines: Iterable[str], first: str) -> Iterator[tup
                     " a separator or a line break in it in double quotes"
                 )
             else:
-                yield where, {name: _json_or_text(cell, ours=ours) for name, cell in zip(header, cells, strict=True)}
+                pairs = zip(header, cells, strict=True)
+                yield where, {name: _json_or_text(cell, ours=ours) for name, cell in pairs if name}
     except csv.Error as error:
         why = "a double quote is opened and never closed" if "end of data" in str(error) else str(error)
         raise BadDataFile(f"{path}, line {begins}: {why}; write a double quote within a quoted text twice") from None
 
 
 def _header(where: str, cells: list[str]) -> list[str]:
+    """The names of the columns. One without a name is left out of all rows: pandas writes their numbers there."""
     names = [cell.strip() for cell in cells]
+    if names[0].startswith("{"):
+        raise BadDataFile(f"{where}: this is JSON, and no name of a column; {OTHER_ENDINGS[JSON_ENDINGS]}")
+    if 2 * sum(_is_measured(name) for name in names) > len(names):
+        raise BadDataFile(f"{where}: these are numbers; put a line with the names of the columns before them")
     if twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise BadDataFile(f"{where}: the column {twice[0]!r} is there twice")
     return names
+
+
+def _is_measured(name: str) -> bool:
+    """Whether a name is a number that counts nothing: 0, 1 and 2 may be what columns are called."""
+    return NUMBER.fullmatch(name) is not None and not name.isdigit()
 
 
 def _json_or_text(text: str, *, ours: bool) -> Any:
@@ -140,9 +178,10 @@ def _json_or_text(text: str, *, ours: bool) -> Any:
 
 
 def _parquet_file(path: Path, _form: FileForm) -> Iterator[tuple[str, Row]]:
+    content = _bytes(path)
     try:
-        rows = parquet.read_table(pyarrow.BufferReader(_bytes(path))).to_pylist()
+        rows = plain_rows(parquet.read_table(pyarrow.BufferReader(content)))
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise BadDataFile(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
+        raise BadDataFile(why_no_parquet(path, content[:HEAD], content[-HEAD:], error)) from None
     for number, row in enumerate(rows, start=1):
         yield f"{path}, row {number}", row

@@ -3,7 +3,7 @@
 Bad input raises; a value that is undefined on good input is NaN. Nothing is dropped or repaired silently.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from math import inf, isinf, isnan
 from numbers import Integral, Real
 from typing import Any
@@ -206,3 +206,14 @@ def memberships(name: str, values: Any) -> NDArray[np.intp]:
     if any(value != value for value in order):
         raise InvalidInput(f"{name} holds NaN")
     return np.array([order[value] for value in names], dtype=np.intp)
+
+
+def where_known(rows: Array, of: Callable[[Array], Array]) -> Array:
+    """Return [n]: what `of` makes of `rows` [n, ...], NaN for a row that holds NaN."""
+    known = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
+    if known.all():
+        return of(rows)
+    values = np.full(len(rows), np.nan)
+    if known.any():
+        values[known] = of(rows[known])
+    return values

@@ -11,6 +11,7 @@ from demur.uncertainty.checks import Array, InvalidInput, Mask, fraction, one_of
 from demur.uncertainty.feature_scores import FeatureLogistic, FeatureLogisticScore
 from demur.uncertainty.hybrid import HybridRanks, Variant, fit_hybrid
 from demur.uncertainty.score_cascade import Cascade, ScoreCascade
+from demur.uncertainty.venn_abers import VennAbersWidth, VennAbersWidthScore
 
 
 class Combination(Protocol):
@@ -143,9 +144,10 @@ COMBINATIONS: dict[str, Callable[..., CombinationRecipe]] = {
     "logistic": Logistic,
     "combined": Combined,
     "cascade": Cascade,
+    "venn_abers_width": VennAbersWidth,
 }
 
-FITTED_COMBINATIONS = (HybridScore, LogisticScore, Combined, ScoreCascade)
+FITTED_COMBINATIONS = (HybridScore, LogisticScore, Combined, ScoreCascade, VennAbersWidthScore)
 """What an artifact may hold in the place of a combination."""
 
 

@@ -22,6 +22,7 @@ from demur.uncertainty.checks import (
     outcomes,
     probability_rows,
     real_number,
+    relative_weights,
     same_length,
     whole_number,
 )
@@ -107,7 +108,7 @@ class CorrectnessRecipe:
         coef, intercept = penalised_logistic((columns - mean) / spread, y, w, self.C)
         return CorrectnessModel(
             kind="model",
-            blocks=tuple(taken),
+            blocks=taken,
             labels=labels,
             n_classes=p.shape[1],
             top=self.top,
@@ -124,7 +125,7 @@ class CorrectnessRecipe:
         coef, intercept = penalised_logistic((columns - mean) / spread, platt_targets(y), w, self.C)
         return CorrectnessModel(
             kind="score",
-            blocks=(),
+            blocks=[],
             labels=np.empty(0, dtype=np.intp),
             n_classes=p.shape[1],
             top=self.top,
@@ -143,7 +144,7 @@ class CorrectnessModel:
     kind: str
     """`model`, or `score`: then only the log-odds of the given label's probability count."""
 
-    blocks: tuple[str, ...]
+    blocks: list[str]
     labels: NDArray[np.intp]
     """Labels with a column of their own."""
 
@@ -183,28 +184,35 @@ class CrossfitCorrectness:
 
 
 def correctness_crossfit(
-    probs: Any, correct: Any, folds: Any, recipe: CorrectnessRecipe, predicted: Any = None
+    probs: Any,
+    correct: Any,
+    folds: Any,
+    recipe: CorrectnessRecipe,
+    predicted: Any = None,
+    weights: Any = None,
+    score: CorrectnessRecipe | None = None,
 ) -> CrossfitCorrectness:
     """Return what the model and the score alone say of each row, fitted on the other `folds` [n].
 
-    There are two folds or more; rows of one cluster share a fold.
+    There are two folds or more; rows of one cluster share a fold. A row counts by its weight, of `weights` [n] above 0.
+    The score alone is fitted by `score`, a recipe without blocks; None: one with the penalty and the floor of `recipe`.
 
     A rule without a promise may be fitted on such confidences. A rule with a promise needs rows that neither the model
     nor this choice has seen.
     """
     p, y = _probabilities("probs", probs), outcomes("correct", correct)
     member = memberships("folds", folds)
-    same_length(probs=p, correct=y, folds=member)
+    w = relative_weights(weights, probs=p, correct=y, folds=member)
     given = _given("predicted", predicted, p)
     if member.max() < 1:
         raise InvalidInput("folds holds one fold; at least 2 are needed")
     whole, alone = np.empty(len(p)), np.empty(len(p))
-    score = CorrectnessRecipe(blocks=(), C=recipe.C, floor=recipe.floor)
+    score = score or CorrectnessRecipe(blocks=(), C=recipe.C, floor=recipe.floor)
     for fold in range(int(member.max()) + 1):
         here = member == fold
         for found, one in ((whole, recipe), (alone, score)):
-            found[here] = one.fit(p[~here], y[~here], given[~here]).confidence(p[here], given[here])
-    nll, score_nll = (_loss(found, y) for found in (whole, alone))
+            found[here] = one.fit(p[~here], y[~here], given[~here], w[~here]).confidence(p[here], given[here])
+    nll, score_nll = (_loss(found, y, w) for found in (whole, alone))
     return CrossfitCorrectness(
         confidence=whole,
         nll=nll,
@@ -296,6 +304,6 @@ def _moments(columns: Array, scaled: Mask) -> tuple[Array, Array]:
     return np.where(scaled, mean, 0.0), np.where(scaled, spread, 1.0)
 
 
-def _loss(confidence: Array, y: Array) -> float:
+def _loss(confidence: Array, y: Array, weights: Array) -> float:
     happened = np.where(y == 1, confidence, 1 - confidence)
-    return float(-np.log(np.maximum(NLL_FLOOR, happened)).mean())
+    return float(np.average(-np.log(np.maximum(NLL_FLOOR, happened)), weights=weights))

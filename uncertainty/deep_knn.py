@@ -1,15 +1,66 @@
 """How far an embedding's direction is from the k-th nearest of the training rows (Sun et al. 2022)."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from demur.uncertainty.checks import Array, InvalidInput, finite, memberships, same_length, whole_number
+from demur.uncertainty.output import LabelledOutput, Need, Output
 
 QUERIES_AT_A_TIME = 256
 """Distances of this many rows to all training rows are in memory at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighbourDistance:
+    """The distance to the k-th nearest of the fitted rows, in [0, 2]; NaN for a row of zeros."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
+
+    directions: Array
+    """[N, d], the fitted embeddings, each divided by its length."""
+
+    k: int
+
+    def of(self, output: Output) -> Array:
+        return self.distance(output.needed("embedding"))
+
+    def distance(self, features: Any) -> Array:
+        """[n] for `features` [n, d]."""
+        rows, known = _directions("features", features)
+        if rows.shape[1] != self.directions.shape[1]:
+            raise InvalidInput(f"features have {rows.shape[1]} columns; {self.directions.shape[1]} were fitted")
+        nth = min(self.k, len(self.directions)) - 1
+        found = np.full(len(rows), np.nan)
+        for start in range(0, len(rows), QUERIES_AT_A_TIME):
+            block = slice(start, start + QUERIES_AT_A_TIME)
+            found[block] = np.partition(cdist(rows[block], self.directions), nth, axis=1)[:, nth]
+        return np.where(known, found, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepKnn:
+    """The score as it is configured."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
+
+    k: int = 10
+    """Which neighbour counts; at most the last of them."""
+
+    def __post_init__(self) -> None:
+        whole_number("k", self.k, least=1)
+
+    def fit(self, rows: LabelledOutput, quality: Array) -> NeighbourDistance:  # noqa: ARG002 - labels play no part
+        """Keep the directions of the rows; a row of zeros has none, and is left out."""
+        points, known = _directions("train_features", rows.output.needed("embedding"))
+        if not known.any():
+            raise InvalidInput(
+                "every embedding is a row of zeros, and deep_knn goes by directions; choose another score"
+            )
+        return NeighbourDistance(directions=points[known], k=self.k)
 
 
 def deep_knn(

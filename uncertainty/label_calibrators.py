@@ -3,6 +3,11 @@
 from collections.abc import Callable
 
 from demur.uncertainty.label_confidence import LabelCalibratorRecipe, TopKIsotonic
+from demur.uncertainty.label_correctness_calibrator import TopKCorrectness
 from demur.uncertainty.platt_top_k import TopKPlatt
 
-LABEL_CALIBRATORS: dict[str, Callable[..., LabelCalibratorRecipe]] = {"isotonic": TopKIsotonic, "platt": TopKPlatt}
+LABEL_CALIBRATORS: dict[str, Callable[..., LabelCalibratorRecipe]] = {
+    "isotonic": TopKIsotonic,
+    "platt": TopKPlatt,
+    "correctness": TopKCorrectness,
+}

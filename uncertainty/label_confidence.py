@@ -25,7 +25,18 @@ class LabelCalibratorRecipe(Protocol):
         """Whether labels have maps of their own, so that each column must be one label."""
         ...
 
-    def fit(self, rows: LabelledOutput) -> "LabelCalibrator": ...
+    def fit(self, rows: LabelledOutput) -> "FittedLabelCalibrator": ...
+
+
+class FittedLabelCalibrator(Protocol):
+    """A fitted calibrator of the k most probable labels of a row."""
+
+    @property
+    def k(self) -> int: ...
+
+    def of(self, probabilities: Array) -> Array:
+        """Return [n, k], from `probabilities` [n, L]; in the order of `top_labels`, most probable first."""
+        ...
 
 
 class TopKMaps(Protocol):

@@ -12,6 +12,7 @@ from demur.uncertainty.checks import (
     InvalidInput,
     indicators,
     real_number,
+    relative_weights,
     unit_interval,
     whole_number,
 )
@@ -38,8 +39,8 @@ class LabelCorrectnessRecipe:
         whole_number("min_events", self.min_events)
         checked_floor(self.floor)
 
-    def fit(self, probs: Any, targets: Any) -> "LabelCorrectness":
-        """Fit to 0/1 `targets` [n, L] by `probs` [n, L], whose rows need not add up to 1.
+    def fit(self, probs: Any, targets: Any, weights: Any = None) -> "LabelCorrectness":
+        """Fit to 0/1 `targets` [n, L] by `probs` [n, L], whose rows need not add up to 1, and count by `weights` [n].
 
         A pair is judged by the log-odds of its label and the largest log-odds of another label of the row; a label with
         enough events adds to both its own, shrunk to what all have in common.
@@ -47,6 +48,7 @@ class LabelCorrectnessRecipe:
         p, truth = unit_interval("fit_probs", probs, ndim=2), indicators("fit_targets", targets)
         if p.shape != truth.shape:
             raise InvalidInput(f"fit_probs are {p.shape}, fit_targets {truth.shape}")
+        w = np.repeat(relative_weights(weights, fit_probs=p), p.shape[1])
         z, other = _log_odds(p, self.floor)
         moments = [_moment(z), _moment(other) if other is not None else (0.0, 1.0)]
         y, holds = truth.ravel().astype(np.float64), truth.sum(axis=0)
@@ -64,7 +66,7 @@ class LabelCorrectnessRecipe:
             intercept=0.0,
         )
         coef, intercept = penalised_logistic(
-            model.columns(z, other), y if whole else platt_targets(y), np.ones(len(y)), self.C
+            model.columns(z, other), y if whole else platt_targets(y), w / w.mean(), self.C
         )
         return LabelCorrectness(**{**vars(model), "coef": coef, "intercept": intercept})
 
@@ -110,7 +112,7 @@ class LabelCorrectness:
             parts.append(((other - self.mean[1]) / self.spread[1]).ravel()[:, np.newaxis])
         label = np.tile(np.arange(z.shape[1]), len(z))
         place = np.full(z.shape[1], -1)
-        place[self.labels] = np.arange(len(self.labels))
+        place[self.labels.astype(np.intp)] = np.arange(len(self.labels))  # an artifact holds them as floats
         pairs = np.flatnonzero(place[label] >= 0)
         shape = (len(own), len(self.labels))
         for values in (np.ones(len(pairs)), own[pairs]):

@@ -11,6 +11,8 @@ from demur.uncertainty.output import LabelledOutput, Need, Output
 
 WORST_CONDITION = 1e12
 
+LEDOIT_WOLF = "ledoit_wolf"
+
 
 @dataclass(frozen=True, kw_only=True)
 class MahalanobisDistance:
@@ -23,6 +25,9 @@ class MahalanobisDistance:
 
     whitening: Array
     """[d, d]: W with W W^T = covariance^-1, so that the distance is Euclidean after h -> h W."""
+
+    shrinkage: float | None = None
+    """The weight of the scaled identity in the covariance. None: the artifact is of before it was told."""
 
     def of(self, output: Output) -> Array:
         return self.distance(output.needed("embedding"))
@@ -65,12 +70,12 @@ class Mahalanobis:
 
     needs: ClassVar[frozenset[Need]] = frozenset({"embedding"})
 
-    shrinkage: float = 0.0
-    """Weight in [0, 1] of the scaled identity in the covariance. Embeddings after a layer norm, or with more
-    dimensions than rows, have a singular covariance and need some."""
+    shrinkage: float | str = LEDOIT_WOLF
+    """Weight in [0, 1] of the scaled identity in the covariance, or `ledoit_wolf`, which estimates it. Embeddings after
+    a layer norm, or with more dimensions than rows, have a singular covariance and need some."""
 
     def __post_init__(self) -> None:
-        fraction("shrinkage", self.shrinkage)
+        checked_shrinkage(self.shrinkage)
 
     def fit(self, rows: LabelledOutput, quality: Array) -> MahalanobisDistance:  # noqa: ARG002 - classes say it all
         return fit_mahalanobis(rows.output.needed("embedding"), rows.classes, shrinkage=self.shrinkage)
@@ -84,14 +89,15 @@ class RelativeMahalanobis(Mahalanobis):
         return fit_relative_mahalanobis(rows.output.needed("embedding"), rows.classes, shrinkage=self.shrinkage)
 
 
-def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> MahalanobisDistance:
+def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float | str = 0.0) -> MahalanobisDistance:
     """Return class means and the shared covariance (denominator N) of `features` [N, d].
 
-    With `shrinkage` l the covariance is (1 - l) S + l (trace S / d) I. A covariance that is singular, or close
-    to it, raises: a pseudo-inverse would hide the directions in which an input can be strangest.
+    With `shrinkage` l the covariance is (1 - l) S + l (trace S / d) I; `ledoit_wolf` estimates l (Ledoit & Wolf 2004).
+    A covariance that is singular, or close to it, raises: a pseudo-inverse would hide the directions in which an input
+    can be strangest.
     """
     rows = finite("features", features, ndim=2)
-    fraction("shrinkage", shrinkage)
+    checked_shrinkage(shrinkage)
     member = memberships("labels", labels)
     same_length(features=rows, labels=member)
 
@@ -106,8 +112,9 @@ def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> Ma
     scale = np.abs(centred).max() or 1.0  # so that no square overflows or vanishes
     centred /= scale
     dimensions = rows.shape[1]
-    covariance = (1 - shrinkage) * (centred.T @ centred / len(rows))
-    covariance[np.diag_indices(dimensions)] += shrinkage * np.square(centred).sum() / len(rows) / dimensions
+    weight = ledoit_wolf(centred) if isinstance(shrinkage, str) else float(shrinkage)
+    covariance = (1 - weight) * (centred.T @ centred / len(rows))
+    covariance[np.diag_indices(dimensions)] += weight * np.square(centred).sum() / len(rows) / dimensions
 
     eigenvalues, directions = np.linalg.eigh(covariance)
     if eigenvalues[0] <= 0 or eigenvalues[-1] > WORST_CONDITION * eigenvalues[0]:
@@ -115,11 +122,32 @@ def fit_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> Ma
             f"the covariance of {len(rows)} embeddings in {dimensions} dimensions is singular or nearly so; "
             "set a shrinkage for mahalanobis, 0.05 say, or fit on more rows"
         )
-    return MahalanobisDistance(means=firsts + shifts, whitening=directions / np.sqrt(eigenvalues) / scale)
+    whitening = directions / np.sqrt(eigenvalues) / scale
+    return MahalanobisDistance(means=firsts + shifts, whitening=whitening, shrinkage=weight)
 
 
-def fit_relative_mahalanobis(features: Any, labels: Any, *, shrinkage: float = 0.0) -> RelativeDistance:
-    """Fit both distances on `features` [N, d], shrinking either covariance by the same share."""
+def ledoit_wolf(centred: Array) -> float:
+    """Return the weight of the scaled identity that is estimated to bring the covariance of `centred` [N, d] nearest to
+    the true one (Ledoit & Wolf 2004); 0 where all covariances are multiples of the identity."""
+    n, d = centred.shape
+    covariance = centred.T @ centred / n
+    squared = float(np.square(covariance).sum())
+    spread = squared - np.trace(covariance) ** 2 / d  # squared distance to the scaled identity
+    noise = (np.square(np.square(centred).sum(axis=1)).sum() / n - squared) / n
+    return float(np.clip(noise / spread, 0, 1)) if spread > 0 else 0.0
+
+
+def checked_shrinkage(shrinkage: Any) -> None:
+    """Raise unless `shrinkage` is a share or `ledoit_wolf`."""
+    if isinstance(shrinkage, str) and shrinkage != LEDOIT_WOLF:
+        raise InvalidInput(f"shrinkage is {shrinkage!r}, not a number from 0 to 1 or {LEDOIT_WOLF}")
+    if not isinstance(shrinkage, str):
+        fraction("shrinkage", shrinkage)
+
+
+def fit_relative_mahalanobis(features: Any, labels: Any, *, shrinkage: float | str = 0.0) -> RelativeDistance:
+    """Fit both distances on `features` [N, d], shrinking either covariance by the same share, or each by its own where
+    it is estimated."""
     nearest = fit_mahalanobis(features, labels, shrinkage=shrinkage)
     return RelativeDistance(
         nearest=nearest,

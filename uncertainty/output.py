@@ -15,6 +15,7 @@ from demur.uncertainty.label_tree import LabelTree
 
 Need = Literal[
     "probabilities",
+    "logits",
     "embedding",
     "mc_probabilities",
     "reply",
@@ -25,7 +26,8 @@ Need = Literal[
     "rating",
     "given",
 ]
-"""What costs something to make: a field of `Output`, or of its `replies`. Hosts make what is needed and no more."""
+"""What costs something to make: a field of `Output`, or of its `replies`. Hosts make what is needed and no more. Who
+needs `logits` needs those of the model itself: logarithms of its probabilities will not do."""
 
 LEAST_PROBABILITY = 1e-300
 """Stands for a probability of 0 where its logarithm is wanted."""

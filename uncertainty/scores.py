@@ -6,10 +6,12 @@ from typing import Any, Protocol
 
 from demur.uncertainty import class_probability
 from demur.uncertainty.checks import Array
+from demur.uncertainty.deep_knn import DeepKnn, NeighbourDistance
 from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.isolation_forest import IsolationForest, IsolationTrees
 from demur.uncertainty.label_probability import BinaryEntropy
 from demur.uncertainty.local_outlier_factor import LocalOutlierFactor, OutlierFactor
+from demur.uncertainty.logit_scores import Energy, max_logit
 from demur.uncertainty.mahalanobis import Mahalanobis, MahalanobisDistance, RelativeDistance, RelativeMahalanobis
 from demur.uncertainty.output import LabelledOutput, Link, Need, Output
 from demur.uncertainty.sampled_scores import SAMPLED_SCORES, OverSamples, SampledScore
@@ -64,6 +66,7 @@ FORMULAS: dict[str, tuple[Callable[[Any], Array], Need]] = {
     "mc_entropy": (class_probability.mc_entropy, "mc_probabilities"),
     "probability_variance": (class_probability.probability_variance, "mc_probabilities"),
     "bald": (class_probability.bald, "mc_probabilities"),
+    "max_logit": (max_logit, "logits"),
 }
 
 REPLY_SCORES: dict[str, Callable[..., ScoreRecipe]] = {
@@ -76,28 +79,31 @@ REPLY_SCORES: dict[str, Callable[..., ScoreRecipe]] = {
 
 SCORES: dict[str, Callable[..., ScoreRecipe]] = {
     **{name: (lambda name=name: Formula(name=name)) for name in FORMULAS},
+    "energy": Energy,
     "binary_entropy": BinaryEntropy,
     "mahalanobis": Mahalanobis,
     "relative_mahalanobis": RelativeMahalanobis,
     "local_outlier_factor": LocalOutlierFactor,
     "isolation_forest": IsolationForest,
+    "deep_knn": DeepKnn,
     **REPLY_SCORES,
 }
 
 ONLY_FOR: dict[str, Link] = {
-    **dict.fromkeys(FORMULAS, "softmax"),  # their rows sum to 1
+    **dict.fromkeys((*FORMULAS, "energy"), "softmax"),  # one of the labels is right
     "binary_entropy": "sigmoid",
     "relative_mahalanobis": "softmax",  # with a single class it is 0 for every input
 }
 """Scores that only make sense where labels exclude each other (softmax), or only where they do not (sigmoid)."""
 
 WITHOUT_FIT = (
-    *(Formula, BinaryEntropy, GivenScore),
+    *(Formula, Energy, BinaryEntropy, GivenScore),
     *(SpanScore, SampledScore, OverSamples, StatedScore, TraceCount, TraceTokens),
 )
 
 FITTED_SCORES = (
-    *(Formula, BinaryEntropy, GivenScore, MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees),
+    *(Formula, Energy, BinaryEntropy, GivenScore),
+    *(MahalanobisDistance, RelativeDistance, OutlierFactor, IsolationTrees, NeighbourDistance),
     *TOKEN_SCORES.values(),
     *SAMPLED_SCORES.values(),
     OverSamples,

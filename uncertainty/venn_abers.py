@@ -4,12 +4,13 @@ One of the two probabilities is perfectly calibrated for rows drawn like the fit
 distance says how little is known. The two step functions are stored (Vovk et al. 2015), so that a row costs O(log n).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from demur.uncertainty.checks import Array, finite, outcomes, same_length
+from demur.uncertainty.checks import Array, InvalidInput, finite, outcomes, same_length, where_known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +34,8 @@ class VennAbersInterval:
 class VennAbersMap:
     """The step functions over the distinct fitted scores."""
 
+    reads: ClassVar[str] = "score"
+
     knots: Array
     """[m], ascending."""
 
@@ -51,11 +54,58 @@ class VennAbersMap:
 
     def confidence(self, evidence: Array) -> Array:
         """Probability [n] of the outcome 1; NaN stays NaN."""
-        known = ~np.isnan(evidence)
-        found = np.full(len(evidence), np.nan)
-        if known.any():
-            found[known] = self.interval(evidence[known]).probability
-        return found
+        return where_known(evidence, lambda known: self.interval(known).probability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VennAbers:
+    """`venn_abers` as it is configured. It counts rows, and cannot weigh them."""
+
+    reads: ClassVar[str] = "score"
+
+    def fit(self, evidence: Array, target: Array, weights: Array | None = None) -> VennAbersMap:
+        """Raises where rows have unequal weights, as labelled traffic of which only a part was checked has."""
+        if weights is not None and weights.min() < weights.max():
+            raise InvalidInput(
+                "the venn_abers calibrator counts rows, and these stand for unequal numbers of records; choose isotonic"
+                " or platt"
+            )
+        return fit_venn_abers(evidence, target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VennAbersWidthScore:
+    """How far apart the two probabilities of a row are, in (0, 1]: higher where less is known."""
+
+    of_score: str
+    map: VennAbersMap
+
+    @property
+    def sources(self) -> list[str]:
+        return [self.of_score]
+
+    def of(self, scores: Mapping[str, Array]) -> Array:
+        return where_known(-scores[self.of_score], lambda known: self.map.interval(known).width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VennAbersWidth:
+    """`venn_abers_width` of a listed score, as it is configured."""
+
+    learns_from_right: ClassVar[bool] = True
+
+    score: str = "softmax_response"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.score,)
+
+    def fit(self, scores: Mapping[str, Array], quality: Array) -> VennAbersWidthScore:
+        u = scores[self.score]
+        known = np.isfinite(u)
+        if not known.any():
+            raise InvalidInput(f"no row has {self.score}, so nothing can be fitted to it")
+        return VennAbersWidthScore(of_score=self.score, map=fit_venn_abers(-u[known], quality[known]))
 
 
 def fit_venn_abers(scores: Any, targets: Any) -> VennAbersMap:

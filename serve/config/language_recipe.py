@@ -9,6 +9,7 @@ from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.hosts.endpoint import OpenAIHost
 from demur.serve.config.hosts.given import GivenHost
 from demur.serve.config.prompt import PromptConfig
+from demur.uncertainty.calibrators import OF_SCORES
 from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.output import OF_REPLIES
 from demur.uncertainty.sampled_scores import OF_PASSES, OverSamples
@@ -127,10 +128,10 @@ def check_language(model: "ModelConfig", recipe: SelectorRecipe) -> None:
     if prompt.probabilities in ("first_token", "full_label") and isinstance(host, OpenAIHost):
         _check_logprobs(host, f"prompt.probabilities: {prompt.probabilities}")
     if not own_probabilities(model):
-        if recipe.calibrator.reads == "logits":
+        if recipe.calibrator.reads not in OF_SCORES:
             raise ValueError(
-                "confidence.calibrator: it reads logits, and the probabilities are 1 and 0 here; use isotonic or platt,"
-                " which read the score"
+                "confidence.calibrator: it reads the probabilities of all labels, which are 1 and 0 here; use isotonic"
+                " or platt, which read the score"
             )
         if isinstance(recipe.predictor, LeastCost):
             raise ValueError(

@@ -19,6 +19,7 @@ from demur.serve.config.language_recipe import (
     own_probabilities,
     writes,
 )
+from demur.uncertainty.calibrators import OF_ANSWERS
 from demur.uncertainty.output import Need
 from demur.uncertainty.scores import ScoreRecipe
 
@@ -46,7 +47,7 @@ def recipe_of(model: "ModelConfig") -> SelectorRecipe:
     check_language(model, recipe)
     for check in (check_given, check_gives):
         check(model, "what is configured", recipe.needs, "prediction_set" if recipe.sets else "scores")
-    _check_label_calibrator(model, recipe)
+    _check_sparse(model, recipe)
     return recipe
 
 
@@ -57,9 +58,14 @@ def check_gives(model: "ModelConfig", kind: str, needs: frozenset[Need], place: 
         raise ValueError(f"{place}: {kind} reads {need.replace('_', ' ')}, and {why}; or leave {kind} out")
 
 
-def _check_label_calibrator(model: "ModelConfig", recipe: SelectorRecipe) -> None:
-    """Raise `ValueError` where the labels of a sparse task cannot be calibrated so."""
+def _check_sparse(model: "ModelConfig", recipe: SelectorRecipe) -> None:
+    """Raise `ValueError` where answers or labels of a sparse task cannot be calibrated so."""
     calibrator, host = recipe.label_calibrator, model.host
+    if model.task.sparse and recipe.calibrator.reads in OF_ANSWERS:
+        raise ValueError(
+            "confidence.calibrator: it needs a column for each label, which a sparse task has not; use isotonic or"
+            " platt, which read the score"
+        )
     if calibrator is None or not model.task.sparse:
         return
     if calibrator.by_label:

@@ -37,7 +37,7 @@ from demur.uncertainty.output import Need, Output
 
 logger = logging.getLogger("demur.model")
 
-GIVES: dict[Need, str] = {"embedding": "embed"}
+GIVES: dict[Need, str] = {"embedding": "embed", "logits": "predict_logits"}
 """Parts of an output beyond probabilities, and the method of the class that gives each."""
 
 

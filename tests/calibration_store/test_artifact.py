@@ -37,6 +37,7 @@ from demur.uncertainty.given_scores import GivenScore
 from demur.uncertainty.histogram_binning import HistogramBinning
 from demur.uncertainty.isotonic import Isotonic
 from demur.uncertainty.label_confidence import TopKIsotonic
+from demur.uncertainty.label_correctness_calibrator import TopKCorrectness
 from demur.uncertainty.label_tree import LabelTree
 from demur.uncertainty.output import LabelledOutput, Output
 from demur.uncertainty.platt_top_k import TopKPlatt
@@ -45,6 +46,7 @@ from demur.uncertainty.score_cascade import Cascade
 from demur.uncertainty.scores import ONLY_FOR, SCORES
 from demur.uncertainty.token_scores import TokenEntropy
 from demur.uncertainty.trace_scores import Trace
+from demur.uncertainty.venn_abers import VennAbersWidth
 from tests.uncertainty.written import drawn_replies
 
 
@@ -217,6 +219,7 @@ CASES = {
         }
         for how, settings in {"limit": {"limit": 0.5}, "share": {"ask_share": 0.3}}.items()
     },
+    "width of Venn-Abers": {"combination": VennAbersWidth()},
     "probabilities of samples": {"sampled": True},
     "sets of sampled replies": {"sets": SampleFrequencySets(alpha=0.1, source="samples")},
     "policy threshold": {"policy": GivenLimit(limit=0.8)},
@@ -263,6 +266,7 @@ CASES = {
         f"labels {mode}": {**SETS, "label_calibrator": TopKIsotonic(mode=mode, k=3, least=60)}
         for mode in ("joint", "separate", "per_label")
     },
+    "labels by the whole row": {**SETS, "label_calibrator": TopKCorrectness(k=3)},
     "a limit for each label": {**SETS, "predictor": MaxF1LabelLimits()},
     "one limit for all labels": {**SETS, "predictor": GivenLabelLimit(limit=0.5)},
     "limits that miss few labels": {**SETS, "predictor": MissedLabelLimit(alpha=0.2)},

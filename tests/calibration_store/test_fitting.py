@@ -10,10 +10,11 @@ from demur.audit.held_out import calibration_report, held_out_report
 from demur.calibration_store.fitting import fit_selectors
 from demur.calibration_store.rows_apart import TooFewRows, parts_of, split
 from demur.policies.all_of import AllOf, InDistribution
+from demur.policies.cheapest_label import LeastCost
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.rejection_rate import RejectionRate
 from demur.policies.selective_risk import SelectiveRisk
-from demur.policies.selector_recipe import SelectorRecipe
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.threshold import TargetRisk
 from demur.uncertainty.calibrators import CALIBRATORS
 from demur.uncertainty.checks import InvalidInput
@@ -234,6 +235,92 @@ def test_a_rejection_rate_is_held_whatever_the_calibrator_ties(calibrator):
     assert fit.selector.policy.held == pytest.approx(0.1, abs=0.005)
     assert fit.report["coverage"]["value"] == pytest.approx(0.9, abs=0.05)
     assert not any("rejection_rate" in remark for remark in fit.remarks)
+
+
+def one_bad_label(n, seed):
+    """Rows of three labels, of which the model says the last wrongly half of the time, whatever it thinks of it."""
+    rng = np.random.default_rng(seed)
+    output = Output.from_logits(rng.normal(size=(n, 3)) * 2)
+    said = output.probabilities.argmax(axis=1)
+    wrong = rng.random(n) < np.where(said == 2, 0.5, 0.02)
+    return LabelledOutput.of_classes(output, np.where(wrong, (said + 1) % 3, said))
+
+
+def with_correctness(policy, **changes):
+    return SelectorRecipe(
+        scores={"softmax_response": SCORES["softmax_response"]()},
+        confidence_score="softmax_response",
+        calibrator=CALIBRATORS["correctness"](),
+        policy=policy,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("policy", [TargetRisk(max_risk=0.05), SelectiveRisk(max_risk=0.08)])
+def test_correctness_holds_the_label_that_the_model_says_wrongly(policy):
+    rows = {"m": one_bad_label(2500, 0)}
+    fit = fit_selectors(
+        {"m": with_correctness(policy)}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS
+    )
+    (said,) = [remark for remark in fit.remarks if remark.startswith("correctness")]
+    assert "goes by the whole output of the model (sorted, label, vector)" in said
+    assert fit.selector.calibrator.nll < fit.selector.calibrator.score_nll
+    assert fit.report["coverage"]["value"] == pytest.approx(2 / 3, abs=0.08)
+    fresh = one_bad_label(4000, 1)
+    judged = fit.selector.decide(fresh.output)
+    answered = np.array([action == "answer" for action in judged.decisions.actions])
+    right = (judged.predicted == fresh.truth).all(axis=1)
+    assert (1 - right[answered]).mean() < policy.max_risk
+
+
+def test_correctness_falls_back_to_the_score_and_says_so():
+    rng = np.random.default_rng(5)
+    output = Output.from_logits(rng.normal(size=(300, 3)) * 2)
+    truth = np.array([rng.choice(3, p=p) for p in output.probabilities])
+    for n, why in (
+        (300, "by the probability of the given label alone; its cross-fitted loss is"),
+        (40, "too few right"),
+    ):
+        rows = {"m": LabelledOutput.of_classes(output, truth).rows(np.arange(n))}
+        recipe = with_correctness(TargetRisk(max_risk=0.1))
+        fit = fit_selectors({"m": recipe}, rows, report_share=0.4, rng=np.random.default_rng(0), **REPORTS)
+        assert fit.selector.calibrator.use == "score"
+        assert any(why in remark for remark in fit.remarks)
+
+
+def test_correctness_that_falls_back_keeps_the_order_of_the_score():
+    """Also of probabilities that differ in the tenth digit, as those of language models do."""
+    p = 1 - np.logspace(-11, -1, 60)
+    output = Output.from_probabilities(np.column_stack([p, 1 - p]))
+    rows = LabelledOutput.of_classes(output, (np.arange(60) % 20 == 19).astype(int))
+    recipe = with_correctness(TargetRisk(max_risk=0.2))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    assert (np.diff(selector.decide(output).confidence) < 0).all()
+
+
+def test_a_limit_without_a_promise_sees_confidence_of_rows_that_were_not_fitted_on():
+    """A model of noise is surer of the rows that it was fitted on; a limit fitted there would answer too much."""
+    rng = np.random.default_rng(2)
+    output = Output.from_probabilities(rng.dirichlet(np.ones(40), size=600))
+    said = output.probabilities.argmax(axis=1)
+    rows = LabelledOutput.of_classes(output, np.where(rng.random(600) < 0.5, (said + 1) % 40, said))
+    recipe = with_correctness(RejectionRate(rate=0.5))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    own = selector.decide(output).confidence
+    assert not np.isclose(selector.policy.limit, np.quantile(own, 0.5), atol=1e-6)
+
+
+def test_correctness_is_about_the_label_that_is_given():
+    """By costs the label `2` is given, though it is never the most probable one: confidence is that of this answer."""
+    rows = one_bad_label(800, 3)
+    costs = ((0, 1, 9), (1, 0, 9), (0.1, 0.1, 0))
+    recipe = with_correctness(TargetRisk(max_risk=0.5), predictor=LeastCost(costs=costs))
+    selector = recipe.fit(FitSplit(**dict.fromkeys(("statistics", "mixing", "calibration", "rule"), rows)))
+    judged = selector.decide(rows.output)
+    right = (judged.predicted == rows.truth).all(axis=1)
+    given = judged.predicted[:, 2]
+    assert given.mean() > 0.5
+    assert judged.confidence[given].mean() == pytest.approx(right[given].mean(), abs=0.03)
 
 
 @pytest.mark.slow

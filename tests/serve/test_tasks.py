@@ -79,7 +79,7 @@ def rules_for(kind):
 OF_CLASSIFIERS = [name for name in SCORES if name not in REPLY_SCORES]
 FOR_CLASSES = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "softmax") == "softmax"]
 FOR_LABELS = [name for name in OF_CLASSIFIERS if ONLY_FOR.get(name, "sigmoid") == "sigmoid"]
-MIXES = ["hybrid", "logistic"]
+MIXES = ["hybrid", "logistic", "venn_abers_width"]
 KINDS = {"binary": ["no", "yes"], "multiclass": ["bad", "fair", "good"], "multilabel": ["cat", "dog", "red", "fast"]}
 
 
@@ -168,13 +168,16 @@ def test_everything_can_be_named_fitted_stored_and_decides(kind, place):
         assert fit.crossfit["ece"]["n"] <= fit.n_fitted
 
 
-@pytest.mark.parametrize("mode", ["joint", "separate", "per_label"])
-def test_label_confidences_are_calibrated_and_keep_the_order_of_precision(mode):
-    config = model_config(
-        "multilabel", label_confidence={"isotonic": {"mode": mode, "k": 3, "least": 20}}, confidence=JACCARD
-    )
+WAYS_FOR_LABELS = [
+    *({"isotonic": {"mode": mode, "k": 3, "least": 20}} for mode in ("joint", "separate", "per_label")),
+    *({name: {"k": 3}} for name in LABEL_CALIBRATORS if name != "isotonic"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS_FOR_LABELS, ids=str)
+def test_label_confidences_are_calibrated_and_keep_the_order_of_precision(way):
+    config = model_config("multilabel", label_confidence=way, confidence=JACCARD)
     fit, selector = fitted_and_stored(config.recipe, outputs("multilabel", n=1500))
-    assert set(LABEL_CALIBRATORS) == {"isotonic", "platt"}
     judged = selector.decide(outputs("multilabel", n=40, seed=2).output)
     assert judged.label_confidence.shape == (40, 3)
     assert {"ece_at_1", "ece_at_3_before", "precision_at_3", "jaccard"} <= set(fit.report)

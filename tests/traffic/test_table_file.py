@@ -2,6 +2,8 @@
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from demur.traffic.dataset import read_labelled_file
 from demur.traffic.file_form import FileForm
+from demur.traffic.row_file import open_rows
 from demur.traffic.table_file import BadDataFile, rows_of
 
 GOOD = {"input": "some text", "label": "yes"}
@@ -48,6 +51,31 @@ def test_a_picture_is_longer_than_what_a_cell_may_hold_by_default(tmp_path):
     assert rows(tmp_path, "rows.csv", content) == [{"input": picture, "label": "yes"}]
 
 
+def test_what_has_no_name_and_the_numbers_of_pandas_are_no_columns(tmp_path):
+    assert rows(tmp_path, "rows.csv", ",input,label,\n0,some text,yes,\n") == [GOOD]
+    assert rows(tmp_path, "rows.csv", "0,1,2\n4,5,6\n") == [{"0": "4", "1": "5", "2": "6"}]
+    parquet.write_table(
+        pa.table({"input": ["some text"], "label": ["yes"], "__index_level_0__": [7]}), tmp_path / "a.parquet"
+    )
+    assert [row for _, row in rows_of(tmp_path / "a.parquet")] == [GOOD]
+
+
+def test_what_json_has_not_is_read_as_it_is_sent(tmp_path):
+    when, money = datetime(2026, 11, 21, 8, 30, tzinfo=UTC), Decimal("1.50")
+    table = pa.table({"when": [when], "day": [when.date()], "much": [{"money": [money, None]}], "n": [1]})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    wanted = {"when": "2026-11-21T08:30:00+00:00", "day": "2026-11-21", "much": {"money": [1.5, None]}, "n": 1}
+    assert [row for _, row in rows_of(tmp_path / "rows.parquet")] == [wanted]
+    assert [row for _, row in open_rows(tmp_path / "rows.parquet").rows()] == [wanted]
+
+
+def test_a_parquet_file_that_is_cut_in_half(tmp_path):
+    parquet.write_table(pa.table({"input": range(1000)}), tmp_path / "rows.parquet")
+    half = (tmp_path / "rows.parquet").read_bytes()[:2000]
+    with pytest.raises(BadDataFile, match="it is cut off; copy it again"):
+        rows(tmp_path, "rows.parquet", half)
+
+
 DEEP = "[" * 100_000
 
 BAD = [
@@ -70,8 +98,29 @@ BAD = [
     ),
     ("rows.jsonl", DEEP, "line 1: not JSON: it cannot be read"),
     ("rows.jsonl", "1" * 5000, "line 1: not JSON: it cannot be read"),
-    ("rows.parquet", b"PAR1", "not a Parquet file"),
-    ("rows.xlsx", b"PK\x03\x04", "must end in one of .jsonl, .csv, .parquet"),
+    ("rows.jsonl", '[{"input": 1}]', "line 1: not an object; a .jsonl has one object on each line, and no list around"),
+    ("rows.jsonl", '{\n"input": 1}', "line 1: not JSON: .* at column 2; a .jsonl has one object on each line"),
+    (
+        "rows.jsonl",
+        '{"input": 1}\n{"input": 1,\n{"input": 2}',
+        "line 2: not JSON: .* at column 13; mend the line, or leave it out",
+    ),
+    ("rows.jsonl", "input,label\na,b\n", "line 1: not JSON: .*; a table is called .csv"),
+    (
+        "rows.csv",
+        '{"input": 1, "label": "a"}\n',
+        "line 1: this is JSON, .*one JSON object on each line is called .jsonl",
+    ),
+    ("rows.csv", "13.5,-2,yes\n14.5,-3,no\n", "line 1: these are numbers; put a line with the names of the columns"),
+    ("rows.parquet", b"PAR1", "not a Parquet file: it is cut off; copy it again, or write it anew"),
+    ("rows.parquet", b"", "not a Parquet file: it is empty"),
+    ("rows.parquet", "input,label\na,b\n", "not a Parquet file: it is a text; let its name end in .csv, or in .jsonl"),
+    ("rows.parquet", b"PK\x03\x04", "not a Parquet file: it is an Excel workbook"),
+    ("rows.parquet", bytes(99), "not a Parquet file: it is something else"),
+    ("rows.xlsx", b"PK\x03\x04", "must end in one of .jsonl, .csv, .parquet; save a workbook as CSV"),
+    ("rows.json", "[]", "must end in one of .*; a file with one JSON object on each line is called .jsonl"),
+    ("rows.csv.gz", b"\x1f\x8b", "must end in one of .*; unpack a compressed file first"),
+    ("rows", "a,b", "must end in one of .jsonl, .csv, .parquet$"),
 ]
 
 
@@ -129,6 +178,7 @@ def test_other_columns_and_another_encoding(tmp_path):
             CALLED,
             "there is no 'class'; there are: 'text', 'label'; name the one that is meant with",
         ),
+        ("a,b,label\n1,2,\n", None, "line 2: 'label' is empty"),
         ("input,label\na,\n", None, "line 2: 'label' is empty"),
         ("input,label\n", None, "there are no rows"),
         ("", None, "there are no rows"),
@@ -139,6 +189,12 @@ def test_what_a_labelled_file_lacks(tmp_path, content, form, why):
     with pytest.raises(BadDataFile) as refused:
         read_labelled_file(tmp_path / "rows.csv", form)
     assert why in str(refused.value)
+
+
+def test_a_later_row_without_a_label_lacks_that_and_no_input(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"age": 1, "label": "yes"}\n{"age": 2}\n')
+    with pytest.raises(BadDataFile, match="line 2: there is no 'label'; there are: 'age'"):
+        read_labelled_file(tmp_path / "rows.jsonl")
 
 
 def test_parquet_names_its_columns(tmp_path):

@@ -3,7 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, crossfitted, evidence, fit_calibrator
+from demur.uncertainty.calibrators import (
+    CALIBRATORS,
+    FOR_SHARES,
+    OF_ANSWERS,
+    OF_SCORES,
+    crossfitted,
+    evidence,
+    fit_calibrator,
+)
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.class_probability import softmax_response
 from demur.uncertainty.isotonic import fit_isotonic
@@ -17,6 +25,8 @@ def test_unknown_evidence_gives_an_unknown_confidence(kind):
     unknown = np.array([0.4, np.nan])
     if recipe.reads == "logits":
         evidence, unknown = np.column_stack([np.zeros(4), evidence]), np.column_stack([np.zeros(2), unknown])
+    if recipe.reads in OF_ANSWERS:
+        evidence, unknown = (np.stack([[p, 1 - p], [p * 0 + 1, p * 0]]).transpose(2, 0, 1) for p in (evidence, unknown))
     confidence = recipe.fit(evidence, target).confidence(unknown)
     assert 0 <= confidence[0] <= 1
     assert np.isnan(confidence[1])
@@ -33,6 +43,10 @@ def scored(rows):
     return u, (rows.output.probabilities.argmax(axis=1) == rows.classes).astype(float)
 
 
+def beside_the_label(p):
+    return np.stack([p, p == p.max(axis=1, keepdims=True)], axis=1)
+
+
 @pytest.mark.parametrize("kind", CALIBRATORS)
 def test_each_reads_its_evidence_and_is_fitted_to_its_target(kind):
     rows = labelled(n=400)
@@ -42,12 +56,14 @@ def test_each_reads_its_evidence_and_is_fitted_to_its_target(kind):
         "score": lambda: (-u, quality),
         "probability": lambda: (1 - u, quality),
         "logits": lambda: (rows.output.logits, rows.classes),
+        "answers": lambda: (beside_the_label(rows.output.probabilities), quality),
+        "classes": lambda: (beside_the_label(rows.output.probabilities), rows.classes),
     }[recipe.reads]()
     fitted = fit_calibrator(recipe, u, quality, rows)
     confidence = fitted.confidence(evidence(fitted.reads, u, rows.output))
     np.testing.assert_array_equal(confidence, recipe.fit(*by_hand).confidence(by_hand[0]))
     assert ((confidence >= 0) & (confidence <= 1)).all()
-    if kind not in ("histogram_binning", "temperature"):  # one reads bins, the other all logits
+    if kind != "histogram_binning" and recipe.reads in OF_SCORES:  # bins need not rise, others look at more
         assert (np.diff(confidence[np.argsort(u, kind="stable")]) <= 1e-12).all()  # less sure, less confident
 
 
@@ -135,6 +151,8 @@ def test_platt_on_log_odds_can_leave_a_calibrated_probability_as_it_is():
         ("histogram_binning", {}),
         ("temperature", {}),
         ("min_max", {}),
+        ("vector", {}),
+        ("dirichlet", {}),
     ],
 )
 def test_a_row_of_weight_three_counts_like_three_rows(name, settings):

@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.uncertainty.checks import InvalidInput
-from demur.uncertainty.mahalanobis import Mahalanobis, RelativeMahalanobis, fit_mahalanobis, fit_relative_mahalanobis
+from demur.uncertainty.mahalanobis import (
+    Mahalanobis,
+    RelativeMahalanobis,
+    fit_mahalanobis,
+    fit_relative_mahalanobis,
+    ledoit_wolf,
+)
 from demur.uncertainty.output import LabelledOutput, Output
 
 
@@ -146,3 +152,31 @@ def test_the_relative_score_as_it_is_configured():
     fitted = RelativeMahalanobis(shrinkage=0.1).fit(rows, np.ones(30))
     wanted = fit_relative_mahalanobis(output.embedding, np.arange(30) % 2, shrinkage=0.1)
     np.testing.assert_array_equal(fitted.of(output), wanted.distance(output.embedding))
+
+
+def test_ledoit_wolf_is_that_of_scikit_learn():
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    rng = np.random.default_rng(5)
+    for n, d in ((443, 96), (30, 50), (500, 3), (2, 4)):
+        centred = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+        assert ledoit_wolf(centred) == pytest.approx(ledoit_wolf_shrinkage(centred, assume_centered=True), rel=1e-9)
+    assert ledoit_wolf(np.zeros((3, 2))) == 0
+
+
+def test_ordinary_embeddings_need_no_setting():
+    """443 embeddings of 96 numbers after a layer norm, where the plain covariance is singular."""
+    rng = np.random.default_rng(6)
+    h = rng.normal(size=(443, 24)) @ rng.normal(size=(24, 96))
+    h = (h - h.mean(axis=1, keepdims=True)) / h.std(axis=1, keepdims=True)
+    classes = rng.integers(4, size=443)
+    rows = LabelledOutput.of_classes(Output.from_logits(np.eye(4)[classes], embedding=h), classes)
+    with pytest.raises(InvalidInput, match="singular"):
+        Mahalanobis(shrinkage=0.0).fit(rows, np.ones(443))
+    for recipe in (Mahalanobis(), RelativeMahalanobis()):
+        fitted = recipe.fit(rows, np.ones(443))
+        near = getattr(fitted, "nearest", fitted)
+        assert 0 < near.shrinkage < 0.5
+        assert np.isfinite(fitted.of(rows.output)).all()
+    with pytest.raises(InvalidInput, match="not a number from 0 to 1 or ledoit_wolf"):
+        Mahalanobis(shrinkage="some")

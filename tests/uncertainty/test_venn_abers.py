@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.isotonic import fit_isotonic
-from demur.uncertainty.venn_abers import fit_venn_abers
+from demur.uncertainty.venn_abers import VennAbers, VennAbersWidth, fit_venn_abers
 
 
 @settings(deadline=None)
@@ -44,3 +45,22 @@ def test_a_hundred_thousand_rows_are_no_trouble():
     fitted = fit_venn_abers(scores, rng.random(100_000) < scores)
     middle = np.linspace(0.05, 0.95, 10)
     assert fitted.confidence(middle) == pytest.approx(middle, abs=0.05)
+
+
+def test_rows_of_unequal_weight_are_refused_and_equal_ones_are_rows():
+    evidence, target = np.array([0.1, 0.5, 0.9]), np.array([0.0, 1.0, 1.0])
+    alike = VennAbers().fit(evidence, target, np.full(3, 4.0))
+    np.testing.assert_array_equal(alike.low, fit_venn_abers(evidence, target).low)
+    with pytest.raises(InvalidInput, match="stand for unequal numbers of records; choose isotonic"):
+        VennAbers().fit(evidence, target, np.array([1.0, 1.0, 2.0]))
+
+
+def test_the_width_of_a_score_is_larger_where_there_were_fewer_rows():
+    u = np.append(np.linspace(0, 0.3, 200), np.linspace(0.8, 0.9, 3))
+    right = (np.arange(203) % 4 > 0).astype(float)
+    fitted = VennAbersWidth(score="u").fit({"u": np.append(u, np.nan)}, np.append(right, 1.0))
+    dense, thin, unknown = fitted.of({"u": np.array([0.15, 0.85, np.nan])})
+    assert dense < 0.2 < thin
+    assert np.isnan(unknown)
+    with pytest.raises(InvalidInput, match="no row has u"):
+        VennAbersWidth(score="u").fit({"u": np.array([np.nan])}, np.ones(1))

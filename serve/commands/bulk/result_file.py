@@ -51,6 +51,8 @@ class BulkCounts:
 
     def sentences(self) -> list[str]:
         """What became of the rows, in words."""
+        if not self.rows:
+            return ["there are no rows, so nothing was sent"]
         parts = [f"{n:,} {NAMES.get(action, action)}" for action, n in sorted(self.actions.items())]
         told = [f"{self.rows:,} rows: {', '.join([*parts, f'{self.refused:,} refused'])}", *self.first_refused]
         if self.refused > len(self.first_refused):

@@ -63,10 +63,14 @@ class OutcomeColumns:
         for needed, option in ((self.id, "--id-column"), (self.label, "--label-column")):
             if needed not in row:
                 return InvalidRequest(f"{where}: {no_column(needed, row, option)}")
-        if not isinstance(row[self.label], str | list):
-            return InvalidRequest(f"{where}: {self.label!r} is neither a text nor a list of texts")
+        label = row[self.label]
+        if type(label) is int:  # as a table has it whose labels are 0 and 1, and as a fit reads it
+            label = str(label)
+        if not isinstance(label, str | list):
+            why = "is empty" if label is None else "is neither a text nor a list of texts"
+            return InvalidRequest(f"{where}: {self.label!r} {why}")
         source, author = word_of(row.get("source")) or self.source, word_of(row.get("author")) or self.author
-        return NewOutcome(id=str(row[self.id]), label=row[self.label], source=source, author=author)
+        return NewOutcome(id=str(row[self.id]), label=label, source=source, author=author)
 
 
 def check_out(out: Path) -> None:

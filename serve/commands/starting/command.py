@@ -31,6 +31,12 @@ def init(
     ] = None,
     input_column: Annotated[str, typer.Option(help="The column with the inputs.")] = FileForm.input,
     label_column: Annotated[str, typer.Option(help="The column with the right labels.")] = FileForm.label,
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoding of a .csv or .jsonl, such as cp1252; by default as its first bytes say, else UTF-8."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="What the model is called; by default as its source.")] = None,
     to: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path(DEFAULT_CONFIGS[0]),
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
@@ -55,9 +61,10 @@ def init(
         source=source,
         name=named,
         data=data,
-        sample=_sample(data, chosen, input_column, label_column),
+        sample=_sample(data, chosen, input_column, label_column, encoding),
         input_column=input_column,
         label_column=label_column,
+        encoding=encoding,
     )
     written = first_config(start)
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +100,20 @@ def next_commands(written: FirstConfig, path: Path) -> list[str]:
     ]
 
 
-def _sample(data: Path | None, kind: str, input_column: str, label_column: str) -> LabelledSample | None:
+def _sample(
+    data: Path | None, kind: str, input_column: str, label_column: str, encoding: str | None
+) -> LabelledSample | None:
     if data is None:
         return None
     if not data.is_file():
         raise BadConfig(f"there is no file {data}; name one that ends in {', '.join(ENDINGS)}")
-    return read_sample(data, input_column=input_column, label_column=label_column, with_outputs=kind == "given")
+    return read_sample(
+        data,
+        input_column=input_column,
+        label_column=label_column,
+        with_outputs=kind == "given",
+        encoding=encoding,
+    )
 
 
 def _asked() -> str:

@@ -55,6 +55,8 @@ class Start:
 
     input_column: str = "input"
     label_column: str = "label"
+    encoding: str | None = None
+    """Of `data`; None: as its first bytes say, else UTF-8."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,7 @@ def _common(start: Start, name: str) -> dict[str, Any]:
         "data": str(start.data) if start.data and sample and sample.has_labels else None,
         "input_column": start.input_column,
         "label_column": start.label_column,
+        "encoding": start.encoding,
         "columns": dict(sample.columns) if sample else {},
         "source": start.source,
     }

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from demur.serve.config.hosts.given import Part
 from demur.serve.contract.reading.spread_rows import NUMBER
 from demur.traffic.dataset import BESIDE
+from demur.traffic.file_form import FileForm
 from demur.traffic.row_file import open_rows
 from demur.traffic.table_file import MOST_LISTED, BadDataFile, Row
 
@@ -60,9 +61,11 @@ class LabelledSample:
     """Whether the file itself names the order of the labels, or needs none."""
 
 
-def read_sample(path: Path, *, input_column: str, label_column: str, with_outputs: bool) -> LabelledSample:
+def read_sample(
+    path: Path, *, input_column: str, label_column: str, with_outputs: bool, encoding: str | None = None
+) -> LabelledSample:
     """Read a .csv, .jsonl or .parquet file. `with_outputs`: it may hold what a model said. Raises `BadDataFile`."""
-    rows = [row for _, row in open_rows(path).rows()]
+    rows = [row for _, row in open_rows(path, FileForm(encoding=encoding, section="")).rows()]
     if not rows:
         raise BadDataFile(f"{path}: there are no rows")
     first = rows[0]

@@ -59,12 +59,15 @@ class ClassifierHost(AnyHost):
     compile: bool = False
     """Whether torch compiles the model when it is loaded."""
 
-    ways_to_give: ClassVar[Mapping[Need, str]] = {"embedding": "with host.zero_shot a text has none"}
+    ways_to_give: ClassVar[Mapping[Need, str]] = {
+        "embedding": "with host.zero_shot a text has none",
+        "logits": "with host.zero_shot a text has none of its own",
+    }
 
     @property
     def may_give(self) -> frozenset[Need]:
-        found: frozenset[Need] = frozenset({"probabilities", "embedding", "mc_probabilities"})
-        return found if self.zero_shot is None else found - {"embedding"}
+        found: frozenset[Need] = frozenset({"probabilities", "logits", "embedding", "mc_probabilities"})
+        return found if self.zero_shot is None else found - {"embedding", "logits"}
 
     @property
     def packages(self) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ Part = Literal[
 
 BROUGHT: dict[Need, tuple[Part, ...]] = {
     "probabilities": ("probabilities", "candidates", "logits", "prediction", "reply"),
+    "logits": ("logits",),
     "embedding": ("embedding",),
     "mc_probabilities": ("passes", "samples"),
     "reply": ("reply",),

@@ -50,9 +50,15 @@ class OnnxHost(FileHost):
     """The name of a further output [n, d], for scores that look at an embedding."""
 
     ways_to_give: ClassVar[Mapping[Need, str]] = {
-        "embedding": "no output of the graph is named for it; write its name as host.embedding"
+        "embedding": "no output of the graph is named for it; write its name as host.embedding",
+        "logits": "host.gives says that the graph gives none",
     }
 
     @property
     def may_give(self) -> frozenset[Need]:
-        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
+        found: set[Need] = {"probabilities"}
+        if self.embedding is not None:
+            found.add("embedding")
+        if self.gives is None or "logit" in self.gives:
+            found.add("logits")
+        return frozenset(found)

@@ -41,7 +41,7 @@ class PythonHost(AnyHost):
 
     @property
     def may_give(self) -> frozenset[Need]:
-        return frozenset({"probabilities", "embedding"})
+        return frozenset({"probabilities", "logits", "embedding"})
 
     @property
     def model_name(self) -> str:

@@ -299,11 +299,17 @@ class RemoteHost(RemoteSettings, AnyHost):
     ways_to_give: ClassVar[Mapping[Need, str]] = {
         "embedding": "the server gives none; name where it is in its replies in `host.embedding`",
         "mc_probabilities": "a server is asked once about each input",
+        "logits": "the server gives probabilities; where it gives logits, write `host.gives: logits`",
     }
 
     @property
     def may_give(self) -> frozenset[Need]:
-        return frozenset({"probabilities"} if self.embedding is None else {"probabilities", "embedding"})
+        found: set[Need] = {"probabilities"}
+        if self.embedding is not None:
+            found.add("embedding")
+        if self.gives == "logits":
+            found.add("logits")
+        return frozenset(found)
 
     @property
     def label_order(self) -> tuple[str, ...] | None:

@@ -46,7 +46,9 @@ class OnnxModel:
                 "a score needs the embedding, and no output of the graph is named for it; write its name as"
                 " host.embedding, or leave that score out"
             )
-        if lacking := sorted(needs - {"probabilities", "embedding"}):
+        if "logits" in needs and not self._reader.has_logits:
+            raise BadModelOutput("a score needs logits, and the graph gives probabilities; leave that score out")
+        if lacking := sorted(needs - {"probabilities", "embedding", "logits"}):
             raise BadModelOutput(
                 f"a score needs the {', '.join(lacking).replace('_', ' ')}, which a graph of ONNX does not give; leave"
                 " that score out"

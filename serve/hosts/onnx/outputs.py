@@ -49,6 +49,10 @@ class GraphReader:
     def has_embedding(self) -> bool:
         return self._embedding is not None
 
+    @property
+    def has_logits(self) -> bool:
+        return "logit" in self._gives
+
     def read(self, found: Mapping[str, Any], rows: int, *, embedding: bool) -> Output:
         """Return the output of a batch. A row in which the graph's own prediction is not its most probable label cannot
         be read: either its columns are in another order than the labels of the task, or it contradicts itself."""

@@ -91,9 +91,9 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "softmax_respons, entropy]",
         (
             "line 7, column 14: models.tickets.scores.0: 'softmax_respons' is not one of: softmax_response,"
-            " entropy, margin, sampled_max_probability, mc_entropy, probability_variance, bald, binary_entropy,"
-            " mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, hybrid, logistic,"
-            " combined, cascade; did you mean `softmax_response`?"
+            " entropy, margin, sampled_max_probability, mc_entropy, probability_variance, bald, max_logit, energy,"
+            " binary_entropy, mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, deep_knn,"
+            " hybrid, logistic, combined, cascade, venn_abers_width; did you mean `softmax_response`?"
         ),
     ),
     (
@@ -275,7 +275,8 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
     (
         "    scores: [softmax_response, entropy]",
         "    scores: [entropy, {mahalanobis: {shrinkage: a lot}}]",
-        "line 7, column 49: models.tickets.scores.1.mahalanobis.shrinkage: a number is wanted here, not 'a lot'",
+        "line 7, column 49: models.tickets.scores.1.mahalanobis.shrinkage: shrinkage is 'a lot', not a number from 0 to"
+        " 1 or ledoit_wolf",
     ),
     (
         "    scores: [softmax_response, entropy]",
@@ -290,7 +291,8 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         "calibrator: isotonik",
         (
             "line 8, column 46: models.tickets.confidence.calibrator: 'isotonik' is not one of: isotonic, platt,"
-            " beta, histogram_binning, temperature, min_max; did you mean `isotonic`?"
+            " beta, histogram_binning, temperature, min_max, correctness, vector, dirichlet, venn_abers;"
+            " did you mean `isotonic`?"
         ),
     ),
     (
@@ -460,19 +462,20 @@ BROKEN: list[tuple[str, str, str | list[str]]] = [
         [
             (
                 "line 7, column 14: models.tickets.scores.0: 'softmax' is not one of: softmax_response, entropy,"
-                " margin, sampled_max_probability, mc_entropy, probability_variance, bald, binary_entropy,"
-                " mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, hybrid, logistic,"
-                " combined, cascade; did you mean `softmax_response`?"
+                " margin, sampled_max_probability, mc_entropy, probability_variance, bald, max_logit, energy,"
+                " binary_entropy, mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, deep_knn,"
+                " hybrid, logistic, combined, cascade, venn_abers_width; did you mean `softmax_response`?"
             ),
             (
                 "line 7, column 23: models.tickets.scores.1: 'entropi' is not one of: softmax_response, entropy,"
-                " margin, sampled_max_probability, mc_entropy, probability_variance, bald, binary_entropy,"
-                " mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, hybrid, logistic,"
-                " combined, cascade; did you mean `entropy`?"
+                " margin, sampled_max_probability, mc_entropy, probability_variance, bald, max_logit, energy,"
+                " binary_entropy, mahalanobis, relative_mahalanobis, local_outlier_factor, isolation_forest, deep_knn,"
+                " hybrid, logistic, combined, cascade, venn_abers_width; did you mean `entropy`?"
             ),
             (
                 "line 8, column 46: models.tickets.confidence.calibrator: 'isotonik' is not one of: isotonic,"
-                " platt, beta, histogram_binning, temperature, min_max; did you mean `isotonic`?"
+                " platt, beta, histogram_binning, temperature, min_max, correctness, vector, dirichlet, venn_abers;"
+                " did you mean `isotonic`?"
             ),
             "line 8, column 56: models.tickets.confidence.rihgt: this key is not known; did you mean `right`?",
         ],

@@ -138,7 +138,7 @@ def rule(**told):
         (digits(scores=[{"mahalanobis": {"shrinkage": 2}}]), "shrinkage is 2.0, outside"),
         (
             digits(scores=[{"mahalanobis": {"shrinkage": "much"}}]),
-            "scores.0.mahalanobis.shrinkage: a number is wanted here, not 'much'",
+            "scores.0.mahalanobis.shrinkage: shrinkage is 'much', not a number",
         ),
         (digits(scores=[{"entropy": {}, "margin": {}}]), "one name with its settings"),
         (digits(confidence={"score": "margin"}), "'margin' is not among the scores"),

@@ -37,7 +37,18 @@ FULLEST = {
 }
 """Each kind, with the settings with which it gives most."""
 
-ROWS = {"of an embedding": "embedding", "of passes with dropout": "mc_probabilities", "of replies": "reply"}
+GIVING_LOGITS = {
+    "given": {"gives": ["logits"], "embedding_size": None, "passes": None},
+    "remote": {"gives": "logits"},
+}
+"""Settings with which a kind gives logits in the place of probabilities."""
+
+ROWS = {
+    "of logits": "logits",
+    "of an embedding": "embedding",
+    "of passes with dropout": "mc_probabilities",
+    "of replies": "reply",
+}
 """How a row of the page begins, and the part of an output that its scores read."""
 
 
@@ -65,7 +76,8 @@ def test_the_page_names_every_kind():
 def test_the_page_says_which_kinds_give_what_scores_read(begins, need):
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {begins}"))
     told = {word for word in re.findall(r"`(\w+)`", row.split("|")[2]) if word in FULLEST and word != "embedding"}
-    assert told == {kind for kind in FULLEST if need in host(kind).may_give}
+    more = GIVING_LOGITS if need == "logits" else {}
+    assert told == {kind for kind in FULLEST if need in host(kind, **more.get(kind, {})).may_give}
 
 
 @pytest.mark.parametrize("kind", FULLEST)
@@ -100,6 +112,10 @@ def test_all_kinds_give_probabilities(kind):
         ("python", {}, "bald", "bald reads mc probabilities"),
         ("sklearn", {}, "bald", "bald reads mc probabilities"),
         ("remote", {}, "bald", "a server is asked once about each input"),
+        ("remote", {}, "energy", "where it gives logits, write `host.gives: logits`"),
+        ("onnx", {"gives": "probabilities"}, "max_logit", "host.gives says that the graph gives none"),
+        ("sklearn", {}, "energy", "energy reads logits, and a model of this `host.kind` gives none"),
+        ("given", {}, "energy", "add 'logits' there and send it"),
     ],
 )
 def test_a_score_that_reads_what_is_not_given_is_refused(kind, more, score, why):

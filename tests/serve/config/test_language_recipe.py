@@ -136,7 +136,12 @@ STOP = {"min": 3, "max": 20, "stop": "decision"}
             {"host": "classifier", "prediction_set": {"kind": "sampled", "source": "samples"}},
             "a classifier has passes and no samples",
         ),
-        ("choice", ["g_nll"], {"confidence": {"score": "g_nll", "calibrator": "temperature"}}, "it reads logits"),
+        (
+            "choice",
+            ["g_nll"],
+            {"confidence": {"score": "g_nll", "calibrator": "temperature"}},
+            "it reads the probabilities",
+        ),
         (
             "binary",
             ["g_nll"],

@@ -74,15 +74,16 @@ def test_it_goes_on_where_it_stopped(run, url, gateway, database, tmp_path, ids)
 
 def test_lists_of_labels_and_other_values(run, url, database, tmp_path, ids):
     file = tmp_path / "rows.jsonl"
-    labels = [["3"], 3, None, "3"]
+    labels = [["3"], 3, None, 3.5, "3"]
     file.write_text(
         "".join(json.dumps({"id": one, "label": label}) + "\n" for one, label in zip(ids, labels, strict=False))
     )
     ended = run("outcomes", file)
     assert ended.status == 1
     assert "row 1: label: the multiclass task of 'digits' takes one label" in ended.said
-    assert "line 2: 'label' is neither a text nor a list of texts" in ended.said
-    assert count(database, "outcomes") == 1
+    assert "line 3: 'label' is empty" in ended.said
+    assert "line 4: 'label' is neither a text nor a list of texts" in ended.said
+    assert count(database, "outcomes") == 2
 
 
 def test_what_predict_has_written_is_what_outcomes_read(run, url, database, tmp_path, some_digits):

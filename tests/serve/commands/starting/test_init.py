@@ -146,6 +146,26 @@ def test_labels_and_parts_come_from_the_file(here):
     assert model["policy"]["kind"] == "target_risk"  # two rows promise nothing
 
 
+def test_confidence_looks_at_all_labels_where_there_are_probabilities(here):
+    numbers = [{"prediction": "no", "scores": {"risk": 0.2}, "label": "no"}] * 2
+    for kind, file, calibrator in (
+        ("given", rows(here, "said.parquet", PROBABILITIES), "correctness"),
+        ("given", rows(here, "numbers.jsonl", numbers), "platt"),
+        ("python", None, "correctness"),
+        ("llm", None, "platt"),
+    ):
+        (here / "demur.yaml").unlink(missing_ok=True)
+        run(kind, *filter(None, [file]))
+        assert written(here)["confidence"]["calibrator"] == calibrator, (kind, file)
+    (here / "demur.yaml").unlink()
+    run("given", rows(here, "said.parquet", PROBABILITIES))
+    text = (here / "demur.yaml").read_text()
+    (here / "demur.yaml").write_text(
+        text.replace("# calibrator: platt", "calibrator: platt").replace("calibrator: correctness\n", "\n")
+    )
+    assert written(here)["confidence"]["calibrator"] == "platt"
+
+
 def test_many_labelled_rows_carry_a_promise(here):
     run("given", rows(here, "said.jsonl", PROBABILITIES * 400))
     assert written(here)["policy"]["kind"] == "selective_risk"
@@ -211,6 +231,16 @@ def test_columns_with_other_names_are_named_in_the_file(here):
     said = rows(here, "said.jsonl", [{"text": "a", "truth": "x"}, {"text": "b", "truth": "y"}])
     run("python", "our_own:Model", "--data", said, "--input-column", "text", "--label-column", "truth")
     assert written(here)["calibration"] == {"data": said, "input_column": "text", "label_column": "truth"}
+
+
+def test_a_file_in_another_encoding(here):
+    (here / "said.csv").write_bytes("label,p_café,p_no\ncafé,0.9,0.1\nno,0.2,0.8\n".encode("cp1252"))
+    with pytest.raises(BadDataFile, match=r"save the file as UTF-8, or set --encoding to cp1252$"):
+        run("given", "said.csv")
+    run("given", "said.csv", "--encoding", "cp1252")
+    assert written(here)["task"]["labels"] == ["café", "no"]
+    assert written(here)["calibration"] == {"data": "said.csv", "encoding": "cp1252"}
+    check_file(here / "demur.yaml", offline=True)
 
 
 def test_nothing_is_overwritten_unasked(here):
