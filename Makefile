@@ -23,7 +23,7 @@ setup: $(VENV)/run ## install what `make run` needs
 setup-dev: $(VENV)/dev ## install what the checks and tests need as well
 
 check: lint ## format, lint, types, and the tests that need no database, service or patience (three minutes)
-	@$(BIN)/python -m pytest -q -m "not slow and not database" --numprocesses 2 --dist worksteal --hypothesis-profile quick
+	@$(BIN)/python -m pytest -q -m "not slow and not long and not database" --numprocesses 2 --dist worksteal --hypothesis-profile quick
 
 lint: $(VENV)/dev ## format, lint, types, what is known against the packages: `make check` without the tests
 	@$(BIN)/ruff format --check .
@@ -50,7 +50,7 @@ test: $(VENV)/dev ## real PostgreSQL, real Ray Serve, a real browser (half an ho
 	@$(MAKE) --no-print-directory test-without-service test-service
 
 test-without-service: $(VENV)/dev
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest -m "not slow and not long" --numprocesses 3 --dist worksteal
 	@$(BIN)/python -m pytest -m "slow and not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile
 
 test-service: $(VENV)/dev

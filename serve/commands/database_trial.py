@@ -6,8 +6,9 @@ from pathlib import Path
 
 import psycopg
 
-from demur.serve.commands.trials import Finding, NotTried, Wrong
+from demur.serve.commands.trials import Finding, NotTried, Remark, Wrong
 from demur.serve.config.file import Config
+from demur.serve.local.run_folder import open_to_everybody
 from demur.traffic.database import described, one_line
 
 SECONDS = 10
@@ -17,6 +18,8 @@ def try_database(config: Config, *, offline: bool) -> Iterator[Finding]:
     """Whether there is a database that lets us in; of the embedded one, whether there is a place for it."""
     if why := _not_writable(config.data):
         yield Wrong(("data",), why)
+    if risk := open_to_everybody(config.data):
+        yield Remark(risk)
     if config.database == "embedded":
         return
     if offline:

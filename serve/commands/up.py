@@ -25,7 +25,7 @@ from demur.serve.local.memory_watch import MemoryWatch
 from demur.serve.local.older_artifacts import check_artifacts
 from demur.serve.local.one_service import only_one
 from demur.serve.local.private_run import private_run
-from demur.serve.local.run_folder import RunFolder
+from demur.serve.local.run_folder import RunFolder, open_to_everybody
 from demur.serve.local.service import CannotStart, LocalService, Say, check_any_left
 from demur.serve.local.start_screen import show_start
 from demur.serve.local.unusable_models import unusable_models
@@ -66,6 +66,8 @@ def up(config: Config, config_path: Path, say: Say, *, with_older_artifact: bool
     for difference in check_artifacts(config, allowed=allowed):
         say(difference)
     say(reach_in_words(config.access, config.http.host))
+    if risk := open_to_everybody(config.data):
+        say(risk)
     with only_one(config.data, say) as hold, private_run(config.data) as (folder, reaper):
         hold.note(folder)
         signals = Signals(reaper, say)

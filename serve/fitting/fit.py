@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,9 @@ from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.fitting.kept_outputs import KeptOutputs
+from demur.serve.contract.inputs import InvalidRequest, ModelInput
+from demur.serve.fitting.failing_rows import ModelFails, run_each
+from demur.serve.fitting.kept_outputs import KeptOutputs, kept_outputs
 from demur.serve.fitting.labelled_rows import (
     about_candidates,
     is_label_of,
@@ -98,7 +99,7 @@ def fit_model(
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
     with opened_models(config, cascade) as models:
-        kept = _kept_outputs(config, models, fresh=fresh) if keep else {}
+        kept = kept_outputs(config, models, fresh=fresh) if keep else {}
         return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway, kept=kept)
 
 
@@ -173,15 +174,16 @@ def _fit(
         done += n
         progress(done, total)
 
-    labelled = {}
+    ran = {}
     try:
         for step, its_config in cascade.items():
             kept_here = kept.get(step) if kept else None
-            labelled[step] = _labelled(its_config, models[step], sources, kept_here, progress=advance)
+            ran[step] = _labelled(its_config, models[step], sources, kept_here, progress=advance)
     finally:
         said = [remark for one in (kept or {}).values() for remark in one.close()]
     sources = replace(sources, remarks=[*sources.remarks, *said])
-    labelled, sources = _judged_again(labelled, sources, task=model.task)
+    runs = np.logical_and.reduce([on_rows for _, on_rows in ran.values()])
+    labelled, sources = _judged_again({step: one for step, (one, _) in ran.items()}, sources, runs, task=model.task)
     identities = {
         step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
     }
@@ -273,16 +275,21 @@ def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:
 
 
 def _judged_again(
-    labelled: dict[str, LabelledOutput], sources: Sources, task: TaskConfig
+    labelled: dict[str, LabelledOutput], sources: Sources, runs: Mask, task: TaskConfig
 ) -> tuple[dict[str, LabelledOutput], Sources]:
-    """The rows without those about which people judged another text than the models write now."""
+    """The rows without those on which a model fails, where `runs` [n] is False, and those about which people judged
+    another text than the models write now."""
     same = np.logical_and.reduce([said_again(one.output, sources.rows.said, task) for one in labelled.values()])
-    truth = next(iter(labelled.values())).truth
-    if same.all():
+    truth, kept = next(iter(labelled.values())).truth, runs & same
+    if kept.all():
         return labelled, replace(sources, truth=truth)
-    remark = f"{int((~same).sum()):,} rows are left out: the model does not write again what was judged there."
-    return {name: one.rows(same) for name, one in labelled.items()}, replace(
-        sources, truth=truth[same], remarks=[*sources.remarks, remark]
+    whys = {
+        "the model fails on them, so that the service holds them too": ~runs,
+        "the model does not write again what was judged there": runs & ~same,
+    }
+    remarks = [f"{int(left.sum()):,} rows are left out: {why}." for why, left in whys.items() if left.any()]
+    return {name: one.rows(kept) for name, one in labelled.items()}, replace(
+        sources, truth=truth[kept], remarks=[*sources.remarks, *remarks]
     )
 
 
@@ -310,31 +317,6 @@ def _refuse(shortfalls: Sequence[Shortfall]) -> None:
     refuse(shortfalls, more=". Nothing was stored; --anyway does so all the same")
 
 
-def _kept_outputs(config: Config, models: Mapping[str, LoadedModel], *, fresh: bool) -> dict[str, KeptOutputs]:
-    """What is kept of each model. Nothing of one that runs elsewhere, whose rows bring the output, nor of one that is
-    shown the latest reviews."""
-    kept = {}
-    for step, loaded in models.items():
-        model = config.model(step)
-        shots = model.prompt.few_shot
-        if model.host.is_given or model.calibration.keep_outputs_mb == 0 or (shots and shots.examples == "reviews"):
-            continue
-        asked = model.model_dump(mode="json", include={"task", "host", "prompt", "samples"})
-        kept[step] = KeptOutputs(
-            config.data / "outputs" / step,
-            hangs_on={
-                "versions": versions(),
-                "identity": asdict(loaded.identity),
-                "asked": asked,
-                "needs": sorted(model.recipe.needs),
-                "seed": model.calibration.seed,
-            },
-            most_bytes=model.calibration.keep_outputs_mb * 1_000_000,
-            fresh=fresh,
-        )
-    return kept
-
-
 def _labelled(
     model: ModelConfig,
     loaded: LoadedModel,
@@ -342,21 +324,25 @@ def _labelled(
     kept: KeptOutputs | None,
     *,
     progress: Callable[[int], None],
-) -> LabelledOutput:
-    """Run a model over the inputs, but for those about which its output is kept; return it beside the truth."""
+) -> tuple[LabelledOutput, Mask]:
+    """Run a model over the inputs, but for those about which its output is kept; return it beside the truth, and on
+    which of the rows [n] it does not fail.
+
+    Raises `ModelFails` where it fails on a row of a file, which whoever wrote it can mend.
+    """
     batches: list[Output] = []
-    done = 0
+    failing: dict[int, str] = {}
     for chunk in rows_read(sources.rows, loaded.read, at_a_time=ROWS_AT_A_TIME):
-        run = partial(loaded.run, chunk, model.recipe.needs)
-        batches.append(kept.of(sources.rows.inputs[done : done + len(chunk)], run) if kept else run())
-        done += len(chunk)
+        before = sum(map(len, batches))
+        run = partial(_run_chunk, model, loaded, sources, chunk, before, failing)
+        batches.append(kept.of(sources.rows.inputs[before : before + len(chunk)], run) if kept else run())
         progress(len(chunk))
     output = Output.concatenate(batches)
     if model.task.sparse:
         output, truth = about_candidates(output, sources.rows.labels, model.task)
     else:
         truth = truth_about(output, sources.rows, sources.truth, model.task)
-    return LabelledOutput(
+    labelled = LabelledOutput(
         output=output,
         truth=truth,
         exclusive=model.task.exclusive,
@@ -364,6 +350,27 @@ def _labelled(
         weights=sources.weights,
         clusters=sources.clusters,
     )
+    return labelled, ~np.isin(np.arange(len(sources.rows)), list(failing))
+
+
+def _run_chunk(
+    model: ModelConfig,
+    loaded: LoadedModel,
+    sources: Sources,
+    chunk: Sequence[ModelInput],
+    before: int,
+    failing: dict[int, str],
+) -> Output:
+    """Run a model on some of the rows, those after the first `before`, and note the `failing` ones of the log."""
+    try:
+        output, whys = run_each(lambda inputs: loaded.run(inputs, model.recipe.needs), chunk)
+    except ModelFails as error:
+        raise ModelFails(f"{sources.rows.path}, row {before + 1}: {error}") from error
+    failing |= {before + at: why for at, why in whys.items()}
+    if failing and sources.rows.said is None:
+        at, why = next(iter(failing.items()))
+        raise ModelFails(f"{sources.rows.path}, row {at + 1}: the model fails on it: {why}")
+    return output
 
 
 def _input_of(value: Any, *, is_given: bool) -> Any:

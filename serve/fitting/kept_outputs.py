@@ -13,13 +13,16 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from demur.library.facts import versions
+from demur.serve.config.file import Config
+from demur.serve.fitting.rerun import LoadedModel
 from demur.traffic.dataset import GivenRow
 from demur.uncertainty.generation import Generation, Outage, Replies, Usage
 from demur.uncertainty.output import Output
@@ -147,6 +150,31 @@ class KeptOutputs:
             kept += told.st_size
             if kept > self._most_bytes:
                 path.unlink(missing_ok=True)
+
+
+def kept_outputs(config: Config, models: Mapping[str, LoadedModel], *, fresh: bool) -> dict[str, KeptOutputs]:
+    """What is kept of each model. Nothing of one that runs elsewhere, whose rows bring the output, nor of one that is
+    shown the latest reviews."""
+    kept = {}
+    for step, loaded in models.items():
+        model = config.model(step)
+        shots = model.prompt.few_shot
+        if model.host.is_given or model.calibration.keep_outputs_mb == 0 or (shots and shots.examples == "reviews"):
+            continue
+        asked = model.model_dump(mode="json", include={"task", "host", "prompt", "samples"})
+        kept[step] = KeptOutputs(
+            config.data / "outputs" / step,
+            hangs_on={
+                "versions": versions(),
+                "identity": asdict(loaded.identity),
+                "asked": asked,
+                "needs": sorted(model.recipe.needs),
+                "seed": model.calibration.seed,
+            },
+            most_bytes=model.calibration.keep_outputs_mb * 1_000_000,
+            fresh=fresh,
+        )
+    return kept
 
 
 def bytes_of(output: Output, *, made_at: float) -> bytes:

@@ -21,13 +21,14 @@ from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.contract.reading.spread_rows import gathered
+from demur.serve.fitting.failing_rows import ModelFails, ModelHangs, run_each
 from demur.serve.fitting.labelled_rows import about_candidates
 from demur.serve.hosts.asked_as_fitted import as_fitted, check_same_way
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kinds import check_model
 from demur.serve.hosts.language.few_shot import Reviewed
 from demur.serve.hosts.language.reviewed import reviewed_of
-from demur.serve.hosts.offline import OfflineModel
+from demur.serve.hosts.offline import NotInTime, OfflineModel
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.correctness import QUALITIES
@@ -36,6 +37,9 @@ from demur.uncertainty.readings import outages_in
 from demur.uncertainty.top_k import top_labels
 
 ROWS_AT_A_TIME = 64
+
+FIRST_SECONDS = 60.0
+"""That the first row may take at least: some models prepare themselves with it."""
 
 PAUSES_SECONDS = (5.0, 20.0, 60.0)
 """Before each further try, where an endpoint is away."""
@@ -59,9 +63,13 @@ class LoadedModel:
         check_model(model)
         self._given = GivenReader(model.host, model.task, limits) if isinstance(model.host, GivenHost) else None
         self._model = OfflineModel(model, reviewed=reviewed)
+        self._host = model.host
+        self._seed = model.calibration.seed
+        self._comes_back = model.host.is_endpoint or model.host.is_language or model.host.is_given
+        """What is code of others has to show with one row that it comes back at all: a batch may take much longer."""
+
         self.identity = identity_of(model)
-        if torch := sys.modules.get("torch"):
-            torch.manual_seed(model.calibration.seed)  # dropout passes draw from it
+        self._sow()
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
@@ -75,21 +83,42 @@ class LoadedModel:
         """What the model says about at least one input. `without` names parameters that an endpoint is not sent.
 
         Inputs about which an endpoint could not be asked are tried again, after pauses. Raises `NobodyReplied` where
-        that does not help.
+        that does not help, and `ModelHangs` where the model takes longer than if it were asked about one after another.
         """
-        output = self._model.run(inputs, needs, without=without)
+        if not self._comes_back:
+            self._asked(inputs[:1], needs, without, least=FIRST_SECONDS)
+            self._comes_back = True
+            self._sow()
+        output = self._asked(inputs, needs, without)
         for pause in PAUSES_SECONDS:
             outages = outages_in(output)
             away = [at for at, outage in enumerate(outages) if outage]
             if not any(outage and outage.passes for outage in outages):
                 break
             time.sleep(pause)  # nobody waits for a single reply here, and an outage says nothing of the input
-            again = self._model.run([inputs[at] for at in away], needs, without=without)
+            again = self._asked([inputs[at] for at in away], needs, without)
             output = _put_in(output, away, again)
         if outage := next(filter(None, outages_in(output)), None):
             n = sum(outage is not None for outage in outages_in(output))
             raise NobodyReplied(f"{outage.why}; {n} of {len(inputs)} inputs got no reply, so start again later")
         return output
+
+    def _asked(
+        self, inputs: Sequence[ModelInput], needs: frozenset[Need], without: frozenset[str], least: float = 0.0
+    ) -> Output:
+        seconds = max(least, len(inputs) * self._host.timeout_seconds)
+        try:
+            return self._model.run(inputs, needs, without=without, seconds=seconds)
+        except NotInTime as error:
+            raise ModelHangs(
+                f"{error} about {len(inputs)} row(s); look what it waits for, or set host.timeout_seconds higher if it"
+                " only takes longer"
+            ) from None
+
+    def _sow(self) -> None:
+        """Let dropout passes begin alike."""
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(self._seed)
 
     def close(self) -> None:
         """Let go of what the model keeps open."""
@@ -201,11 +230,19 @@ class Rerun:
 
     def judge(self, inputs: Sequence[Read], groups: Sequence[str | None]) -> list[ReplayResult]:
         """What each artifact decides about at least one input."""
-        outputs = {
-            name: model.run([read[name] for read in inputs], self._needs[name], without=self._without[name])
-            for name, model in self._models.items()
-        }
+        outputs = {name: self._output_of(name, [read[name] for read in inputs]) for name in self._models}
         return [self._judged(artifact, outputs, groups) for artifact in self._artifacts]
+
+    def _output_of(self, step: str, inputs: Sequence[ModelInput]) -> Output:
+        """What a model says about each input. Raises `ModelFails`."""
+        model, needs, without = self._models[step], self._needs[step], self._without[step]
+        output, failing = run_each(lambda some: model.run(some, needs, without=without), inputs)
+        if failing:
+            raise ModelFails(
+                f"{step} fails on {len(failing)} of {len(inputs)} rows that are run again:"
+                f" {next(iter(failing.values()))}; mend the model, or choose other rows"
+            )
+        return output
 
     def _judged(self, artifact: Artifact, outputs: dict[str, Output], groups: Sequence[str | None]) -> ReplayResult:
         steps = {name: outputs[name] for name in (self._name, *artifact.further)}

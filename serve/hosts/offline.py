@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
+from concurrent import futures
 from typing import Any, TypeVar
 
 from demur.serve.config.file import ModelConfig
@@ -13,6 +14,10 @@ from demur.serve.hosts.language.few_shot import Reviewed
 from demur.uncertainty.output import Need, Output
 
 T = TypeVar("T")
+
+
+class NotInTime(RuntimeError):
+    """A model has not come back in time. What it does meanwhile cannot be ended without its process."""
 
 
 class OfflineModel:
@@ -39,14 +44,21 @@ class OfflineModel:
         *,
         more: MoreSamples | None = None,
         without: frozenset[str] = frozenset(),
+        seconds: float | None = None,
     ) -> Output:
         """Return what the model says about at least one input. Every sample is drawn, unless `more` says when it is
-        enough."""
-        return self.wait(self.model.run(ModelRequest(inputs=inputs, needs=needs, more=more, without=without)))
+        enough. Raises `NotInTime` after so many seconds."""
+        asked = ModelRequest(inputs=inputs, needs=needs, more=more, without=without)
+        return self.wait(self.model.run(asked), seconds=seconds)
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work in the model's loop, and wait for what comes back."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def wait(self, work: Coroutine[Any, Any, T], *, seconds: float | None = None) -> T:
+        """Do some work in the model's loop, and wait for what comes back. Raises `NotInTime`."""
+        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        done, _ = futures.wait([doing], timeout=seconds)
+        if not done:
+            doing.cancel()
+            raise NotInTime(f"the model gave no answer within {seconds:g} s")
+        return doing.result()
 
     def close(self) -> None:
         """Let go of the model."""

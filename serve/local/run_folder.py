@@ -91,6 +91,17 @@ def check_parent(parent: Path) -> None:
             )
 
 
+def open_to_everybody(folder: Path) -> str:
+    """Return one sentence where every user of this machine can rename what this user keeps in a folder; else nothing.
+
+    No refusal: in a container such a volume is usual, and its only user is this one.
+    """
+    for above in (folder.resolve(), *folder.resolve().parents):
+        if above.exists() and (mode := above.stat().st_mode) & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"every user of this machine can move what demur keeps in {folder}; run: chmod o-w {above}"
+    return ""
+
+
 def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a new file that has its mode from the beginning."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:

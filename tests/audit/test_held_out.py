@@ -118,6 +118,7 @@ def test_more_rows_get_fewer_replicates(n, scores, replicates, monkeypatch):
     assert rank_replicates(n, scores) == replicates
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_intervals_of_forty_thousand_rows_take_seconds():
     begun = time.monotonic()

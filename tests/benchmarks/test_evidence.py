@@ -221,6 +221,7 @@ def test_the_document_shows_every_table():
     with_tables((ROOT / "docs/evidence/models.md").read_text(), names)
 
 
+@pytest.mark.long
 def test_without_data_it_says_so_and_stops(tmp_path):
     script = ROOT / "benchmarks/real/evidence.py"
     command = [sys.executable, script, "--data", tmp_path / "none", "--write", tmp_path / "page.md"]

@@ -470,6 +470,7 @@ def test_with_some_data_no_page_is_written(tmp_path, capsys, monkeypatch):
     assert page.read_text() == "as it was"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing(DATA)), reason="the stored model outputs are not here")
 def test_the_real_thing():

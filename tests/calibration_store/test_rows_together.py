@@ -156,6 +156,7 @@ def test_copies_of_rows_do_not_make_a_promise_easy(copies: int) -> None:
     assert made <= binom.ppf(0.999, runs, DELTA)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_copies_of_rows_told_and_not_told() -> None:
     """With many copies of few rows the difference is plain to see."""

@@ -132,6 +132,7 @@ def test_of_two_who_create_a_file_one_succeeds(url):
     assert sorted(won[0] + won[1]) == list(range(50))
 
 
+@pytest.mark.long
 def test_promoting_shadowing_and_a_canary_at_once_lose_no_change(url, selector, identity):
     check_three_at_once(
         url, [pack(selector, model="toy", identity=identity, facts={"which": which}) for which in range(4)]

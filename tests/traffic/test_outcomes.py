@@ -116,6 +116,9 @@ def test_every_query_agrees_with_the_rule_in_memory(database, sources, precedenc
         "rev\u00edew",
         "re-view.",
         "\U0001d42b\U0001d41e\U0001d42f\U0001d422\U0001d41e\U0001d430",  # of mathematics
+        "r\u0435vi\u0435w",  # two Cyrillic letters
+        "\u0433\u0435\u0475\u0456\u0435\u051d",  # nothing but Cyrillic
+        "re\u03bd\u03b9ew",  # two Greek letters
     ],
 )
 def test_what_reads_like_a_review_is_known(source):

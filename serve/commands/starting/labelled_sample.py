@@ -90,7 +90,7 @@ def read_sample(
         labels=labels,
         parts=parts,
         numbers=_numbers(rows) if "scores" in parts else (),
-        columns={} if input_column in first else _columns(rows, leave_out=(label_column, *BESIDE)),
+        columns={} if input_column in first else _columns(path, rows, leave_out=(label_column, *BESIDE)),
         input=first.get(input_column),
         right=None if several else _right(rows, truths, labels),
         is_told=not any(isinstance(_output_of(first).get(part), list) for part in IN_ORDER if part in parts),
@@ -175,10 +175,19 @@ def _right(rows: Sequence[Row], truths: Sequence[Any], labels: Sequence[str]) ->
     return hits / total if total else None
 
 
-def _columns(rows: Sequence[Row], leave_out: Sequence[str]) -> dict[str, Any]:
-    """The kind of each column, by its values."""
-    names = [name for name in rows[0] if name not in leave_out]
-    return {name: _column([row.get(name) for row in rows]) for name in names}
+def _columns(path: Path, rows: Sequence[Row], leave_out: Sequence[str]) -> dict[str, Any]:
+    """The kind of each column, by its values. Raises `BadDataFile`."""
+    columns = {name: [row.get(name) for row in rows] for name in rows[0] if name not in leave_out}
+    for name, values in columns.items():
+        if all(map(_has_decimal_comma, there := [one for one in values if not _is_missing(one)])) and there:
+            raise BadDataFile(
+                f"{path}: the column {name!r} has numbers with a comma, such as {there[0]}; write them with a point"
+            )
+    return {name: _column(values) for name, values in columns.items()}
+
+
+def _has_decimal_comma(value: Any) -> bool:
+    return isinstance(value, str) and "," in value and bool(NUMBER.fullmatch(value.strip().replace(",", ".", 1)))
 
 
 def _column(values: Sequence[Any]) -> Any:

@@ -105,6 +105,7 @@ def test_without_a_promise_there_is_an_interval_alone():
     assert risk_sentence(state).startswith("Nothing was promised. Of 200 checked answers")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_share_of_false_alarms_about_the_risk():
     """At the promised risk itself, 2,000 labels long."""
@@ -169,6 +170,7 @@ def test_steps():
     assert steps[1] + steps[5] == 2 * steps[3]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_share_of_false_alarms_about_the_confidence():
     alarms = 0

@@ -5,7 +5,14 @@ import stat
 
 import pytest
 
-from demur.serve.local.run_folder import LONGEST_PATH, UnsafeFolder, check_parent, is_run_folder, make_run_folder
+from demur.serve.local.run_folder import (
+    LONGEST_PATH,
+    UnsafeFolder,
+    check_parent,
+    is_run_folder,
+    make_run_folder,
+    open_to_everybody,
+)
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
 
@@ -86,3 +93,13 @@ def test_only_a_private_folder_of_this_name_is_taken_for_one(tmp_path):
     link.symlink_to(make_run_folder(tmp_path).path)
     assert not is_run_folder(link)
     assert not is_run_folder(tmp_path / "demur-gone")
+
+
+def test_a_data_folder_that_everybody_can_move_is_told(tmp_path):
+    above = tmp_path / "above"
+    above.mkdir()
+    assert open_to_everybody(above / "var") == ""
+    above.chmod(0o777)
+    assert f"chmod o-w {above}" in open_to_everybody(above / "var")
+    above.chmod(0o1777)  # as /tmp is: nobody moves what belongs to others
+    assert open_to_everybody(above / "var") == ""

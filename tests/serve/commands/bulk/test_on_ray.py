@@ -23,6 +23,7 @@ def demur(folder, url, *words):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_files_of_a_folder(url, gateway, database, tmp_path, some_digits):
     rows = [{"input": row["input"], "group": "g"} for row in some_digits]
     rows[7]["input"] = [[1.0]]

@@ -274,6 +274,11 @@ def test_without_a_kind_the_kinds_are_explained(here):
             BadDataFile,
             "has no column 'truth', which --label-column",
         ),
+        (
+            ["tabular", "--data", "comma.csv"],
+            BadDataFile,
+            "column 'age' has numbers with a comma, such as 3,5; write them with a point",
+        ),
         (["python", "our_model.py"], BadConfig, "write its module, a colon and its name"),
         (["classifier", "folder"], BadConfig, "has no config.json"),
         (["llm", "./folder/none"], BadConfig, "there is no folder ./folder/none"),
@@ -284,6 +289,7 @@ def test_what_cannot_be_used_is_told(here, words, error, said):
     (here / "notes.txt").write_text("a")
     (here / "broken.parquet").write_text("PAR1 no")
     (here / "empty.jsonl").write_text("")
+    (here / "comma.csv").write_text("age;label\n3,5;no\n;no\n-40,25;yes\n")
     rows(here, "words.jsonl", [{"input": "a", "label": "b"}])
     rows(here, "bare.jsonl", [{"prediction": "a", "label": "a"}, {"prediction": "b", "label": "a"}])
     with pytest.raises(error, match=re.escape(said)):

@@ -90,6 +90,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.long
 def test_a_batch_of_large_pictures_is_resized_in_parts(tiny_convnext):
     """All at once they would be 650 MB of floating point."""
     done = subprocess.run(

@@ -228,6 +228,7 @@ def test_inputs_that_a_model_does_not_take_are_refused(tiny_convnext):
         check_model(configured(tiny_convnext, input="text_pair"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
 def test_a_compiled_model_says_what_the_plain_one_says(tiny_bert):

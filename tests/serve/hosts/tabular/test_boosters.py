@@ -13,11 +13,12 @@ from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.identity import identity_of
 from demur.serve.hosts.kind import BadModel
 from demur.serve.hosts.kinds import check_here, check_model
+from demur.serve.hosts.tabular import kind
 from tests.serve.table_models import LABELS, TASK, ask, configured, frame, records, truth
 
 HOLES = {"kind": "table", "missing": True}
 BINARY = {"kind": "binary", "labels": ["fine", "bad"]}
-pytestmark = pytest.mark.slow  # each file is tried in a process of its own
+pytestmark = pytest.mark.slow  # some files are tried in a process of their own
 
 LIBRARIES = ["xgboost", "lightgbm"]
 
@@ -38,7 +39,13 @@ def classifier(library, **more):
 
 
 @pytest.fixture
-def saved(tmp_path):
+def loaded_at_once(monkeypatch):
+    """A file of our own, which is whole, is not tried in a process of its own before it is loaded."""
+    monkeypatch.setattr(kind, "try_apart", lambda _model, _words: None)
+
+
+@pytest.fixture
+def saved(tmp_path, loaded_at_once):
     """Save a model in its own format, and return its settings under `host`."""
 
     def save(model, name=None, **host):
@@ -185,7 +192,9 @@ def test_names_with_blanks_are_those_of_the_table(saved):
 
 def test_the_best_round_is_used_where_training_stopped_early(saved):
     rows, y = table(), codes_of(truth(frame()))
-    model = xgboost.XGBClassifier(n_estimators=60, max_depth=6, enable_categorical=True, early_stopping_rounds=3)
+    model = xgboost.XGBClassifier(
+        n_estimators=60, max_depth=6, enable_categorical=True, early_stopping_rounds=3, n_jobs=1
+    )
     model.fit(rows[:200], y[:200], eval_set=[(rows[200:], y[200:])], verbose=False)
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
     assert (
@@ -196,7 +205,7 @@ def test_the_best_round_is_used_where_training_stopped_early(saved):
 
 def test_several_labels_and_a_softmax(saved):
     X = np.random.default_rng(0).normal(size=(200, 3))
-    several = xgboost.XGBClassifier(n_estimators=3).fit(X, (X > 0).astype(int))
+    several = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X, (X > 0).astype(int))
     task = {"kind": "multilabel", "labels": ["a", "b", "c"]}
     assert (
         ask(configured(task=task, **saved(several)), X[:9].tolist())[1].probabilities == several.predict_proba(X[:9])
@@ -245,7 +254,7 @@ def test_labels_that_do_not_fit_are_refused(saved, three):
         check_here(configured(scores=["softmax_response", "mahalanobis"], **host))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize("share", [0.0, 0.6, *(pytest.param(one, marks=pytest.mark.long) for one in (0.02, 0.3, 0.95))])
 def test_a_file_that_is_cut_off_is_told_as_one_and_kills_nothing(saved, three, share):
     host = saved(three)
     path = Path(host["file"])
@@ -256,11 +265,21 @@ def test_a_file_that_is_cut_off_is_told_as_one_and_kills_nothing(saved, three, s
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_file_of_something_else_is_told_as_one(tmp_path, library):
-    for content in (b"", b"hello", b"{}", json.dumps({"learner": {}}).encode(), bytes(1000)):
-        (tmp_path / "model").write_bytes(content)
-        with pytest.raises(BadModel, match=rf"host\.file: {library} cannot read .* \(.+\); save the model again"):
-            check_model(configured(kind=library, file=str(tmp_path / "model")))
+@pytest.mark.parametrize("content", [b"hello", bytes(1000)])
+def test_the_file_of_something_else_is_told_as_one(tmp_path, library, content):
+    (tmp_path / "model").write_bytes(content)
+    host = {"kind": library, "file": str(tmp_path / "model")}
+    with pytest.raises(BadModel, match=rf"host\.file: {library} cannot read .* \(.+\); save the model again"):
+        check_model(configured(**host))
+    with pytest.raises(BadModel, match=rf"host\.file: {library} cannot read .* \(.+\); save the model again"):
+        ask(configured(**host), [[1.0]])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("content", [b"", b"{}", json.dumps({"learner": {}}).encode()])
+def test_more_files_of_something_else(tmp_path, library, content):
+    test_the_file_of_something_else_is_told_as_one(tmp_path, library, content)
 
 
 def test_an_artifact_is_bound_to_the_file(saved, three):

@@ -98,6 +98,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(asking, released):
     assert len(artifacts.history("digits")) == 1
 
 
+@pytest.mark.long
 def test_a_release_without_the_database(asking, released, database, digits):
     """What a pipeline does: predict, tell outcomes, fit, compare, replay, promote."""
     config, _, first, second = released
