@@ -275,6 +275,9 @@ def demo(
     encoding: Encoding = None,
     model: Annotated[str | None, typer.Option(help="Model to ask; by default the first one.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the corruptions.")] = 0,
+    only: Annotated[
+        str | None, typer.Option(help="Only this part: a corruption such as `clean`, or a group of the rows.")
+    ] = None,
     outcomes: Annotated[
         bool, typer.Option(help="Also tell the service the true labels, so that an audit can follow.")
     ] = True,
@@ -285,7 +288,7 @@ def demo(
 ) -> None:
     """Replay rows that were held back through the running service, images also corrupted, and count what holding the
     doubtful ones was worth."""
-    from demur.serve.commands.demo import replay, samples, table
+    from demur.serve.commands.demo import of_part, replay, samples, table
 
     settings = load_config(config_path(config))
     name = model or next(iter(settings.models))
@@ -293,6 +296,8 @@ def demo(
     address = url or f"http://{settings.http.host}:{settings.http.port}"
     form = file_form(settings.model(name), input_column, label_column, encoding)
     todo = samples(path, seed, form)
+    if only is not None:
+        todo = of_part(todo, only)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
         predictions = replay(

@@ -31,7 +31,7 @@ from tests.conftest import ROOT, digit_rows, entry, new_case
 @pytest.fixture
 def folder(tmp_path, digits, monkeypatch):
     """A working directory with a configuration for the digits."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"] = {"data": str(digits / "calibration.jsonl")}
     del content["models"]["sums"]
