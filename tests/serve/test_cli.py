@@ -359,6 +359,7 @@ def test_help_names_every_command(demur):
         (["fit", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["fit", "digits", "--data", "nowhere.csv"], "demur: nowhere.csv: there is no such file"),
         (["fit", "digits", "--data", "x.csv", "--since", "1d"], "demur: fit on which rows? give either --since"),
+        (["fit", "digits", "--since", "1d", "--fresh"], "demur: leave --fresh out with --since"),
         (["fit", "digits", "--until", "1d"], "demur: --until and --every-outcome-known go with --since"),
         (["fit", "digits", "--every-outcome-known"], "demur: --until and --every-outcome-known go with --since"),
         (["fit", "nobody", "--since", "1d"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
