@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from math import nan
 
-import numpy as np
 import orjson
 
 from demur.audit.metrics.agreement import cohen_kappa, krippendorff_alpha
 from demur.audit.metrics.intervals import wilson
-from demur.audit.metrics.reviewers import CorrectedRate, ReviewerRates, reviewer_rates, rogan_gladen
-from demur.review.disagreement import LabelPair, OverturnCount, SecondLooks
+from demur.audit.metrics.reviewers import CorrectedRate, ReviewerRates, rogan_gladen
+from demur.audit.reviewer_error import rates_of
+from demur.review.disagreement import DecidedCheck, LabelPair, OverturnCount, SecondLooks
 from demur.traffic.record import Answer
 
 
@@ -132,13 +132,12 @@ def overturn_rate(rows: Iterable[OverturnCount]) -> OverturnRate:
 
 def reviewers_checked(checks: Sequence[SecondLooks], overall: OverturnRate) -> ReviewersChecked:
     """What re-reviews say of the first answers, each check counting alike: all are drawn with one probability."""
-    decided = [check for check in checks if check.truth_overturns is not None]
-    n = np.array([check.n for check in decided], dtype=int)
-    rates = ReviewerRates(sensitivity=nan, n_sensitivity=nan, specificity=nan, n_specificity=nan)
-    if decided:
-        verdict = np.repeat([check.first_overturns for check in decided], n)
-        truth = np.repeat([bool(check.truth_overturns) for check in decided], n)
-        rates = reviewer_rates(verdict, truth, np.ones(len(truth)))
+    decided = [
+        DecidedCheck(first_overturns=check.first_overturns, truth_overturns=check.truth_overturns, n=check.n)
+        for check in checks
+        if check.truth_overturns is not None
+    ]
+    rates = rates_of(decided)
     known = overall.n > 0 and rates.n_sensitivity > 0 and rates.n_specificity > 0  # False for NaN
     corrected = None
     if known:
@@ -150,7 +149,7 @@ def reviewers_checked(checks: Sequence[SecondLooks], overall: OverturnRate) -> R
             rates.specificity,
             rates.n_specificity,
         )
-    return ReviewersChecked(n=int(n.sum()), rates=rates, corrected=corrected)
+    return ReviewersChecked(n=sum(check.n for check in decided), rates=rates, corrected=corrected)
 
 
 def _agreement(n: int, same: int, beyond_chance: float) -> AgreementRate:

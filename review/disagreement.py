@@ -5,6 +5,7 @@ in the order of its task.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from math import nan
 
 from demur.review.cases import IN_SCOPE
@@ -55,6 +56,19 @@ class SecondLooks:
 
     truth_overturns: bool | None
     """Whether what was decided in the end says so; None while nothing is."""
+
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecidedCheck:
+    """`n` cases that somebody else looked at once more, blindly, and about which it was then decided what is true."""
+
+    first_overturns: bool
+    """Whether the first answer says that the model was wrong."""
+
+    truth_overturns: bool
+    """Whether what was decided in the end says so."""
 
     n: int
 
@@ -154,6 +168,18 @@ def checked(connection: Connection, window: StatisticsWindow) -> list[SecondLook
         )
         for row in rows
     ]
+
+
+def decided_checks(connection: Connection, model: str, *, until: datetime) -> list[DecidedCheck]:
+    """Return all blind second looks at a model's cases that were decided before that moment."""
+    rows = connection.execute(
+        "select f.label::jsonb <> r.prediction::jsonb, i.label::jsonb <> r.prediction::jsonb, count(*)"
+        " from review_items i join review_items f on f.id = i.record_id join records r on r.id = f.id"
+        " where i.kind = 're_review' and i.model = %s and i.status = 'resolved' and i.ended_at < %s"
+        " and i.label is not null and f.label is not null and r.prediction is not null group by 1, 2 order by 1, 2",
+        (model, until),
+    ).fetchall()
+    return [DecidedCheck(first_overturns=first, truth_overturns=truth, n=n) for first, truth, n in rows]
 
 
 def work(connection: Connection, window: StatisticsWindow) -> list[PersonsWork]:

@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -164,6 +164,10 @@ def fit(
             " score ranks errors no better than chance.",
         ),
     ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Run the model on every row of the file, also where its output is kept."),
+    ] = False,
     config: ConfigOption = None,
     promote: Annotated[bool, typer.Option("--promote", help="Put the artifact in force at once.")] = False,
     why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "fitted and promoted",
@@ -179,8 +183,8 @@ def fit(
         raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
     if since is None and (until is not None or every_outcome_known):
         raise BadConfig("--until and --every-outcome-known go with --since; a labelled file is fitted on as a whole")
-    if since is not None and (input_column or label_column or cluster or encoding):
-        raise BadConfig(NO_FILE)
+    if since is not None and (input_column or label_column or cluster or encoding or fresh):
+        raise BadConfig("leave --fresh out with --since: a fit on the log runs the model always" if fresh else NO_FILE)
     if path is None and since is None:
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
@@ -200,20 +204,14 @@ def fit(
                 bar.update(task, description=f"fitting and measuring {model}")
 
         opened.enter_context(reach_shown(out.print))
+        common: Any = {"clock": now, "progress": progress, "anyway": anyway}
         if database is None:
             form = file_form(settings.model(model), input_column, label_column, encoding, cluster)
-            done = fit_model(settings, model, path or Path(), form=form, clock=now, progress=progress, anyway=anyway)
+            done = fit_model(settings, model, path or Path(), form=form, keep=True, fresh=fresh, **common)
         else:
+            known = every_outcome_known
             done = fit_on_traffic(
-                settings,
-                model,
-                database,
-                since=start,
-                until=end,
-                every_outcome_known=every_outcome_known,
-                clock=now,
-                progress=progress,
-                anyway=anyway,
+                settings, model, database, since=start, until=end, every_outcome_known=known, **common
             )
     for table in tables(done.name, done.fit):
         out.print(table)
@@ -277,6 +275,9 @@ def demo(
     encoding: Encoding = None,
     model: Annotated[str | None, typer.Option(help="Model to ask; by default the first one.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the corruptions.")] = 0,
+    only: Annotated[
+        str | None, typer.Option(help="Only this part: a corruption such as `clean`, or a group of the rows.")
+    ] = None,
     outcomes: Annotated[
         bool, typer.Option(help="Also tell the service the true labels, so that an audit can follow.")
     ] = True,
@@ -287,7 +288,7 @@ def demo(
 ) -> None:
     """Replay rows that were held back through the running service, images also corrupted, and count what holding the
     doubtful ones was worth."""
-    from demur.serve.commands.demo import replay, samples, table
+    from demur.serve.commands.demo import of_part, replay, samples, table
 
     settings = load_config(config_path(config))
     name = model or next(iter(settings.models))
@@ -295,6 +296,8 @@ def demo(
     address = url or f"http://{settings.http.host}:{settings.http.port}"
     form = file_form(settings.model(name), input_column, label_column, encoding)
     todo = samples(path, seed, form)
+    if only is not None:
+        todo = of_part(todo, only)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
         predictions = replay(

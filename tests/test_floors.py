@@ -97,7 +97,7 @@ FLOORS = (
 FLOORS_OF_AUDIT = (
     {"report", "held_out", "changes", "monitors", "opinions", "rating_plot", "replay", "shadowing"},
     {"axes"},
-    {"findings", "ledger", "drawing"},
+    {"findings", "ledger", "drawing", "reviewer_error"},
     {"metrics", "state", "periods", "visible"},
 )
 """The rooms of `audit`. `state` is what a running service reads and writes; everything else reads what was logged."""

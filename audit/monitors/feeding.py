@@ -5,7 +5,7 @@ Any number may feed at once: what one holds, the others leave alone. Whoever die
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from math import ldexp
 from typing import Any
@@ -29,10 +29,12 @@ from demur.audit.monitors.arrivals import (
 from demur.audit.monitors.reference import ReferenceSample, compared, sample_from_json
 from demur.audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
-from demur.audit.monitors.wording import confidence_words, held_words, risk_words
+from demur.audit.monitors.wording import confidence_words, corrected_risk, held_words, risk_words
+from demur.audit.reviewer_error import reviewer_error
 from demur.audit.state import alarms, standing
 from demur.audit.state.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
 from demur.audit.state.standing import KNOWN_AFTER_SECONDS, MonitorState, Role
+from demur.review.disagreement import decided_checks
 from demur.traffic.database import Connection
 from demur.traffic.draw import BITS, Draws
 from demur.traffic.outcomes import Precedence
@@ -375,6 +377,8 @@ def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtif
             ]
             floor = floor_for(confidences, watched.tighten_to)
     assert state.bets is not None
+    reviewers = reviewer_error(decided_checks(connection, watched.model, until=datetime.now(UTC)))
+    corrected = corrected_risk(state, reviewers)
     return raise_alarm(
         connection,
         model=watched.model,
@@ -393,6 +397,8 @@ def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtif
             "estimate": state.estimate,
             "lower": state.lower,
             "upper": state.upper,
+            "corrected_lower": corrected and corrected.lower,
+            "corrected_upper": corrected and corrected.upper,
         },
         action=action,
         floor=floor,

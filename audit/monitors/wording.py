@@ -3,8 +3,10 @@
 from datetime import datetime
 from math import exp, isnan
 
+from demur.audit.metrics.resampling import Interval
 from demur.audit.monitors.risk import RiskState
 from demur.audit.monitors.traffic import TrafficState
+from demur.audit.reviewer_error import ReviewerError, corrected_interval
 
 FEW = 30
 """With fewer labels nothing is said of the share."""
@@ -65,6 +67,35 @@ def risk_sentence(state: RiskState) -> str:
         f"No sign that the promise of at most {percent(target)} is broken: {known}; {_interval(state)}. The evidence"
         f" against it is {exp(min(state.bets.log_wealth, 50)):.3g}; an alarm takes {1 / state.settings.delta:g}."
     )
+
+
+def reviewers_sentence(state: RiskState, error: ReviewerError | None) -> str:
+    """What the risk is without the errors of reviewers; why it is not known; empty without a label."""
+    if error is None or not state.n_labelled or state.lower > state.upper:
+        return ""
+    known = corrected_risk(state, error)
+    if known is None:
+        return f"{error.words[:1].upper()}{error.words[1:]}."
+    said = (
+        f"Corrected for the errors of reviewers a steady risk lies in {percent(known.lower)} to {percent(known.upper)}"
+    )
+    target = state.settings.target
+    if target is None:
+        word = ""
+    elif known.lower > target:
+        word = f", above the promised {percent(target)}"
+    elif known.upper <= target:
+        word = f", within the promised {percent(target)}"
+    else:
+        word = f", on both sides of the promised {percent(target)}"
+    return f"{said}{word}: {error.words}."
+
+
+def corrected_risk(state: RiskState, error: ReviewerError) -> Interval | None:
+    """Return the interval of a steady risk without the errors of reviewers, as far as all labels are theirs."""
+    if not state.n_labelled or state.lower > state.upper:
+        return None
+    return corrected_interval(Interval(lower=state.lower, upper=state.upper), error, state.settings.delta)
 
 
 def traffic_sentence(state: TrafficState) -> str:

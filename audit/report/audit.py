@@ -17,11 +17,13 @@ from demur.audit.report.grounds import Estimate, Grounds
 from demur.audit.report.plain_sample import plain_findings
 from demur.audit.report.plan import AuditPlan, Settings, plan
 from demur.audit.report.resamples import Progress, Resamples, unheard
+from demur.audit.report.reviewer_correction import ReviewerCorrection, correction_of
 from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.scores import compared
 from demur.audit.report.survey import Survey, in_frame, survey
 from demur.audit.report.tally import Tally, tally
 from demur.audit.report.verdict import PromiseJudgement, judge, overall
+from demur.audit.reviewer_error import ReviewerError
 from demur.traffic.outcomes import LATEST, Precedence, rule_in_words
 
 FORMAT = "demur-audit/1"
@@ -56,6 +58,9 @@ class AuditSettings:
 
     max_risk: float | None = None
     """Which share of the answers may be wrong, in the place of what the artifacts promise of it."""
+
+    reviewers: ReviewerError | None = None
+    """How often reviewers err, by all blind second looks that were decided as of the audit; None: nobody looked."""
 
     precedence: Precedence = LATEST
     command: str = ""
@@ -138,7 +143,8 @@ def concluded(
     resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
     evidence = RiskEvidence.of(by, sums, resamples)
     estimates = list(whole(evidence))
-    judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread)
+    reviewers = correction_of(asked.reviewers, found.sources)
+    judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread, reviewers)
     plain = plain_findings(sums.plain, by)
     document = {
         "format": FORMAT,
@@ -165,7 +171,7 @@ def concluded(
             ],
             "clustered": found.clusters,
         },
-        "labels": _labels(found, by, evidence, asked),
+        "labels": {**_labels(found, by, evidence, asked), "reviewers": _reviewers(reviewers)},
         "estimates": [_estimate(one) for one in estimates],
         "scores": compared(estimates, sums.tau),
         "breakdowns": breakdowns(evidence),
@@ -230,7 +236,15 @@ def _judgement(one: PromiseJudgement) -> dict[str, Any]:
         "p_broken": one.p_broken,
         "p_kept": one.p_kept,
         "estimate": _estimate(one.estimate),
+        "corrected": one.corrected and asdict(one.corrected),
     }
+
+
+def _reviewers(known: ReviewerCorrection) -> dict[str, Any]:
+    """How often reviewers err, and in words; the rates are null where nothing is corrected by them."""
+    rates = asdict(known.error.rates) if known.error else {}
+    names = ("sensitivity", "n_sensitivity", "specificity", "n_specificity")
+    return {"says": known.words, **{name: rates.get(name) for name in names}}
 
 
 def _labels(found: Survey, by: AuditPlan, evidence: RiskEvidence, asked: AuditSettings) -> dict[str, Any]:

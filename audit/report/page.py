@@ -122,7 +122,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=count, percent=percent, when=when)
+    environment.filters.update(count=count, percent=percent, when=when, capitalize_first=_capitalized)
     environment.globals.update(
         told=told, metric=metric, place=place, span=span, most_of=_most, state_of=_state, against=_against, tint=_tint,
         quantity=lambda value, unit, digits=None: "–" if known(value) is None else quantity(value, unit, digits),
@@ -130,6 +130,12 @@ def _environment() -> Environment:
         number=lambda value: known(value) is not None,
     )  # fmt: skip
     return environment
+
+
+def _capitalized(sentence: Any) -> str:
+    """A sentence that begins with a capital letter."""
+    text = str(sentence or "")
+    return text[:1].upper() + text[1:]
 
 
 def _rows(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -13,6 +13,11 @@ from demur.audit.report.grounds import REFUSED, Estimate, Grounds
 from demur.audit.report.missing_reviews import WorstCase, worst_case
 from demur.audit.report.plan import TOTAL
 from demur.audit.report.promise_evidence import ANSWERS, LABELS, SETS, PartEvidence, part_evidence, rows_of_fit
+from demur.audit.report.reviewer_correction import (
+    CorrectedJudgement,
+    ReviewerCorrection,
+    corrected_test,
+)
 from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, missed_labels, risks
 from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING, as_it_holds
 from demur.policies.risk_bound import labels_needed
@@ -36,6 +41,8 @@ ABOUT: Mapping[str, str] = {
     LABELS_MISSING: LABELS,
 }
 """Which numbers of an audit each kind of promise is held against."""
+
+UNCORRECTED = ReviewerCorrection(error=None, words="")
 
 NOT_KNOWN = "promised, and nobody knows what"
 UNREAD = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
@@ -70,6 +77,9 @@ class PromiseJudgement:
     p_kept: float | None = None
     """How surprising so few misses are if this fit misses the target or more."""
 
+    corrected: CorrectedJudgement | None = None
+    """The same without the errors of reviewers; None where these are not known well enough."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _PromisePart:
@@ -96,6 +106,7 @@ def judge(
     promises: Mapping[str, Sequence[Mapping[str, Any]]],
     max_risk: float | None,
     unread: Sequence[str] = (),
+    reviewers: ReviewerCorrection = UNCORRECTED,
 ) -> list[PromiseJudgement]:
     """Return a judgement of each promise, the one about wrong answers first.
 
@@ -105,9 +116,10 @@ def judge(
 
     A promise on average over fits is called broken only if the spread of valid fits does not explain what was found.
     Broken is called at delta / 2, divided by the number of promises, and corrected for the parts of each (Holm 1979).
+    With `reviewers` whose errors are known, a promise about wrong answers is judged once more without these.
     """
     found = [*_parts(evidence, promises, max_risk)]
-    judged = _together(found, evidence.by.settings.delta)
+    judged = _together(found, evidence.by.settings.delta, reviewers)
     places = _places(evidence)
     n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
     answers = risks(evidence, answered=True) if unread and max_risk is None else []
@@ -210,7 +222,7 @@ def _part(
     )
 
 
-def _together(parts: Sequence[_PromisePart], delta: float) -> list[PromiseJudgement]:
+def _together(parts: Sequence[_PromisePart], delta: float, reviewers: ReviewerCorrection) -> list[PromiseJudgement]:
     """The judgements, corrected for how many parts each promise has, and for how many promises there are."""
     families: dict[tuple[str, float, str], list[_PromisePart]] = {}
     for part in parts:
@@ -221,8 +233,10 @@ def _together(parts: Sequence[_PromisePart], delta: float) -> list[PromiseJudgem
         p_values = [None if part.tested is None else part.tested.p_broken for part in family]
         broken = set(holm(p_values, delta / 2 / max(1, tested)).rejected)
         looks = sum(p is not None for p in p_values) * max(1, tested)
+        corrected = _without_errors(family, delta, max(1, tested), reviewers)
         for at, part in enumerate(family):
-            found[id(part)] = _unless_missing(part, _word(part, delta, broken=at in broken, looks=looks))
+            judged = _unless_missing(part, _word(part, delta, broken=at in broken, looks=looks))
+            found[id(part)] = replace(judged, corrected=corrected[at])
     return [found[id(part)] for part in parts]
 
 
@@ -265,6 +279,39 @@ def _word(part: _PromisePart, delta: float, *, broken: bool, looks: int) -> Prom
     else:
         why = f"{between}, which lies on both sides of the promised {target}"
     return replace(one, why=why)
+
+
+def _without_errors(
+    family: Sequence[_PromisePart], delta: float, n_promises: int, reviewers: ReviewerCorrection
+) -> list[CorrectedJudgement | None]:
+    """The parts of one promise about wrong answers, judged without the errors of reviewers."""
+    if family[0].judgement.share != ANSWERS_WRONG:
+        return [None] * len(family)
+    made = [
+        corrected_test(reviewers, one.tested, one.judgement.estimate, one.judgement.target, delta) for one in family
+    ]
+    broken = holm([None if one is None else one.p_broken for one in made], delta / 2 / n_promises).rejected
+    found: list[CorrectedJudgement | None] = []
+    for at, (part, rate) in enumerate(zip(family, made, strict=True)):
+        if rate is None:
+            found.append(None)
+            continue
+        verdict = PromiseVerdict.UNDECIDED
+        if at in broken:
+            verdict = PromiseVerdict.BROKEN
+        elif rate.p_kept <= delta / 2 * (1 + SLACK) and part.judgement.estimate.grounds.enough:
+            verdict = PromiseVerdict.KEPT
+        why = (
+            f"corrected for the errors of reviewers {100 * rate.lower:.2f}% to {100 * rate.upper:.2f}% of the answers"
+            f" are wrong ({100 * (1 - delta):g}% interval)"
+        )
+        decided, kept = verdict is not PromiseVerdict.UNDECIDED, verdict is PromiseVerdict.KEPT
+        if decided and part.missing is not None and part.missing.turns(kept=kept, target=part.judgement.target):
+            verdict, why = PromiseVerdict.UNDECIDED, f"{why}. But {part.missing.words}; this decides nothing"
+        found.append(
+            CorrectedJudgement(verdict=verdict.value, value=rate.estimate, lower=rate.lower, upper=rate.upper, why=why)
+        )
+    return found
 
 
 def _unless_missing(part: _PromisePart, one: PromiseJudgement) -> PromiseJudgement:

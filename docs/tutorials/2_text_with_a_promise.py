@@ -52,7 +52,7 @@ print(f"of the new texts, {1 - model.score(new, y_new):.0%} are sorted wrongly")
 # %% [markdown]
 # ## The promise
 #
-# `selective_risk` looks for a limit of confidence. What lies above the limit is answered. The limit is chosen so that
+# `selective_risk` ranks the texts, the surest first, and looks for a limit up to which it answers. It is chosen so that
 # at most 10% of the answers are wrong, *except with probability 5%*: by chance, the calibration rows may be easier
 # than later ones. The method allows for such luck, and the promise is a theorem (Learn then Test, `docs/methods.md`).
 # It needs one assumption: later texts are drawn like the calibration rows.

@@ -11,6 +11,7 @@ from scipy.ndimage import rotate
 from demur.client.items import Item, NewOutcome
 from demur.client.results import Prediction
 from demur.client.sync_client import Client
+from demur.library.nearest import one_of
 from demur.serve.config.task import TaskConfig
 from demur.serve.hosts.language.matching import is_right
 from demur.traffic.dataset import read_labelled_file
@@ -68,6 +69,13 @@ def samples(data: Path, seed: int, form: FileForm | None = None) -> list[DemoSam
                 raise BadDataFile(f"{data}: an image is nested numbers, rows of the same length") from None
             out.append(DemoSample(part=part, input=np.clip(corrupt(image, rng), 0, 1).round(4).tolist(), label=label))
     return out
+
+
+def of_part(every: Sequence[DemoSample], only: str) -> list[DemoSample]:
+    """The samples of one part. Raises `BadDataFile` where there is no such part."""
+    if found := [sample for sample in every if sample.part == only]:
+        return found
+    raise BadDataFile(f"--only: {one_of(only, list(dict.fromkeys(sample.part for sample in every)))}")
 
 
 def add_noise(image: Array, rng: np.random.Generator) -> Array:

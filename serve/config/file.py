@@ -96,6 +96,9 @@ class CalibrationConfig(Section):
 
     seed: int = 0
 
+    keep_outputs_mb: int = Field(default=1_000, ge=0)
+    """Megabytes of what the model says about a labelled file that are kept for the next `demur fit`; 0 keeps none."""
+
     @property
     def form(self) -> FileForm:
         """How the labelled file is read."""

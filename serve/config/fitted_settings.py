@@ -51,6 +51,7 @@ def fitted_settings(model: ModelConfig) -> dict[str, Any]:
     settings = model.model_dump(mode="json", include=set(FITTED))
     data = model.calibration.data
     settings["calibration"]["data"] = None if data is None else data.name
+    del settings["calibration"]["keep_outputs_mb"]  # it changes no number
     return settings
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.contract.inputs import InvalidRequest, ModelInput
 from demur.serve.fitting.failing_rows import ModelFails, run_each
+from demur.serve.fitting.kept_outputs import KeptOutputs, kept_outputs
 from demur.serve.fitting.labelled_rows import (
     about_candidates,
     is_label_of,
@@ -82,8 +84,13 @@ def fit_model(
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool = False,
+    keep: bool = False,
+    fresh: bool = False,
 ) -> FittedArtifact:
     """Fit a model's selector on a labelled file and store it. Nothing is promoted here.
+
+    With `keep`, what the models say is kept in the data folder, and what is kept there is not asked again unless all is
+    to be `fresh`.
 
     Raises `PromiseOutOfReach` or `RanksAtChance`, and stores nothing, where the rows cannot carry what is to be
     promised; `anyway` stores it all the same, with a selector that then holds everything, or ranks by chance. Without
@@ -95,7 +102,8 @@ def fit_model(
     facts = {"file": data.name, "since": None, "until": None}
     sources = Sources(rows=rows, truth=truth, weights=None, facts=facts, remarks=[])
     with opened_models(config, cascade) as models:
-        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway)
+        kept = kept_outputs(config, models, fresh=fresh) if keep else {}
+        return _fit(config, name, models, sources, clock=clock, progress=progress, anyway=anyway, kept=kept)
 
 
 def fit_on_traffic(
@@ -153,6 +161,7 @@ def _fit(
     clock: Callable[[], datetime],
     progress: Progress,
     anyway: bool,
+    kept: Mapping[str, KeptOutputs] | None = None,
 ) -> FittedArtifact:
     cascade = config.cascade(name)
     model = cascade[name]
@@ -168,7 +177,14 @@ def _fit(
         done += n
         progress(done, total)
 
-    ran = {step: _labelled(its_config, models[step], sources, progress=advance) for step, its_config in cascade.items()}
+    ran = {}
+    try:
+        for step, its_config in cascade.items():
+            kept_here = kept.get(step) if kept else None
+            ran[step] = _labelled(its_config, models[step], sources, kept_here, progress=advance)
+    finally:
+        said = [remark for one in (kept or {}).values() for remark in one.close()]
+    sources = replace(sources, remarks=[*sources.remarks, *said])
     runs = np.logical_and.reduce([on_rows for _, on_rows in ran.values()])
     labelled, sources = _judged_again({step: one for step, (one, _) in ran.items()}, sources, runs, task=model.task)
     identities = {
@@ -323,9 +339,15 @@ def _refuse(shortfalls: Sequence[Shortfall]) -> None:
 
 
 def _labelled(
-    model: ModelConfig, loaded: LoadedModel, sources: Sources, *, progress: Callable[[int], None]
+    model: ModelConfig,
+    loaded: LoadedModel,
+    sources: Sources,
+    kept: KeptOutputs | None,
+    *,
+    progress: Callable[[int], None],
 ) -> tuple[LabelledOutput, Mask]:
-    """Run a model over the inputs; return its output beside the truth, and on which of the rows [n] it does not fail.
+    """Run a model over the inputs, but for those about which its output is kept; return it beside the truth, and on
+    which of the rows [n] it does not fail.
 
     Raises `ModelFails` where it fails on a row of a file, which whoever wrote it can mend.
     """
@@ -333,15 +355,8 @@ def _labelled(
     failing: dict[int, str] = {}
     for chunk in rows_read(sources.rows, loaded.read, at_a_time=ROWS_AT_A_TIME):
         before = sum(map(len, batches))
-        try:
-            output, whys = run_each(lambda inputs: loaded.run(inputs, model.recipe.needs), chunk)
-        except ModelFails as error:
-            raise ModelFails(f"{sources.rows.path}, row {before + 1}: {error}") from error
-        failing |= {before + at: why for at, why in whys.items()}
-        if failing and sources.rows.said is None:
-            at, why = next(iter(failing.items()))
-            raise ModelFails(f"{sources.rows.path}, row {at + 1}: the model fails on it: {why}")
-        batches.append(output)
+        run = partial(_run_chunk, model, loaded, sources, chunk, before, failing)
+        batches.append(kept.of(sources.rows.inputs[before : before + len(chunk)], run) if kept else run())
         progress(len(chunk))
     output = Output.concatenate(batches)
     if model.task.sparse:
@@ -357,6 +372,26 @@ def _labelled(
         clusters=sources.clusters,
     )
     return labelled, ~np.isin(np.arange(len(sources.rows)), list(failing))
+
+
+def _run_chunk(
+    model: ModelConfig,
+    loaded: LoadedModel,
+    sources: Sources,
+    chunk: Sequence[ModelInput],
+    before: int,
+    failing: dict[int, str],
+) -> Output:
+    """Run a model on some of the rows, those after the first `before`, and note the `failing` ones of the log."""
+    try:
+        output, whys = run_each(lambda inputs: loaded.run(inputs, model.recipe.needs), chunk)
+    except ModelFails as error:
+        raise ModelFails(f"{sources.rows.path}, row {before + 1}: {error}") from error
+    failing |= {before + at: why for at, why in whys.items()}
+    if failing and sources.rows.said is None:
+        at, why = next(iter(failing.items()))
+        raise ModelFails(f"{sources.rows.path}, row {at + 1}: the model fails on it: {why}")
+    return output
 
 
 def _input_of(value: Any, *, is_given: bool) -> Any:

@@ -50,4 +50,4 @@ def test_promtool_takes_them_and_they_fire_when_they_should(tmp_path):
 def quickstart_config():
     from demur.serve.configuration import load_config
 
-    return load_config(ROOT / "deploy/quickstart.yaml")
+    return load_config(ROOT / "tests/quickstart.yaml")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from demur.review import disagreement, statistics
-from demur.review.disagreement import LabelPair, OverturnCount, PersonsWork, SecondLooks
+from demur.review.disagreement import DecidedCheck, LabelPair, OverturnCount, PersonsWork, SecondLooks
 from demur.review.item import ReviewerScope
 from demur.review.statistics import EmptyWindow, StatisticsWindow, Waits
 from tests.review.history import History
@@ -192,6 +192,17 @@ def test_what_re_reviews_found(past, database):
         SecondLooks(first="7", second="3", saw_prediction=False, first_overturns=False, truth_overturns=None, n=1),
     ]
     assert asked(database, disagreement.checked, replace(DAY, scope=ReviewerScope(models=("letters",)))) == []
+    with database.transaction() as connection:
+        now, before, other = (
+            disagreement.decided_checks(connection, model, until=until)
+            for model, until in (("digits", ago(0)), ("digits", ago(6.5)), ("letters", ago(0)))
+        )
+    assert now == [
+        DecidedCheck(first_overturns=False, truth_overturns=True, n=1),
+        DecidedCheck(first_overturns=True, truth_overturns=True, n=2),
+    ]
+    assert before == [DecidedCheck(first_overturns=True, truth_overturns=True, n=1)]  # as it was known then
+    assert other == []
 
 
 def test_what_each_person_did(past, database):

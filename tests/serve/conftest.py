@@ -119,7 +119,7 @@ def tiny_convnext(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def quickstart(digits: Path, tmp_path_factory) -> Config:
     """The quickstart's configuration with a store of its own, in which an artifact is in force."""
-    config = load_config(ROOT / "deploy/quickstart.yaml")
+    config = load_config(ROOT / "tests/quickstart.yaml")
     folder = tmp_path_factory.mktemp("store")
     model = config.models["digits"]
     config = config.model_copy(

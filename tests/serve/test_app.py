@@ -28,7 +28,7 @@ def ray_parts():
 
 @pytest.fixture
 def path(tmp_path):
-    told = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    told = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     told["models"]["digits"]["host"]["autoscaling"] = {"min": 2, "max": 8, "up_after_seconds": 5}
     told |= {"gateway": {"replicas": 3, "max_ongoing": 500}, "console": {"replicas": 2}, "audit": {"replicas": 2}}
     told["database"] = "postgresql://nobody@127.0.0.1/none"

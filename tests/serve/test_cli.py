@@ -32,7 +32,7 @@ from tests.conftest import ROOT, digit_rows, entry, new_case
 @pytest.fixture
 def folder(tmp_path, digits, monkeypatch):
     """A working directory with a configuration for the digits."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"] = {"data": str(digits / "calibration.jsonl")}
     del content["models"]["sums"]
@@ -360,6 +360,7 @@ def test_help_names_every_command(demur):
         (["fit", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["fit", "digits", "--data", "nowhere.csv"], "demur: nowhere.csv: there is no such file"),
         (["fit", "digits", "--data", "x.csv", "--since", "1d"], "demur: fit on which rows? give either --since"),
+        (["fit", "digits", "--since", "1d", "--fresh"], "demur: leave --fresh out with --since"),
         (["fit", "digits", "--until", "1d"], "demur: --until and --every-outcome-known go with --since"),
         (["fit", "digits", "--every-outcome-known"], "demur: --until and --every-outcome-known go with --since"),
         (["fit", "nobody", "--since", "1d"], "demur: there is no model 'nobody' in the configuration; it has: digits"),

@@ -32,7 +32,7 @@ SAID = json.loads((BEFORE / "answers.json").read_text())
 @pytest.fixture
 def restored(tmp_path, monkeypatch):
     """A folder in which a configuration of this version finds what the version before had."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     del content["models"]["sums"]
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))

@@ -54,7 +54,7 @@ class Service:
         self.folder = Path(tempfile.mkdtemp(prefix="demur-"))  # short, because of sockets
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+        content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
         content["http"] = {"host": "127.0.0.1", "port": self.port}
         content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
         content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")

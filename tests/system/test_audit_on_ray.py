@@ -27,7 +27,7 @@ def audited(folder: Path, *words: str) -> dict:
 
 
 def test_it_says_what_one_process_says(tmp_path: Path) -> None:
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     models = {"bench": content["models"]["digits"]}
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump({**content, "models": models}))
     write_export(str(tmp_path / "export"), made(6_000))

@@ -51,7 +51,7 @@ def sums(exercises: Path) -> list[dict[str, Any]]:
 
 def of_the_quickstart(exercises: Path) -> dict[str, Any]:
     """The model as `make run` serves it."""
-    model: dict[str, Any] = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())["models"]["sums"]
+    model: dict[str, Any] = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())["models"]["sums"]
     model["host"] |= {"checkpoint": str(ROOT / "deploy/models/sums"), "cpus": 0.1}
     model["calibration"]["data"] = str(exercises / "total/calibration.jsonl")
     return model

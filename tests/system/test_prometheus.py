@@ -207,7 +207,7 @@ def test_every_alert_can_be_evaluated_and_asks_for_what_is_there(prometheus):
 
 
 def test_what_has_not_happened_here_is_declared():
-    config = load_config(ROOT / "deploy/quickstart.yaml")
+    config = load_config(ROOT / "tests/quickstart.yaml")
     told: list[Metric] = [metric for make in COLLECTORS for metric in make(config, None).describe()]
     told += QueueCollector(None, ["digits"]).describe()
     declared = {metric.name for metric in told} | {name for metric in METRICS for name in metric.series}

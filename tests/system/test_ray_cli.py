@@ -109,7 +109,7 @@ PATHS = ("/healthz", "/review/", "/review/v1/cases", "/audit/", "/audit/v1/repor
 @pytest.fixture
 def quickstart_content(digits, tmp_path):
     """The quickstart as the argument of a builder, with an artifact in its store."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     content["artifacts"] = str(tmp_path / "artifacts")
     content["data"] = str(tmp_path / "var")
     content["access"] = {"mode": "open"}  # on a cluster it must be said

@@ -13,7 +13,7 @@ from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
 from demur.policies.threshold import GivenLimit, TargetRisk
-from demur.uncertainty.calibrators import CALIBRATORS
+from demur.uncertainty.calibrators import CALIBRATORS, OF_SCORES
 from demur.uncertainty.checks import InvalidInput
 from demur.uncertainty.combination import Combined
 from demur.uncertainty.generation import Generation, as_column
@@ -186,10 +186,11 @@ def test_nothing_is_fitted_on_rows_that_say_too_little_and_they_are_held(rows, c
     improbable = {"scores": {"u": SCORES["improbability"]()}, "confidence_score": "u"}
     settings = {**BARE, **improbable, "calibrator": CALIBRATORS[calibrator]()}
     hurt = damaged(rows, unread=range(20), unscored=range(20, 40))
-    kept = rows.rows(slice(20 if calibrator == "temperature" else 40, None))
+    by_score = settings["calibrator"].reads in OF_SCORES
+    kept = rows.rows(slice(40 if by_score else 20, None))
     selector, alone = fitted(hurt, **settings), fitted(rows.rows(slice(40, None)), **settings)
     decided = selector.decide(hurt.output)
-    if calibrator != "temperature":
+    if by_score:
         assert np.isnan(decided.confidence[:40]).all()
         assert {decided.decisions.actions[row] for row in range(40)} == {Action.REVIEW}
         np.testing.assert_array_equal(decided.confidence[40:], alone.decide(kept.output).confidence)

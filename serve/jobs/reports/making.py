@@ -4,7 +4,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import nan
@@ -22,11 +22,13 @@ from demur.audit.report.in_parts import Everywhere, TrafficSummary, audit_in_par
 from demur.audit.report.plan import Settings
 from demur.audit.report.resamples import Progress as Measured
 from demur.audit.report.verdict import ANSWERS_WRONG
+from demur.audit.reviewer_error import reviewer_error
 from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
 from demur.audit.state.retention import forgotten_before
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import Folder
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.review.disagreement import decided_checks
 from demur.serve.config.file import Config
 from demur.traffic.database import Database
 
@@ -150,6 +152,9 @@ def make(config: Config, database: Database, wish: ReportRequest, progress: Prog
         last=ledger.artifacts.names[decided[-1]] if len(decided) else None,
         command=command_of(wish, since=ledger.extent.since),
     )
+    with database.transaction() as connection:
+        looks = reviewer_error(decided_checks(connection, wish.model, until=wish.as_of))
+    asked = replace(asked, reviewers=looks)
     found = report.audit(ledger, asked, progress=lambda done, total: progress("resampling", done, total))
     progress("writing", 0, 0)
     return written(found, ledger.extent, asked.command, ledger)

@@ -27,12 +27,16 @@ from demur.audit.monitors.risk import RiskSettings, new_risk_state, risk_state_f
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import (
     confidence_words,
+    corrected_risk,
     held_words,
     percent,
+    reviewers_sentence,
     risk_sentence,
     risk_words,
     traffic_sentence,
 )
+from demur.audit.reviewer_error import reviewer_error
+from demur.review.disagreement import DecidedCheck
 
 KEPT = RiskSettings(target=0.1, delta=0.05)
 
@@ -321,6 +325,40 @@ def test_a_line_is_the_same_in_whatever_portions_it_grows(portions):
 def test_how_it_stands_in_words(losses, says):
     state = new_risk_state(KEPT, 1.0).updated(losses, [1.0] * len(losses))
     assert risk_sentence(state).startswith(says)
+
+
+def looks(*, hits=190, missed=10, cleared=485, accused=15):
+    counts = ((True, True, hits), (False, True, missed), (False, False, cleared), (True, False, accused))
+    return reviewer_error([DecidedCheck(first_overturns=a, truth_overturns=b, n=n) for a, b, n in counts])
+
+
+def test_the_risk_is_also_told_without_the_errors_of_reviewers():
+    """Reviewers call 3% of the right answers wrong: of 8% that they find wrong, 5% are."""
+    losses = ([0.0] * 23 + [1.0, 1.0]) * 80
+    state = new_risk_state(RiskSettings(target=0.1, delta=0.05), 1.0).updated(losses, [1.0] * len(losses))
+    found = corrected_risk(state, looks())
+    assert found.lower < 0.054 < found.upper
+    assert found.lower < state.lower
+    said = reviewers_sentence(state, looks())
+    assert said.startswith("Corrected for the errors of reviewers a steady risk lies in ")
+    assert "within the promised 10%: reviewers call 95.0% of the wrong answers wrong" in said
+    tight = replace(state, settings=replace(state.settings, target=0.05))
+    assert "on both sides of the promised 5%" in reviewers_sentence(tight, looks())
+    broken = replace(state, settings=replace(state.settings, target=0.005))
+    assert "above the promised 0.5%" in reviewers_sentence(broken, looks())
+    free = replace(state, settings=replace(state.settings, target=None))
+    assert "promised" not in reviewers_sentence(free, looks())
+
+
+def test_with_too_few_second_looks_the_monitor_says_so():
+    state = new_risk_state(KEPT, 1.0).updated([0.0] * 50, [1.0] * 50)
+    assert corrected_risk(state, looks(hits=10, missed=0)) is None
+    assert reviewers_sentence(state, looks(hits=10, missed=0)) == (
+        "What reviewers say is not corrected for their errors: blind second looks were decided at 10 wrong and 500"
+        " right answers, and 20 of each are needed (`review.re_review`)."
+    )
+    assert reviewers_sentence(new_risk_state(KEPT, 1.0), looks()) == ""  # nothing is labelled
+    assert reviewers_sentence(state, None) == ""
 
 
 def test_alarms_in_words():

@@ -20,7 +20,7 @@ FIRST, SECOND = UUID(int=1), UUID(int=2)  # chance would spell a name now and th
 @pytest.fixture
 def demur_access_log(tmp_path, monkeypatch, dsn, database):
     """Run the command on a database in which two people were shown two cases."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     del content["models"]["sums"]
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content | {"database": dsn}))
     monkeypatch.setenv("COLUMNS", "300")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from demur.client.errors import InvalidRequest, Unreachable
-from demur.serve.commands.demo import CORRUPTIONS, DemoSample, replay, samples, table
+from demur.serve.commands.demo import CORRUPTIONS, DemoSample, of_part, replay, samples, table
 from demur.serve.config.task import TaskConfig
 from demur.serve.web.native.app import gateway_app
 from demur.traffic.table_file import BadDataFile
@@ -109,3 +109,10 @@ def test_a_service_that_is_not_there():
     with pytest.raises(Unreachable, match="no service answers at"):
         replay("http://127.0.0.1:1", "m", [DemoSample(part="p", input="x", label="1")], task=DIGITS, outcomes=True,
                advance=lambda _: None)  # fmt: skip
+
+
+def test_one_part_alone_is_the_same_as_among_all():
+    every = [DemoSample(part=part, input=[[0.5]], label="1") for part in ("clean", "clean", "noise")]
+    assert of_part(every, "clean") == every[:2]
+    with pytest.raises(BadDataFile, match="--only: 'nois' is not one of: clean, noise; did you mean `noise`"):
+        of_part(every, "nois")

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture
 def demur(tmp_path, dsn, monkeypatch):
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     content["database"] = dsn
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
     monkeypatch.setattr(out, "_width", 300)

@@ -19,7 +19,7 @@ IN_AN_HOUR = datetime.now(UTC) + timedelta(hours=1)
 @pytest.fixture
 def demur_keys(tmp_path, monkeypatch, dsn):
     """Run one of the commands on a database of one's own."""
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     del content["models"]["sums"]
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content | {"database": dsn, "access": {"mode": "keys"}}))
     monkeypatch.setenv("COLUMNS", "300")

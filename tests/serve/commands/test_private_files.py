@@ -22,7 +22,7 @@ def private(path):
 
 @pytest.fixture
 def project(database, digits, tmp_path):
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     content["models"]["digits"]["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"]["calibration"]["data"] = str(digits / "calibration.jsonl")
     del content["models"]["sums"]

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 
 def quickstart():
-    return yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    return yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
 
 
 def load(tmp_path, content):

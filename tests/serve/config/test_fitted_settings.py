@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture
 def content():
-    return yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    return yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
 
 
 def manifest_of(content, name="digits"):

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 
 def content(**host):
-    told = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())
+    told = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())
     told["models"]["digits"]["host"].update(host)
     return {**told, "database": "postgresql://nobody@127.0.0.1/none"}
 

@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     ],
 )
 def test_another_address_is_said(tmp_path, http, said):
-    content = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text()) | {"http": http}
+    content = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text()) | {"http": http}
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
     args = AppArgs.model_validate(load_config(tmp_path / "demur.yaml").model_dump())
     found = _elsewhere(args)

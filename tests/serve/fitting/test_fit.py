@@ -8,6 +8,7 @@ from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.fitting.fit import fit_model
+from demur.serve.fitting.rerun import LoadedModel
 from demur.traffic.table_file import BadDataFile
 from tests.serve.conftest import WORDS
 from tests.serve.hosting import RunningHost
@@ -128,3 +129,28 @@ def test_sets_that_rule_nothing_out_are_refused_if_they_were_asked_for(tiny_bert
     with pytest.raises(PromiseOutOfReach if asked else RanksAtChance) as caught:
         fit_model(config, "words", rows, clock=clock, progress=lambda *_: None)
     assert ("prediction sets at 1% error rule out no label; 99 would do" in str(caught.value)) == asked
+
+
+def test_a_refused_fit_keeps_what_the_model_said(tiny_bert, tmp_path, monkeypatch):
+    config = config_for(tiny_bert, tmp_path).model_copy(update={"data": tmp_path / "var"})
+    rows, asked = texts(tmp_path / "rows.jsonl"), []
+    run = LoadedModel.run
+
+    def counted(self, inputs, needs, **further):
+        asked.append(len(inputs))
+        return run(self, inputs, needs, **further)
+
+    monkeypatch.setattr(LoadedModel, "run", counted)
+    common = {"clock": clock, "progress": lambda *_: None, "keep": True}
+    with pytest.raises(RanksAtChance):
+        fit_model(config, "words", rows, **common)
+    assert asked == [64, 26]
+    done = fit_model(config, "words", rows, anyway=True, **common)
+    assert asked == [64, 26]
+    assert any("The model was not run again on 90 rows" in remark for remark in done.remarks)
+    again = fit_model(config, "words", rows, anyway=True, fresh=True, **common)
+    assert asked == [64, 26] * 2
+    assert again.fit.report == done.fit.report
+    other = config_for(tiny_bert, tmp_path, host={"kind": "classifier", "checkpoint": tiny_bert, "mc_passes": 2})
+    fit_model(other.model_copy(update={"data": tmp_path / "var"}), "words", rows, anyway=True, **common)
+    assert asked == [64, 26] * 3

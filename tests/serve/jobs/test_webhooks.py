@@ -357,7 +357,7 @@ def test_a_sender_that_is_killed_after_the_delivery_and_before_the_note_loses_no
         handler.end_headers()
 
     receiver.answer = lambda number: accept_and_kill if number == 0 else 200
-    words = [sys.executable, "-c", KILLED, database.dsn, receiver.url, str(ROOT / "deploy/quickstart.yaml")]
+    words = [sys.executable, "-c", KILLED, database.dsn, receiver.url, str(ROOT / "tests/quickstart.yaml")]
     process.append(subprocess.Popen(words, cwd=ROOT, env={**os.environ, "HOOK_SECRET": SECRET}))
     assert process[0].wait(timeout=120) == -signal.SIGKILL
     assert sender.send() == 0  # its lease goes on

@@ -2,19 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isnan, log
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from demur.audit.metrics.resampling import Interval
 from demur.audit.monitors.reference import DriftComparison, comparison_from_json
 from demur.audit.monitors.risk import RiskState, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
-from demur.audit.monitors.wording import risk_sentence, traffic_sentence, waiting_sentence
+from demur.audit.monitors.wording import (
+    corrected_risk,
+    reviewers_sentence,
+    risk_sentence,
+    traffic_sentence,
+    waiting_sentence,
+)
+from demur.audit.reviewer_error import ReviewerError, reviewer_error
 from demur.audit.state import alarms, standing
 from demur.audit.state.alarms import Alarm, AlarmEvent, AlarmKind, Safeguard
 from demur.audit.state.standing import Look, MonitorState
+from demur.review.disagreement import decided_checks
 from demur.serve.contract.alarm_wire import AlarmView, alarm_json
 from demur.traffic.database import Connection
 
@@ -38,6 +47,17 @@ class MonitoredArtifact:
 
     traffic: TrafficState | None
     comparison: DriftComparison | None
+    reviewers: ReviewerError | None = None
+    """How often the reviewers of the model err."""
+
+    @property
+    def corrected(self) -> Interval | None:
+        """The interval of a steady risk without the errors of reviewers; None where too little is known."""
+        return corrected_risk(self.risk, self.reviewers) if self.risk and self.reviewers else None
+
+    @property
+    def says_of_reviewers(self) -> str:
+        return reviewers_sentence(self.risk, self.reviewers) if self.risk else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +86,10 @@ def sight(connection: Connection, models: Sequence[str]) -> MonitorsPage:
     events: dict[int, list[AlarmEvent]] = {}
     for event in alarms.events(connection, [one.id for one in (*in_force, *past)]):
         events.setdefault(event.alarm_id, []).append(event)
+    now = datetime.now(UTC)
+    errors = {model: reviewer_error(decided_checks(connection, model, until=now)) for model, _ in by_artifact}
     return MonitorsPage(
-        standings=[_standing(rows) for rows in by_artifact.values()],
+        standings=[_standing(rows, errors[model]) for (model, _), rows in by_artifact.items()],
         looks=standing.looks(connection),
         in_force=in_force,
         past=past[:SHOWN],
@@ -76,7 +98,7 @@ def sight(connection: Connection, models: Sequence[str]) -> MonitorsPage:
     )
 
 
-def _standing(rows: Mapping[str, MonitorState]) -> MonitoredArtifact:
+def _standing(rows: Mapping[str, MonitorState], reviewers: ReviewerError) -> MonitoredArtifact:
     some = next(iter(rows.values()))
     risk, traffic, comparison = (rows.get(kind) for kind in ("risk", "traffic", "comparison"))
     return MonitoredArtifact(
@@ -88,6 +110,7 @@ def _standing(rows: Mapping[str, MonitorState]) -> MonitoredArtifact:
         risk=risk_state_from_json(risk.state) if risk else None,
         traffic=traffic_state_from_json(traffic.state) if traffic else None,
         comparison=comparison_from_json(comparison.state) if comparison else None,
+        reviewers=reviewers,
     )
 
 
@@ -129,6 +152,12 @@ class MonitorView(BaseModel):
     risk: float | None = Field(description="Share of wrong answers, weighted. Null without a label.")
     risk_lower: float = Field(description="Of the interval for a steady risk, valid whenever it is looked at.")
     risk_upper: float
+    corrected_lower: float | None = Field(
+        description="Of the interval for a steady risk without the errors of reviewers; null where too few blind second"
+        " looks tell how often they err."
+    )
+    corrected_upper: float | None
+    reviewers_say: str = Field(description="The same as a sentence, or why nothing is corrected.")
     records: int
     answered: int
     never_checked: int = Field(description="Answers that could not have been drawn for a label.")
@@ -157,7 +186,7 @@ def monitors_json(seen: MonitorsPage) -> dict[str, Any]:
 def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
     """`MonitorView`."""
     risk, traffic, now = one.risk, one.traffic, one.comparison
-    bets = risk.bets if risk else None
+    bets, corrected = risk.bets if risk else None, one.corrected
     return {
         "model": one.model,
         "artifact": one.artifact,
@@ -174,6 +203,9 @@ def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
         "risk": None if risk is None or isnan(risk.estimate) else risk.estimate,
         "risk_lower": risk.lower if risk else 0.0,
         "risk_upper": risk.upper if risk else 1.0,
+        "corrected_lower": corrected.lower if corrected else None,
+        "corrected_upper": corrected.upper if corrected else None,
+        "reviewers_say": one.says_of_reviewers,
         "records": traffic.n if traffic else 0,
         "answered": traffic.n_answered if traffic else 0,
         "never_checked": traffic.n_never if traffic else 0,

@@ -364,7 +364,7 @@ def test_the_command(served_by, demur, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = configured(tmp_path, tournament={"ratings": "var/rank/judge/ratings.json"})
     content = config.model_dump(mode="json", include={"models", "artifacts"})
-    digits = yaml.safe_load((ROOT / "deploy/quickstart.yaml").read_text())["models"]["digits"]
+    digits = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())["models"]["digits"]
     digits["host"]["checkpoint"] = str(ROOT / "deploy/models/digits")
     content["models"]["digits"] = digits
     (tmp_path / "demur.yaml").write_text(yaml.safe_dump(content))
