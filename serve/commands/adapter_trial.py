@@ -19,17 +19,22 @@ def why_no_fit(adapter: Path, checkpoint: Path) -> str:
     changes = _shapes_in(adapter / WEIGHTS)
     there: Shapes = {}
     for file in checkpoint.glob("*.safetensors"):
-        for name, shape in _shapes_in(file).items():
-            there |= dict.fromkeys(_shorter(name), shape)
+        for name, size in _shapes_in(file).items():
+            there |= dict.fromkeys(_shorter(name), size)
     layers = sorted(name.removeprefix(BEGIN).removesuffix(SMALL) for name in changes if name.endswith(SMALL))
-    found = {layer: _of(layer, there) for layer in layers}
+    found: dict[str, tuple[int, ...] | None] = {layer: _of(layer, there) for layer in layers}
     if not there or not layers:
         return ""
     if not any(found.values()):
         return f"{adapter} is for another model: it changes {layers[0]}, which {checkpoint} does not have"
-    for layer, shape in found.items():
+    for layer in layers:
+        shape = found[layer]
         small, large = changes[f"{BEGIN}{layer}{SMALL}"], changes.get(f"{BEGIN}{layer}{LARGE}", ())
-        if shape and len(shape) == len(small) == len(large) == 2 and sorted(shape) != sorted((large[0], small[1])):
+        if (
+            shape is not None
+            and len(shape) == len(small) == len(large) == 2
+            and sorted(shape) != sorted((large[0], small[1]))
+        ):
             return (
                 f"{adapter} is for another model: it changes {layer} as one of {large[0]} x {small[1]} numbers, and"
                 f" {checkpoint} has {shape[0]} x {shape[1]}"

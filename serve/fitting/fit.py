@@ -274,8 +274,8 @@ def _of_labels(truth: Mask, task: TaskConfig) -> list[str]:
     """Labels that no row has."""
     if task.sparse or task.kind in ("generate", "choice"):
         return []
-    seen, index = truth.any(axis=0), task.table.index
-    lacking = [label for label in task.labels if not seen[index[label]]]
+    index = task.table.index
+    lacking = [label for label in task.labels if not truth[:, index[label]].any()]
     if not lacking:
         return []
     more = f" and {len(lacking) - MOST_NAMED:,} more" if len(lacking) > MOST_NAMED else ""
