@@ -7,6 +7,7 @@ from safetensors import SafetensorError, safe_open
 
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
+from demur.serve.commands.adapter_trial import why_no_fit
 from demur.serve.commands.trials import Finding, NotTried, Steps, Wrong
 from demur.serve.config.checkpoint_facts import BadCheckpoint
 from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
@@ -62,6 +63,8 @@ def try_checkpoint(name: str, model: ModelConfig, *, offline: bool) -> Iterator[
     takes_pictures = isinstance(host, ClassifierHost) and classifier_facts(host, Path(host.checkpoint)).kind == "image"
     for why in _broken(Path(host.checkpoint), takes_pictures=takes_pictures):
         yield Wrong((*place, "host", "checkpoint"), why)
+    if host.adapter is not None and (why := why_no_fit(host.adapter, Path(host.checkpoint))):
+        yield Wrong((*place, "host", "adapter"), why)
 
 
 def _check_suits(model: ModelConfig, folder: Path) -> None:

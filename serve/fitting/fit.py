@@ -45,6 +45,9 @@ from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask, UnknownScore
 from demur.uncertainty.output import LabelledOutput, Output
 
+MOST_NAMED = 5
+"""Labels that a remark names."""
+
 MOST_COUNTED = 1_000
 """Labels of a sparse task that a manifest tells the number of rows of."""
 
@@ -187,7 +190,10 @@ def _fit(
     identities = {
         step: replace(models[step].identity, left_out=left_out_in(one.output)) for step, one in labelled.items()
     }
-    sources = replace(sources, remarks=[*sources.remarks, *_of_parameters(identities)])
+    sources = replace(
+        sources,
+        remarks=[*sources.remarks, *_of_labels(sources.truth, model.task), *_of_parameters(identities)],
+    )
     try:
         fit = fit_selectors(
             recipes,
@@ -262,6 +268,21 @@ def with_clusters(sources: Sources, *, together: bool, is_given: bool = False) -
     )
     facts = {**sources.facts, "clusters": n}
     return replace(sources, clusters=clusters, facts=facts, remarks=[*sources.remarks, remark])
+
+
+def _of_labels(truth: Mask, task: TaskConfig) -> list[str]:
+    """Labels that no row has."""
+    if task.sparse or task.kind in ("generate", "choice"):
+        return []
+    index = task.table.index
+    lacking = [label for label in task.labels if not truth[:, index[label]].any()]
+    if not lacking:
+        return []
+    more = f" and {len(lacking) - MOST_NAMED:,} more" if len(lacking) > MOST_NAMED else ""
+    return [
+        f"No row is labelled {', '.join(map(repr, lacking[:MOST_NAMED]))}{more}, so nothing is known of how right the"
+        " model is where that is true."
+    ]
 
 
 def _of_parameters(identities: Mapping[str, ModelIdentity]) -> list[str]:

@@ -6,6 +6,7 @@ import socket
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -395,6 +396,10 @@ def test_a_problem_is_one_sentence(folder, demur, words, said):
 
 
 @pytest.mark.slow
+def test_the_version(demur):
+    assert demur("--version") == f"demur {version('demur')}\n"
+
+
 def test_the_demo_says_when_nobody_serves(folder, demur, digits):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens

@@ -105,6 +105,13 @@ def test_rows_of_the_log_on_which_it_fails_are_left_out(config, monkeypatch):
     assert ArtifactStore(config.artifacts).load("mine", done.name).manifest["data"]["n"] == 98
 
 
+def test_a_label_that_no_row_has_is_remarked(config, tmp_path):
+    file = file_with(tmp_path)
+    file.write_text(file.read_text().replace('"yes"', '"no"'))
+    done = fit.fit_model(config, "mine", file, clock=clock, progress=lambda *_: None, anyway=True)
+    assert any(remark.startswith("No row is labelled 'yes', so nothing is known") for remark in done.remarks)
+
+
 def test_a_replay_says_on_how_many_rows_it_fails(config, tmp_path):
     done = fit.fit_model(config, "mine", file_with(tmp_path), clock=clock, progress=lambda *_: None)
     again = rerun.Rerun(config, "mine", [done.name])

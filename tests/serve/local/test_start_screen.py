@@ -1,7 +1,11 @@
 """What the terminal shows once the service runs."""
 
 import json
+import shlex
 
+import pytest
+
+from demur.serve.config.file import Config
 from demur.serve.local.start_screen import LONGEST_EXAMPLE, example_of, show_start
 
 
@@ -59,3 +63,48 @@ def test_an_older_artifact_is_said(quickstart):
     differs = told(differs=["policy.max_risk is 0.02, and 0.08 in the artifact"])
     show_start(quickstart, "http://here", health(digits=differs), 3.0, said.append)
     assert "model 'digits' is decided by digits-1, fitted with other settings than are configured" in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("host", "header", "row", "body"),
+    [
+        (
+            {
+                "kind": "sklearn",
+                "file": "m.skops",
+                "input": {"kind": "table", "columns": {"age": "number", "code": "text"}},
+            },
+            "age,code",
+            "31,007",
+            {"input": {"age": 31.0, "code": "007"}},
+        ),
+        ({"kind": "sklearn", "file": "m.skops"}, "age,job", "31,it's", {"input": {"age": 31.0, "job": "it's"}}),
+        (
+            {"kind": "given", "gives": ["probabilities"]},
+            "p_no,p_yes",
+            "0.25,0.75",
+            {"output": {"probabilities": [0.25, 0.75]}},
+        ),
+        (
+            {"kind": "given", "gives": ["probabilities"]},
+            "input,probabilities",
+            'a,"[0.25, 0.75]"',
+            {"input": "a", "output": {"probabilities": [0.25, 0.75]}},
+        ),
+    ],
+)
+def test_a_request_to_paste_brings_a_row_of_a_table_as_the_model_takes_it(tmp_path, host, header, row, body):
+    (tmp_path / "rows.csv").write_text(f"{header},label\n{row},no\n")
+    section = {
+        "task": {"kind": "binary", "labels": ["no", "yes"]},
+        "host": host,
+        "scores": ["softmax_response"],
+        "confidence": {"score": "softmax_response"},
+        "policy": {"kind": "rejection_rate", "rate": 0.2},
+        "calibration": {"data": str(tmp_path / "rows.csv")},
+    }
+    said = []
+    config = Config.model_validate({"models": {"mine": section}})
+    show_start(config, "http://here", health(mine=told()), 3.0, said.append)
+    (line,) = [one for one in said if "curl" in one]
+    assert json.loads(shlex.split(line)[-1]) == {"model": "mine", **body}

@@ -29,3 +29,23 @@ def test_each_has_its_reason(three):
 def test_the_gpus_of_a_cluster_are_its_own_affair(three, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     assert list(unusable_models(three)) == ["gone"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import os\nos.abort()\n", "ended the process in which it was tried (signal 6, SIGABRT)"),
+        ("import sys\nsys.exit('no licence')\n", "cannot be imported: SystemExit: no licence"),
+    ],
+)
+def test_a_module_that_ends_the_program_leaves_the_others_alone(quickstart, tmp_path, monkeypatch, code, why):
+    (tmp_path / "crashing_module.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    digits = quickstart.models["digits"].model_dump()
+    mine = {**digits, "host": {"kind": "python", "class": "crashing_module:Model"}, "scores": ["softmax_response"]}
+    mine |= {"confidence": {"score": "softmax_response"}, "policy": {"kind": "rejection_rate", "rate": 0.2}}
+    models = {"digits": quickstart.models["digits"], "mine": ModelConfig.model_validate(mine)}
+    reasons = unusable_models(quickstart.model_copy(update={"models": models}))
+    assert list(reasons) == ["mine"]
+    assert why in reasons["mine"]
