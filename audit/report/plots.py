@@ -123,12 +123,14 @@ def rejection(document: Mapping[str, Any]) -> str | None:
         return None
     held, right = 1 - _column(points, "coverage"), 1 - _column(points, "risk")
     best_held, best = 1 - _column(perfect, "coverage"), 1 - _column(perfect, "risk")
+    if np.isnan(right).all():
+        return None
     ratio = told(_found(document, "prr", "confidence"), "number")
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         draw_rejection(axes, held, right, label="confidence", perfect=(best_held, best))
-        frame_rejection(axes, min(right[-1], np.nanmin(right)))
+        frame_rejection(axes, float(np.nanmin(right)))
         figure.legend(loc="outside upper left", ncols=3, handlelength=1.6, columnspacing=1.2)
 
     words = f"PRR of the confidence: {ratio.value or ratio.lack}; the area above chance as a share of a perfect score's"

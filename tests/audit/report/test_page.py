@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from demur.audit.ledger.ledger import CodedColumn, Ledger, Mentions, TopColumns
+from demur.audit.report import plots
 from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.glossary import metric
 from demur.audit.report.page import ANSWERS_WRONG, page
@@ -377,3 +378,11 @@ def test_it_is_read_years_later() -> None:
     """A stored document holds texts, and no moment of the day on which it is shown."""
     made = {"as_of": datetime(2026, 11, 9, tzinfo=UTC).isoformat(), "headline": {"verdict": "kept"}}
     assert page(made) == page(json.loads(json.dumps(made)))
+
+
+def test_a_rejection_curve_may_lack_its_last_point() -> None:
+    points = [{"coverage": 0.5, "risk": 0.1}, {"coverage": 1.0, "risk": None}]
+    perfect = [{"coverage": 0.5, "risk": 0.0}, {"coverage": 1.0, "risk": 0.1}]
+    assert plots.rejection({"risk_coverage": {"points": points, "perfect": perfect}})
+    nothing = [{"coverage": 1.0, "risk": None}]
+    assert plots.rejection({"risk_coverage": {"points": nothing, "perfect": perfect}}) is None

@@ -50,9 +50,9 @@ def test_a_fit_that_labels_cannot_carry_is_told_and_nothing_else_stops(quickstar
     said = []
     why = first_fit(Config.model_validate(content), path, "digits", said.append, never)
     assert why.startswith("its first fit, on calibration.jsonl, failed: with ")
-    assert "label at least 3,575 rows" in why
+    assert "label at least 1,788 rows" in why
     assert "is served without an artifact" in said[-1]
-    assert "label at least 3,575 rows" in capfd.readouterr().err
+    assert "label at least 1,788 rows" in capfd.readouterr().err
 
 
 def fitting_is(monkeypatch, program):
