@@ -23,8 +23,9 @@ LOOK_SECONDS = 0.05
 
 
 def processes_of(folder: str) -> list[int]:
-    """Processes of a run: those to which the run folder was given, in the environment or in their command line, and
-    what they started. A process that gives itself a title, as Ray's helpers do, may hide both.
+    """Processes of a run: those to which the run folder was given, in the environment or in their command line, those
+    that write to a file in it, and what they started. A process that gives itself a title, as Ray's helpers do,
+    may hide the first two, and its parent may have ended before it.
 
     PostgreSQL is none of them, since others may use it too, and it is stopped in order.
     """
@@ -55,6 +56,19 @@ def _belongs(pid: int, folder: str) -> bool:
         with suppress(OSError), open(f"/proc/{pid}/{told}", "rb") as file:
             if inside in file.read():
                 return not is_postgres(pid)
+    return _writes_in(pid, folder + os.sep) and not is_postgres(pid)
+
+
+def _writes_in(pid: int, inside: str) -> bool:
+    """Whether a process has opened a file below a folder to write to it. Who only reads there is none of a run."""
+    with suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{number}").startswith(inside):
+                    with open(f"/proc/{pid}/fdinfo/{number}") as file:
+                        flags = next(int(line.split()[1], 8) for line in file if line.startswith("flags:"))
+                    if flags & os.O_ACCMODE != os.O_RDONLY:
+                        return True
     return False
 
 

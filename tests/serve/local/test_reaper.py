@@ -85,6 +85,19 @@ def test_what_hides_its_environment_is_found_by_what_started_it(folder):
         ours.wait()
 
 
+def test_what_outlives_its_parent_is_found_by_the_files_it_writes(folder):
+    path = folder.ray / "agent.log"
+    with open(path, "wb") as log, open(path, "rb") as read:
+        orphan = started(SLEEP, env={}, pass_fds=(log.fileno(),))
+        other = started(SLEEP, env={}, cwd=folder.ray, stdin=read)  # somebody who looks around there
+    try:
+        assert reaper.processes_of(str(folder.path)) == [orphan.pid]
+    finally:
+        for one in (orphan, other):
+            one.kill()
+            one.wait()
+
+
 def test_it_works_when_its_starter_is_killed(folder, tmp_path):
     program = (
         "import subprocess, sys, time\n"
