@@ -54,10 +54,10 @@ RULES: Mapping[str, Mapping[str, Any]] = {
 class Traffic:
     answered: float
     wrong: float
-    """Of the answers."""
+    """The share of the answers that are wrong."""
 
     caught: float
-    """Of the errors, those that are held."""
+    """The share of the model's errors that are held."""
 
 
 @dataclass(frozen=True, kw_only=True)

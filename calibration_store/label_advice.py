@@ -20,7 +20,7 @@ class LabelAdvice:
     recipes: Sequence[SelectorRecipe]
     report_share: float
     share_kept: float
-    """Of the labelled rows, those that thinning leaves."""
+    """The share of the labelled rows that thinning leaves."""
 
     def gets(self, part: Callable[[RowsApart], int], n: int) -> int:
         """Return how many rows a part gets of `n` that are left after thinning; 0 where they are too few for a fit."""

@@ -38,7 +38,7 @@ class PromiseOutOfReach(ValueError):
     everything or rule nothing out. Label more, or promise less; the message says how many would do."""
 
     reach: "Reach | None" = None
-    """Of a rule: what could be promised, and at which coverage."""
+    """What a rule could promise, and at which coverage; None where rows are lacking for something else."""
 
 
 class RanksAtChance(ValueError):
@@ -57,7 +57,7 @@ class Shortfall:
     """A sentence that says what would be enough."""
 
     reach: Reach | None = None
-    """Of a rule: what it could promise."""
+    """What a rule could promise; None where rows are lacking for something else."""
 
 
 def refuse(shortfalls: Sequence[Shortfall], *, more: str = "") -> None:

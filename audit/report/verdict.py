@@ -78,7 +78,7 @@ class PromiseJudgement:
     """How surprising so few misses are if this fit misses the target or more."""
 
     corrected: CorrectedJudgement | None = None
-    """The same without the errors of reviewers; None where these are not known well enough."""
+    """The judgement without the errors of reviewers; None where too little is known of those errors."""
 
 
 @dataclass(frozen=True, kw_only=True)

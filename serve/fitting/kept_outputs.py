@@ -28,7 +28,7 @@ from demur.uncertainty.generation import Generation, Outage, Replies, Usage
 from demur.uncertainty.output import Output
 
 FORM = 1
-"""Of the files. Another one is another name."""
+"""The version of the form of the files. It is part of their names, so files of another form are not read."""
 
 SUFFIX = ".npz"
 

@@ -56,7 +56,7 @@ class Start:
     input_column: str = "input"
     label_column: str = "label"
     encoding: str | None = None
-    """Of `data`; None: as its first bytes say, else UTF-8."""
+    """The encoding of the file `data`. None: its first bytes tell, and without such bytes it is UTF-8."""
 
 
 @dataclass(frozen=True, kw_only=True)
