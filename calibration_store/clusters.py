@@ -42,6 +42,19 @@ def merge_duplicates(clusters: Any, inputs: Any) -> list[int]:
     return [numbers.setdefault(root(row), len(numbers)) for row in range(len(named))]
 
 
+def cluster_remark(n: int, n_clusters: int, repeated: int, *, together: bool) -> str:
+    """Say how `n` labelled rows fall into clusters; `repeated` of them have an input that another one had before.
+
+    `together`: equal inputs make a cluster.
+    """
+    equal = f" {repeated:,} rows repeat the input of another." if repeated else ""
+    return (
+        f"The {n:,} labelled rows are of {n_clusters:,} clusters: rows that share a `cluster`"
+        f"{' or an input' if together else ''}.{equal} A cluster is in one part of the split, and one row of each"
+        " counts for promises and for the report."
+    )
+
+
 def input_digests(inputs: Sequence[Any]) -> list[str]:
     """Return [n]: equal texts for equal inputs, which are whatever JSON can write."""
     return [

@@ -10,11 +10,15 @@ from demur.calibration_store.rows_apart import RowsApart, rows_apart
 from demur.calibration_store.shortfall import Shortfall, at_chance, broken, too_few
 from demur.policies.all_of import Gated
 from demur.policies.cascade import CascadeResult, last_words
+from demur.policies.covariate_shift import effective_number
+from demur.policies.decision import Action
 from demur.policies.judgement import Judgement
-from demur.policies.promise import Promise, of_clusters
+from demur.policies.moved_inputs import CurrentTraffic, RowWeights
+from demur.policies.moved_sets import MovedLabelSets
+from demur.policies.promise import Promise, among_labels, of_clusters
 from demur.policies.rejection_rate import RankedLimit
 from demur.policies.selector import Selector, all_scores
-from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn, rows_of_rule
+from demur.policies.selector_recipe import FitSplit, SelectorRecipe, fit_in_turn, rows_of_rule, weights_of_rule
 from demur.policies.threshold import Threshold
 from demur.uncertainty.calibrators import OF_SCORES, crossfitted
 from demur.uncertainty.checks import Array, InvalidInput, Mask
@@ -32,6 +36,9 @@ RankReport = Callable[[Mask, Array], Mapping[str, Any]]
 """How a score [n] ranks the errors among predictions that were right or not [n]."""
 
 FOLDS = 5
+
+NOTABLY_UNLIKE = 0.02
+"""A larger share of the new traffic that no weight makes up for is worth a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +69,15 @@ class Fit:
     clustered: bool = False
     """Whether some rows belong together, so that one of each cluster was counted."""
 
+    moved: RowWeights | None = None
+    """How much the rows of the rule stand for in other traffic, where its inputs have moved; None: they are like it."""
+
+    coverage_there: float | None = None
+    """The share of that traffic that would be answered, counted on its inputs."""
+
+    among: str = ""
+    """Which inputs its promises are about, where rows with some labels were left out; empty: all that come."""
+
     n_plain: int | None = None
     """Where rows stand for unequal numbers of records: how many are left after thinning. All that is counted, here and
     by whatever makes a promise, is counted on these."""
@@ -76,7 +92,7 @@ class Fit:
         """What the models promise, by name; what the rule promises of all of them stands with the first."""
         rule = self.selector.policy.promise
         return [
-            (name, of_clusters(promise) if self.clustered else promise)
+            (name, among_labels(of_clusters(promise) if self.clustered else promise, self.among))
             for at, (name, selector) in enumerate(self.selectors.items())
             for promise in selector.promises
             if at == 0 or promise is not rule
@@ -92,20 +108,23 @@ def fit_selectors(
     report_share: float,
     rng: np.random.Generator,
     rank_report: RankReport | None = None,
+    current: CurrentTraffic | None = None,
+    among: str = "",
 ) -> Fit:
-    """Fit on one random part, report on the other; every class is split in the same proportion.
+    """Fit on one random part, report on the other.
 
     Where rows stand for unequal numbers of records, the calibrators count them by their weights. Everything else sees
     only the rows that thinning leaves, a plain sample of the traffic, so that its promise holds as it is stated.
 
     `recipes` and `rows` are those of the model that is asked first and of the models of its cascade, in turn: the same
-    labelled rows, with the output of each model.
+    labelled rows, with the output of each model. With `current`, for a single model, the rows of the rule stand for
+    that traffic. Where rows with some labels were left out, `among` names the inputs that the others are drawn from.
     """
     names = list(recipes)
     first = rows[names[0]]
     listed = list(recipes.values())
     apart = rows_apart(
-        first.classes,
+        len(first),
         listed,
         report_share=report_share,
         rng=rng,
@@ -113,7 +132,7 @@ def fit_selectors(
         clusters=first.clusters,
     )
     short, remarks = too_few(recipes, apart, first.truth, groups(first), report_share=report_share)
-    parts = {name: apart.of(rows[name]) for name in names}
+    parts = {name: replace(apart.of(rows[name]), current=current) for name in names}
     selectors = dict(zip(names, fit_in_turn(recipes, parts), strict=True))
     held_out = {name: replace(rows[name], weights=None).rows(apart.reported) for name in names}
     judged = {name: selectors[name].decide(held_out[name].output, groups(held_out[name])) for name in names}
@@ -133,8 +152,12 @@ def fit_selectors(
         ranking[name] = rank_report(good, u[defined])
         found, said = at_chance(_named(name, recipes), ranking[name], bad=bad)
         short, remarks = [*short, *found], [*remarks, *said]
+    moved = weights_of_rule(selectors[names[0]], parts[names[0]])
+    coverage = None if current is None else _coverage(selectors[names[0]], current.output)
     return Fit(
         selectors=selectors,
+        moved=moved,
+        coverage_there=coverage,
         n_fitted=apart.n_fitted,
         n_reported=len(apart.reported),
         report=report(ended.judgement, _as_ended(ended, list(held_out.values())), right),
@@ -145,11 +168,46 @@ def fit_selectors(
             *remarks,
             *_of_rate(selectors[names[0]]),
             *_of_calibrators(selectors),
+            *_of_moved(moved, coverage, selectors[names[0]]),
             *(one for name in names for one in _left_out(name, recipes, selectors[name], rows[name])),
         ],
         n_plain=None if first.weights is None and not apart.clustered else apart.n_plain,
         clustered=apart.clustered,
+        among=among,
     )
+
+
+def _coverage(selector: Selector, output: Output) -> float:
+    return float(np.mean([action is Action.ANSWER for action in selector.decide(output).decisions.actions]))
+
+
+def _of_moved(moved: RowWeights | None, coverage: float | None, selector: Selector) -> list[str]:
+    """What is to be known of rows that stand for other traffic."""
+    if moved is None or coverage is None:
+        return []
+    sets = "" if selector.sets is None else ", and what prediction sets promise,"
+    said = [
+        f"The {len(moved.weights):,} rows of the rule are weighted by {moved.by} for {moved.n_current:,} unlabelled"
+        f" rows of the new traffic. They tell as much of it as {moved.n_effective:,.0f} rows of its own."
+        f" {coverage:.1%} of the new traffic would be answered. All other numbers of this report"
+        f"{'' if isinstance(selector.sets, MovedLabelSets) else sets} are of traffic like the labelled rows."
+    ]
+    if isinstance(selector.sets, MovedLabelSets):
+        said.append(
+            f"Prediction sets are weighted for the new traffic too: their {len(selector.sets.weights):,} rows tell as"
+            f" much of it as {effective_number(selector.sets.weights):,.0f} of its own."
+        )
+    if moved.imbalance is None:
+        said.append(
+            "Weighted, they are like the new traffic, as far as the confidence and what they were weighed by show it;"
+            " whether the same input is still right as often takes labels"
+        )
+    if moved.share_unlike > NOTABLY_UNLIKE:
+        said.append(
+            f"{moved.share_unlike:.0%} of the new traffic is like hardly any labelled row: the weights make up for that"
+            " only in part, so label some of it"
+        )
+    return said
 
 
 def _left_out(name: str, recipes: Mapping[str, SelectorRecipe], selector: Selector, rows: LabelledOutput) -> list[str]:
@@ -204,12 +262,20 @@ def _broken(
     report_share: float,
 ) -> list[Shortfall]:
     """A rule that promises nothing though its rows are not too few: too many of them are wrong."""
-    policy = next(iter(selectors.values())).policy
+    first = next(iter(selectors))
+    policy, sets = selectors[first].policy, selectors[first].sets
+    found = []
+    if isinstance(sets, MovedLabelSets) and not sets.feasible:
+        wrong = sets.wrong_weights or "the labelled rows are too unlike the new traffic, so label rows of it"
+        why = f"{sets.promise.statement}; {wrong}"
+        found.append(Shortfall(of="sets", why=why))
     rule = policy.rule if isinstance(policy, Gated) else policy
     promise = rule.promise
     if promise is None or promise.feasible or any(one.of == "rule" for one in known):
-        return []
+        return found
     why = rule.meaning if isinstance(rule, Threshold) else promise.statement
+    if parts[first].current is not None:
+        return [*found, Shortfall(of="rule", why=why)]
     rows = rows_of_rule(recipes, selectors, parts)
     n_labels = round(apart.n_plain / apart.share_kept)
     return [broken(recipes, rows, why, apart, n_labels=n_labels, report_share=report_share)]

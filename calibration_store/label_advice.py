@@ -24,9 +24,8 @@ class LabelAdvice:
 
     def gets(self, part: Callable[[RowsApart], int], n: int) -> int:
         """Return how many rows a part gets of `n` that are left after thinning; 0 where they are too few for a fit."""
-        every = np.zeros(n, dtype=np.intp)
         try:
-            return part(rows_apart(every, self.recipes, report_share=self.report_share, rng=np.random.default_rng(0)))
+            return part(rows_apart(n, self.recipes, report_share=self.report_share, rng=np.random.default_rng(0)))
         except TooFewRows:
             return 0
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from demur.policies.all_of import FITTED_GATES, Gated
+from demur.policies.covariate_shift import WeightModel
 from demur.policies.label_sets import FITTED_SETS
+from demur.policies.moved_inputs import FeatureWeights
 from demur.policies.prediction import FITTED_PREDICTORS
 from demur.policies.promise import Promise
 from demur.policies.rules import FITTED_POLICIES
@@ -44,6 +46,7 @@ PARTS: dict[str, type] = {
         *FITTED_PREDICTORS,
         LabelTree,
         *FITTED_SETS,
+        *(FeatureWeights, WeightModel),
         *FITTED_POLICIES,
         *FITTED_GATES,
         Gated,

@@ -177,7 +177,7 @@ def _settings(
     """Other methods, then other shares of the rows to report on."""
     rule, first = _rule(recipes), recipes[0]
     for method in ("sgr", "ltt", "ltt_fixed_sequence") if other_methods else ():
-        if method == rule.method or (method == "sgr" and len(recipes) > 1):
+        if method == rule.method or (method == "sgr" and (len(recipes) > 1 or rule.bets)):
             continue
         other = replace(rule, method=method)
         policy = replace(first.policy, rule=other) if isinstance(first.policy, AllOf) else other

@@ -16,8 +16,8 @@ PARTS_OF_A_PROMISE = 2
 """So many times the rows of another part go to a rule that promises something: the promise needs them most."""
 
 APART = (
-    ". Rows of one `cluster` or with equal inputs count once; where equal inputs come from different cases, write"
-    " `calibration: {equal_inputs: apart}`"
+    ". Rows of one `cluster` or with equal inputs count once; where equal inputs come from different cases, leave them"
+    ' apart: `calibration: {equal_inputs: apart}`, or `equal_inputs="apart"` in Python'
 )
 """What to do where rows that belong together leave too few."""
 
@@ -75,7 +75,7 @@ class RowsApart:
 
 
 def rows_apart(
-    classes: Positions,
+    n: int,
     recipes: Sequence[SelectorRecipe],
     *,
     report_share: float,
@@ -83,12 +83,10 @@ def rows_apart(
     weights: Array | None = None,
     clusters: Positions | None = None,
 ) -> RowsApart:
-    """Keep a random part for the report, and split the other for the fit; every class in the same proportion.
+    """Keep a random part of `n` labelled rows for the report, and split the other for the fit.
 
-    `classes` [n] are those of the labelled rows, `weights` [n] the numbers of records that they stand for, and
-    `clusters` [n] numbers of what they belong to.
+    `weights` [n] are the numbers of records that the rows stand for, and `clusters` [n] numbers of what they belong to.
     """
-    n = len(classes)
     plain = np.ones(n, dtype=bool) if weights is None else thinned(weights, rng)
     clustered = clusters is not None and len(np.unique(clusters)) < n
     ones = _one_of_each(clusters, plain, rng) if clusters is not None and clustered else np.arange(n)
@@ -101,10 +99,9 @@ def rows_apart(
             f"{n} labelled rows{left} leave {n_fitted} to fit on and {n_plain - n_fitted} to report on;"
             f" at least {SMALLEST_FIT} to fit on and 1 to report on are needed{APART if clustered else ''}"
         )
-    strata = 2 * classes + plain  # so that each part gets its share of the plain ones as well
-    fitted, reported = split(ones, strata, n_fitted / n_plain, rng)
+    fitted, reported = split(ones, n_fitted / n_plain, rng, plain)
     parts = replace(
-        parts_of(fitted, classes, recipes, rng, plain=plain),
+        parts_of(fitted, plain, recipes, rng),
         reported=reported[plain[reported]],
         n_fitted=len(fitted),
         n_plain=n_plain,
@@ -146,24 +143,15 @@ def thinned(weights: Array, rng: np.random.Generator) -> Mask:
     return np.asarray(rng.random(len(weights)) * weights.max() < weights)
 
 
-def parts_of(
-    rows: Positions,
-    classes: Positions,
-    recipes: Sequence[SelectorRecipe],
-    rng: np.random.Generator,
-    plain: Mask | None = None,
-) -> RowsApart:
+def parts_of(rows: Positions, plain: Mask, recipes: Sequence[SelectorRecipe], rng: np.random.Generator) -> RowsApart:
     """Split only where something that is fitted builds on something else that was; where nothing does, share.
 
     A rule that promises something gets twice the rows of each other part. It needs no rows of its own beside those of
     the calibrator if it ranks the score itself.
 
-    `classes` are those of all rows there are, of which `rows` are the positions to be split. Models of a cascade are
-    fitted on the same parts.
+    `plain` says of all rows there are whether thinning left them, and `rows` are the positions to be split. Models of a
+    cascade are fitted on the same parts.
     """
-    if plain is None:
-        plain = np.ones(len(classes), dtype=bool)
-    strata = 2 * classes + plain
     scores_learn = any(recipe.scores_learn for recipe in recipes)
     predictor_learns = any(recipe.predictor_learns for recipe in recipes)
     combination_learns = any(recipe.combination_learns for recipe in recipes)
@@ -172,13 +160,13 @@ def parts_of(
     apart = certifies and not (len(recipes) == 1 and recipes[0].rule_shares_rows)
     n_last = (PARTS_OF_A_PROMISE if certifies else 1) + apart
     n_parts = n_last + builds_on_statistics + combination_learns
-    statistics, rest = split(rows, strata, 1 / n_parts, rng) if builds_on_statistics else (rows, rows)
-    mixing, calibration = split(rest, strata, 1 / (n_last + 1), rng) if combination_learns else (rest, rest)
+    statistics, rest = split(rows, 1 / n_parts, rng, plain) if builds_on_statistics else (rows, rows)
+    mixing, calibration = split(rest, 1 / (n_last + 1), rng, plain) if combination_learns else (rest, rest)
     if not (any(recipe.decision_learns for recipe in recipes) or predictor_learns):
         calibration = rows
     rule = calibration
     if apart:
-        calibration, rule = split(calibration, strata, 1 / n_last, rng)
+        calibration, rule = split(calibration, 1 / n_last, rng, plain)
     return RowsApart(
         statistics=statistics[plain[statistics]],
         mixing=mixing[plain[mixing]],
@@ -188,11 +176,24 @@ def parts_of(
     )
 
 
-def split(rows: Positions, classes: Positions, share: float, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Split positions at random, class by class, so that the first part holds `share` of them."""
+def split(
+    rows: Positions, share: float, rng: np.random.Generator, plain: Mask | None = None
+) -> tuple[Positions, Positions]:
+    """Split positions by a simple random draw, so that the first part holds `share` of them.
+
+    Labels have no say in it. Whatever is fitted on one part may choose what it trusts by the labels there, and a
+    promise counts errors in the other as in a sample of its own: rows drawn alike and independently keep that, since
+    the parts are then independent samples. Parts that hold every class in the same proportion are not: a class that
+    happens to be rare in one is as rare in the other, and the promise breaks where the fit trusted it for that.
+
+    With `plain` [of all rows], each part gets its share of the rows that thinning left, which it left by chance alone.
+    """
     shuffled: Positions = rng.permutation(rows)
-    by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
-    # walking along the sorted classes, take a row whenever the running quota passes a whole number
-    quota = np.floor(np.arange(1, len(rows) + 1) * share + 1e-9)
-    first = np.diff(quota, prepend=0) > 0
-    return np.sort(by_class[first]), np.sort(by_class[~first])
+    if plain is not None:
+        shuffled = shuffled[np.argsort(plain[shuffled], kind="stable")]
+    # walking along them from a random start, take a row whenever the running quota passes a whole number: every row is
+    # as likely to be taken as any other
+    n, taken = len(rows), int(len(rows) * share + 1e-9)
+    walked = np.roll(shuffled, rng.integers(max(1, n)))
+    first = np.diff(np.arange(n + 1) * taken // max(1, n)) > 0
+    return np.sort(walked[first]), np.sort(walked[~first])

@@ -101,7 +101,6 @@ def known_before(
     truth: Mask,
     groups: Sequence[str | None] | None,
     *,
-    exclusive: bool,
     weights: Array | None,
     report_share: float,
     rng: np.random.Generator,
@@ -112,10 +111,9 @@ def known_before(
     `rng` is seeded as that of the fit, so that the same rows are left after thinning. Rows that are too few for any fit
     are left to the fit to refuse.
     """
-    classes = truth.argmax(axis=1) if exclusive else np.zeros(len(truth), dtype=np.intp)
     try:
         apart = rows_apart(
-            classes, list(recipes.values()), report_share=report_share, rng=rng, weights=weights, clusters=clusters
+            len(truth), list(recipes.values()), report_share=report_share, rng=rng, weights=weights, clusters=clusters
         )
     except TooFewRows:
         return []

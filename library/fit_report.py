@@ -1,15 +1,35 @@
 """What a fit reports, as tables for the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
+from demur.audit.group_lines import MOST_GROUPS
+from demur.audit.label_lines import MOST_LABELS
+from demur.audit.metric_agreement import metric_agreement
+from demur.audit.visible import visible
 from demur.calibration_store.fitting import Fit
 from demur.calibration_store.reach import Reach
 from demur.library.facts import replicates_of_ranks
 
 SCORE_COLUMNS = {"auroc": "AUROC", "au_prc": "AU-PRC", "prr": "PRR", "rc_auc": "RC-AUC", "ti_95": "TI@95"}
+PART_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "label": {"label_auroc": "AUROC", "label_ece": "ECE", "label_rho": "Spearman"},
+    "group": {
+        "group_coverage": "answered",
+        "group_risk": "risk",
+        "group_auroc": "AUROC of errors",
+        "group_prr": "PRR",
+        "group_ece": "ECE",
+        "group_set_coverage": "sets hold",
+        "group_set_size": "set size",
+    },
+}
+"""What is measured part by part, by the first word of the line's name."""
+
+MOST = {"label": MOST_LABELS, "group": MOST_GROUPS}
 
 
 def tables(name: str, fit: Fit) -> list[Table]:
@@ -44,9 +64,47 @@ def tables(name: str, fit: Fit) -> list[Table]:
     shown = {metric: title for metric, title in SCORE_COLUMNS.items() if f"{metric}.confidence" in lines}
     for title in shown.values():
         scores.add_column(title, justify="right")
-    for score in (what.removeprefix("prr.") for what in lines if what.startswith("prr.")):
+    named = [what.removeprefix("prr.") for what in lines if what.startswith("prr.")]
+    for score in named:
         scores.add_row(score, *(_with_interval(lines, f"{metric}.{score}", "\n{:.2f}–{:.2f}") for metric in shown))
-    return [numbers, scores]
+    parts = [_part_table(lines, kind, columns) for kind, columns in PART_COLUMNS.items()]
+    return [numbers, scores, *(one for one in [_agreement(lines, named), *parts] if one is not None)]
+
+
+def _part_table(lines: Mapping[str, Any], kind: str, columns: Mapping[str, str]) -> Table | None:
+    """A line for each label or group that was measured apart; None without any."""
+    apart = [what for what in lines if what.startswith(tuple(f"{metric}." for metric in columns))]
+    shown = {metric: title for metric, title in columns.items() if any(what.startswith(f"{metric}.") for what in apart)}
+    if not shown:
+        return None
+    table = Table(title=f"each {kind}, the most frequent first")
+    table.caption = f"at most {MOST[kind]} of them, and none without a row"
+    table.add_column(kind)
+    table.add_column("rows", justify="right")
+    for title in shown.values():
+        table.add_column(title, justify="right")
+    first = next(iter(shown))
+    for name in (what.removeprefix(f"{first}.") for what in apart if what.startswith(f"{first}.")):
+        cells = (_with_interval(lines, f"{metric}.{name}", "\n{:.2f}–{:.2f}") for metric in shown)
+        table.add_row(Text(str(visible(name))), str(lines[f"{first}.{name}"]["n"]), *cells)
+    return table
+
+
+def _agreement(lines: Mapping[str, Any], scores: Sequence[str]) -> Table | None:
+    """How alike the metrics order the scores (Khallaf & Sharoff 4.4); None for fewer than four scores."""
+    found = metric_agreement(
+        {metric: [lines.get(f"{metric}.{score}", {}).get("value") for score in scores] for metric in SCORE_COLUMNS}
+    )
+    if found is None:
+        return None
+    table = Table(title=f"how far the metrics agree on the order of {len(scores)} scores")
+    table.caption = "Kendall's tau-b, 1 where they agree on every pair of scores"
+    table.add_column("")
+    for metric in found:
+        table.add_column(SCORE_COLUMNS[metric], justify="right")
+    for metric, row in found.items():
+        table.add_row(SCORE_COLUMNS[metric], *("-" if tau is None else f"{tau:.2f}" for tau in row.values()))
+    return table
 
 
 def reach_table(reach: Reach) -> Table:

@@ -71,6 +71,7 @@ def check_enough(
     group_names: Sequence[str | None] | None,
     *,
     weights: Array | None,
+    clusters: NDArray[np.intp] | None,
     report_share: float,
     seed: int,
 ) -> None:
@@ -79,8 +80,8 @@ def check_enough(
         {MODEL: recipe},
         truth,
         group_names,
-        exclusive=settings.task.exclusive,
         weights=weights,
+        clusters=clusters,
         report_share=report_share,
         rng=np.random.default_rng(seed),
     )
@@ -95,11 +96,14 @@ def fit_selector(
     report_share: float,
     seed: int,
     anyway: bool,
+    remarks: Sequence[str] = (),
+    among: str = "",
 ) -> FittedSelector:
     """Fit on one part of the rows and judge the other, as `demur fit` does.
 
     Raise `TooFewRows`, `PromiseOutOfReach` or `RanksAtChance` where the rows cannot carry what is to be promised. With
-    `anyway` the last two are only kept as `against`.
+    `anyway` the last two are only kept as `against`. `remarks` are those on the rows, and `among` names
+    the inputs that they are drawn from, where rows with some labels were left out.
     """
     judged: list[tuple[Judgement, LabelledOutput, Array]] = []
     crossed: list[tuple[Array, Array]] = []
@@ -120,13 +124,14 @@ def fit_selector(
         rank_report=rank_report,
         report_share=report_share,
         rng=np.random.default_rng(seed),
+        among=among,
     )
     found = weighed(fit.shortfalls, recipe, sets_wanted=bool(settings.prediction_set))
     if not anyway:
         _refuse(found.against)
     ((judgement, held_out, quality),) = judged
     apart = rows_apart(  # the first thing that the fit draws: from the same seed, the same rows
-        rows.classes,
+        len(rows),
         [recipe],
         report_share=report_share,
         rng=np.random.default_rng(seed),
@@ -138,7 +143,7 @@ def fit_selector(
         held_out=HeldOutRows(judgement=judgement, rows=held_out, quality=quality, positions=apart.reported),
         crossfitted=crossed[0] if crossed else None,
         against=found.against,
-        remarks=[*fit.remarks, *(one.why for one in (*found.against, *found.beside))],
+        remarks=[*remarks, *fit.remarks, *(one.why for one in (*found.against, *found.beside))],
         truth=rows.truth,
         weights=rows.weights,
         sha256=_digest(rows),
@@ -152,7 +157,8 @@ def _refuse(shortfalls: Sequence[Shortfall]) -> None:
 def _digest(rows: LabelledOutput) -> str:
     """SHA-256 of the numbers that were fitted on and reported on, in their order."""
     digest = hashlib.sha256()
-    for name, part in {**rows.output.parts(), "truth": rows.truth, "weights": rows.weights}.items():
+    beside = {"truth": rows.truth, "weights": rows.weights, "clusters": rows.clusters}
+    for name, part in {**rows.output.parts(), **beside}.items():
         if isinstance(part, np.ndarray) and part.dtype != object:
             digest.update(f"{name}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
     digest.update(repr(groups(rows)).encode())

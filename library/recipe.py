@@ -15,6 +15,7 @@ from demur.policies.closed_labels import LimitsRecipe
 from demur.policies.label_sets import MULTILABEL_SETS, SETS, PredictionSetsRecipe
 from demur.policies.prediction import LABEL_LIMITS, PredictorRecipe
 from demur.policies.rules import POLICIES, WITH_LABELS, PolicyRecipe
+from demur.policies.selective_risk import SelectiveRisk
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.uncertainty.calibrators import CALIBRATORS, FOR_SHARES, OF_ANSWERS, CalibratorRecipe
 from demur.uncertainty.checks import InvalidInput, fraction
@@ -413,10 +414,11 @@ def _check_right(model: SelectorSettings, policy: PolicyRecipe | AllOf, learners
         raise ValueError("confidence.right: jaccard is for multilabel tasks; one label is right or wrong")
     if model.right == "exact":
         return
-    if policy.certifies:
+    rule = policy.rule if isinstance(policy, AllOf) else policy
+    if policy.certifies and not (isinstance(rule, SelectiveRisk) and rule.bets):
         raise ValueError(
             f"{_rule_place(model)}.kind: {_rule_settings(model)['kind']} counts errors; it needs"
-            " `confidence: {right: exact}`"
+            " `confidence: {right: exact}`, or `method: ltt` with `bound: betting`, which takes degrees"
         )
     if learners:
         raise ValueError(f"scores: {learners[0]} learns from right and wrong; it needs `confidence: {{right: exact}}`")

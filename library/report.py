@@ -12,20 +12,18 @@ from rich.console import Console
 
 from demur.audit.drawing import ORANGE
 from demur.audit.held_out import calibration_report, held_out_report
+from demur.audit.label_lines import NamedLabels
 from demur.calibration_store.fitting import Fit
 from demur.library import html, plots
 from demur.library.class_labels import ClassLabels
 from demur.library.fit_report import sentences, tables
 from demur.library.fitted_selector import FittedSelector
 from demur.library.picture import PlotFigure, legend, new_picture
-from demur.policies.promise import Promise
+from demur.policies.promise import OF_ANSWERS, Promise
 from demur.uncertainty.checks import Array, InvalidInput, Mask
 
 WIDTH = 110
 """Characters of a line."""
-
-OF_ANSWERS = "of the answers are wrong"
-"""What a promise about the risk among the answers is of."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +44,12 @@ class FitReport:
         return replace(
             fit,
             selectors={self.name: fit.selector},
-            report=held_out_report(held_out.judgement, held_out.rows, held_out.quality),
+            report=held_out_report(
+                held_out.judgement,
+                held_out.rows,
+                held_out.quality,
+                labels=NamedLabels.of(self.labels.labels, self.fitted.truth),
+            ),
             crossfit=_crossfit_report(self.fitted.crossfitted),
         )
 
@@ -62,7 +65,7 @@ class FitReport:
     @property
     def promises(self) -> list[Promise]:
         """Everything that is promised, or was to be."""
-        return self.fitted.selector.promises
+        return [promise for _, promise in self.fitted.fit.promises]
 
     @property
     def statements(self) -> list[str]:
@@ -115,7 +118,7 @@ class FitReport:
             raise InvalidInput("the confidence of every row is unknown, and there is nothing to draw")
         judgement, quality = self.fitted.held_out.judgement.rows(known), self.fitted.held_out.quality[known]
         with_sets = self.fitted.selector.sets is not None
-        aim = next((one.target for one in self.promises if one.share == OF_ANSWERS and one.feasible), None)
+        aim = next((one.target for one in self.promises if one.share in OF_ANSWERS and one.feasible), None)
 
         def draw(figure: Figure) -> None:
             ((first, second), (third, fourth)) = figure.subplots(2, 2)

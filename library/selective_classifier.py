@@ -12,9 +12,11 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexabl
 from sklearn.utils.validation import check_is_fitted
 
 from demur.calibration_store.artifact import ModelIdentity
+from demur.calibration_store.clusters import cluster_remark
 from demur.calibration_store.store import ArtifactStore
 from demur.library.class_labels import ClassLabels, classes_of, target_of
 from demur.library.decision_table import DecisionTable
+from demur.library.equal_inputs import belonging_rows, inputs_of
 from demur.library.estimator_settings import EstimatorSettings
 from demur.library.fitted_selector import check_enough, fit_selector
 from demur.library.given_rows import group_names, trained_and_calibrated, weights_of
@@ -42,6 +44,7 @@ class _Plan:
     truth: Mask
     groups: NDArray[np.object_] | None
     weights: Array | None
+    clusters: NDArray[np.intp] | None
 
 
 class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -73,6 +76,9 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Share of the rows that `fit` keeps from the estimator, to calibrate on.
     report_share : float
         Share of the calibration rows that nothing is fitted on, for `report`.
+    equal_inputs : str
+        `together`: rows with equal inputs count once for promises and for the report, as copies of a row would break
+        them. `apart`: they come from different cases, and each counts. Rows of probabilities are always apart.
     abstain_label : object
         What `predict` gives for a row that is held.
     anyway : bool
@@ -102,6 +108,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         labels: Sequence[str] | None = None,
         calibration_share: float = 0.5,
         report_share: float = 0.4,
+        equal_inputs: str = "together",
         abstain_label: Any = None,
         anyway: bool = False,
         random_state: Any = 0,
@@ -116,6 +123,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.labels = labels
         self.calibration_share = calibration_share
         self.report_share = report_share
+        self.equal_inputs = equal_inputs
         self.abstain_label = abstain_label
         self.anyway = anyway
         self.random_state = random_state
@@ -123,8 +131,10 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Train a copy of the estimator on one part of the rows, and calibrate on the other.
 
-        An estimator in `FrozenEstimator`, and what cannot be trained, is only calibrated, on all rows. Every class is
-        split in the same proportion, and each is trained on. See `fit_calibration` for `groups` and errors.
+        An estimator in `FrozenEstimator`, and what cannot be trained, is only calibrated, on all rows. The parts are
+        drawn at random, rows with equal inputs into the same one, and every class is trained on: where more than 1% of
+        the rows to calibrate on would have to be trained on for that, raise `TooFewRows`, as no promise would see such
+        rows. See `fit_calibration` for `groups` and other errors.
         """
         model = WrappedEstimator(self.estimator)
         model.check()
@@ -134,14 +144,15 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         target, exclusive = target_of(y)
         X, target, groups = indexable(X, target, groups)
         seed = self._seed()
-        trained, calibrated = trained_and_calibrated(
-            target, exclusive, share, np.random.default_rng([seed, SPLIT_STREAM])
-        )
+        clusters, _ = self._belonging(X, None, len(target))
+        parts = trained_and_calibrated(target, exclusive, share, np.random.default_rng([seed, SPLIT_STREAM]), clusters)
+        parts.check()
+        calibrated = parts.calibrated
         taught = _safe_indexing(target, calibrated)
-        self._plan(
-            model, np.unique(target) if exclusive else None, taught, groups=None, seed=seed
-        )  # before minutes pass
-        estimator = clone(self.estimator).fit(_safe_indexing(X, trained), _safe_indexing(target, trained))
+        told = np.unique(target) if exclusive else None
+        alike = None if clusters is None else clusters[calibrated]
+        self._plan(model, told, taught, groups=None, seed=seed, counts=(None, alike))  # before minutes pass
+        estimator = clone(self.estimator).fit(_safe_indexing(X, parts.trained), _safe_indexing(target, parts.trained))
         return self._calibrate(
             estimator,
             _safe_indexing(X, calibrated),
@@ -149,15 +160,21 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             None if groups is None else _safe_indexing(groups, calibrated),
             rows=calibrated,
             seed=seed,
+            remarks=parts.remarks,
+            among=parts.among,
         )
 
-    def fit_calibration(self, X: Any, y: Any, groups: Any = None, *, sample_weight: Any = None) -> Self:
+    def fit_calibration(
+        self, X: Any, y: Any, groups: Any = None, *, sample_weight: Any = None, clusters: Any = None
+    ) -> Self:
         """Calibrate an estimator that is trained already, on rows that it was not trained on.
 
         `groups` [n] are texts that say where each row comes from, None for nowhere, for sets that promise something of
-        each group. `sample_weight` [n] says how many rows of the traffic each stands for. Raise `TooFewRows`,
-        `PromiseOutOfReach` or `RanksAtChance` where the rows cannot carry what is to be promised; the last two not with
-        `anyway`.
+        each group. `sample_weight` [n] says how many rows of the traffic each stands for. `clusters` [n] are names of
+        what rows belong to, such as patients, None for a row by itself: a promise counts one row of each, and is about
+        new clusters. Rows with equal inputs make a cluster as well, unless `equal_inputs` is `apart`. Raise
+        `TooFewRows`, `PromiseOutOfReach` or `RanksAtChance` where the rows cannot carry what is to be promised; the
+        last two not with `anyway`.
         """
         model = WrappedEstimator(self.estimator)
         model.check()
@@ -166,8 +183,15 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         X, target, groups = indexable(X, target, groups)
         rows = np.arange(len(target))
         return self._calibrate(
-            self.estimator, X, target, groups, rows=rows, seed=self._seed(), sample_weight=sample_weight
+            self.estimator, X, target, groups, rows=rows, seed=self._seed(), counts=(sample_weight, clusters)
         )
+
+    def _belonging(self, X: Any, clusters: Any, n: int) -> tuple[NDArray[np.intp] | None, int]:
+        """Return the number of what each row belongs to, and how many rows repeat an input."""
+        if self.equal_inputs not in ("together", "apart"):
+            raise ValueError(f"equal_inputs is {self.equal_inputs!r}; it is 'together' or 'apart'")
+        of_inputs = self.estimator is not None and self.equal_inputs == "together"
+        return belonging_rows(clusters, inputs_of(X) if of_inputs else None, n)
 
     def _calibrate(
         self,
@@ -178,10 +202,13 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         *,
         rows: NDArray[np.intp],
         seed: int,
-        sample_weight: Any = None,
+        counts: tuple[Any, Any] = (None, None),
+        remarks: Sequence[str] = (),
+        among: str = "",
     ) -> Self:
         model = WrappedEstimator(estimator)
-        plan = self._plan(model, model.classes, target, groups=groups, seed=seed, sample_weight=sample_weight)
+        clusters, repeated = self._belonging(X, counts[1], len(target))
+        plan = self._plan(model, model.classes, target, groups=groups, seed=seed, counts=(counts[0], clusters))
         labels = plan.labels
         output = model.output(X, plan.recipe.needs, n_labels=len(labels.classes), link=labels.link)
         _check_usable(output, rows)
@@ -195,10 +222,13 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 exclusive=labels.exclusive,
                 groups=plan.groups,
                 weights=plan.weights,
+                clusters=plan.clusters,
             ),
             report_share=self.report_share,
             seed=seed,
             anyway=self.anyway,
+            remarks=[*remarks, *_remarks(clusters, repeated, together=self.equal_inputs == "together")],
+            among=among,
         )
         self.estimator_ = estimator
         self.classes_ = labels.classes
@@ -223,10 +253,10 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         *,
         groups: Any,
         seed: int,
-        sample_weight: Any = None,
+        counts: tuple[Any, NDArray[np.intp] | None] = (None, None),
     ) -> "_Plan":
         """Check everything that can be checked before a model is trained or run. `told` are the classes that the
-        estimator names, None for none."""
+        estimator names, None for none. `counts` are the rows' weights and clusters."""
         share = fraction("report_share", self.report_share, open_low=True, open_high=True)
         labels = ClassLabels.of(classes_of(told, target, self.labels), exclusive=target.ndim == 1, labels=self.labels)
         _check_abstain_label(self.abstain_label, labels)
@@ -245,11 +275,13 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             recipe=selector_recipe(settings),
             truth=(truth := labels.truth(target)),
             groups=group_names(groups),
-            weights=weights_of(sample_weight, truth),
+            weights=weights_of(counts[0], truth),
+            clusters=counts[1],
         )
         if not self.anyway:
             names = None if plan.groups is None else plan.groups.tolist()
-            check_enough(settings, plan.recipe, truth, names, weights=plan.weights, report_share=share, seed=seed)
+            beside: dict[str, Any] = {"weights": plan.weights, "clusters": plan.clusters}
+            check_enough(settings, plan.recipe, truth, names, **beside, report_share=share, seed=seed)
         return plan
 
     def decide(self, X: Any, groups: Any = None) -> DecisionTable:
@@ -317,7 +349,7 @@ class SelectiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self._report
 
     def save(
-        self, store: str | Path | ArtifactStore, *, model: str, identity: str | Path | ModelIdentity
+        self, store: str | Path | ArtifactStore, *, model: str, identity: str | Path | Mapping[str, str] | ModelIdentity
     ) -> SavedArtifact:
         """Store an artifact for the `model` of a service, and return it. Nothing is put in force.
 
@@ -361,6 +393,13 @@ def _check_abstain_label(label: Any, labels: ClassLabels) -> None:
         raise ValueError(f"abstain_label: {label!r} is several values; give one, such as None or -1")
     if label is not None and label in taken:
         raise ValueError(f"abstain_label: {label!r} is one of the classes; take another value")
+
+
+def _remarks(clusters: NDArray[np.intp] | None, repeated: int, *, together: bool) -> list[str]:
+    """What is to be said of rows that belong together."""
+    if clusters is None:
+        return []
+    return [cluster_remark(len(clusters), len(np.unique(clusters)), repeated, together=together)]
 
 
 def _check_usable(output: Output, rows: NDArray[np.intp]) -> None:

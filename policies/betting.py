@@ -5,12 +5,13 @@ come in an order that does not depend on the losses. For losses of 0 and 1 with 
 exact and a little shorter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from demur.policies.learn_then_test import LearnedLimits, Testing
+from demur.policies.learn_then_test import LearnedLimits, RejectedLimits, Testing
 from demur.uncertainty.checks import (
     Array,
     InvalidInput,
@@ -73,17 +74,49 @@ def ltt_betting(
     level = _level(delta)
     one_of("method", method, ("bonferroni", "fixed_sequence"))
     x, counted = _bets(losses, target_risk, weights, max_weight, scores)
-    at = level / len(limits) if method == "bonferroni" else level
-    p_values = np.ones(len(limits))
-    for index, t in enumerate(limits.tolist()):
+
+    def bet_at(t: float) -> Array:
         accepted = scores <= t
-        if (accepted & counted).any():
-            p_values[index] = _p_value(x[accepted], target_risk, at)
-    passed = p_values <= at
-    rejected = np.flatnonzero(passed if method == "bonferroni" else np.logical_and.accumulate(passed)).tolist()
-    return LearnedLimits(
-        p_values=p_values, rejected=rejected, threshold=float(limits[rejected[-1]]) if rejected else -np.inf
-    )
+        return x[accepted] if (accepted & counted).any() else np.empty(0)
+
+    tested = rejected_by_betting(map(bet_at, limits.tolist()), len(limits), target_risk, delta=level, method=method)
+    threshold = float(limits[tested.rejected[-1]]) if tested.rejected else -np.inf
+    return LearnedLimits(p_values=tested.p_values, rejected=tested.rejected, threshold=threshold)
+
+
+def rejected_by_betting(
+    bets: Iterable[Array], n_limits: int, target_risk: float, *, delta: float, method: Testing
+) -> RejectedLimits:
+    """Test limits, the strictest first, by what is bet on at each: numbers in [0, 1] whose mean is `target_risk` or
+    more where the risk is. A limit without any number is not rejected."""
+    level = delta / n_limits if method == "bonferroni" else delta
+    p_values = np.array([_p_value(x, target_risk, level) if len(x) else 1.0 for x in bets])
+    passed = p_values <= level
+    rejected = np.flatnonzero(passed if method == "bonferroni" else np.logical_and.accumulate(passed))
+    return RejectedLimits(p_values=p_values, rejected=rejected.tolist())
+
+
+def weighted_bets(losses: Array, weights: Array, max_weight: float, target: float) -> Array:
+    """Return [n] numbers in [0, 1] whose mean is `target` or more exactly where the weighted mean of the losses is."""
+    return np.asarray(target + weights / max_weight * (losses - target))
+
+
+@lru_cache(maxsize=256)
+def labels_without_loss(max_risk: float, delta: float) -> int:
+    """Return the smallest n for which betting shows with n losses of 0 that their mean is below `max_risk`, but for
+    `delta`."""
+
+    def enough(n: int) -> bool:
+        return _p_value(np.zeros(n), max_risk, delta) <= delta
+
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _bets(losses: Any, target: float, weights: Any, max_weight: Any, scores: Array) -> tuple[Array, Mask]:
@@ -107,7 +140,7 @@ def _bets(losses: Any, target: float, weights: Any, max_weight: Any, scores: Arr
     own = np.full(len(w), target)
     if known.any():
         own[known] = unit_interval("losses", [losses[row] for row in np.flatnonzero(known).tolist()])
-    return target + w / most * (own - target), known
+    return weighted_bets(own, w, most, target), known
 
 
 def _level(delta: Any) -> float:

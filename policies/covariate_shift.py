@@ -30,6 +30,77 @@ class ShiftWeights:
     """`refused`: too few reference rows are like the current ones; only new labels help. Otherwise `ok`."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightModel:
+    """How much more often a row comes in the current traffic than among the reference rows, fitted on both."""
+
+    centre: Array
+    """[d], of the features as they are."""
+
+    scale: Array
+    """[d]."""
+
+    coefficients: Array
+    """[d], of the standardised features."""
+
+    level: float
+    """ln of the mean of exp(coefficients z) over the reference rows, so that their weights are 1 on average."""
+
+    max_weight: float
+
+    def raw(self, features: Any) -> Array:
+        """Return the weights [n] of rows with these features [n, d], before they are clipped."""
+        rows = finite("features", features, ndim=2)
+        if rows.shape[1] != len(self.centre):
+            raise InvalidInput(
+                f"features has {rows.shape[1]} columns, and the weights were fitted on {len(self.centre)}"
+            )
+        with np.errstate(over="ignore"):  # it is clipped
+            return np.asarray(np.exp((rows / self.scale - self.centre) @ self.coefficients - self.level))
+
+    def of(self, features: Any) -> Array:
+        """Return the weights [n] of rows with these features [n, d]."""
+        return np.minimum(self.raw(features), self.max_weight)
+
+
+def fit_weight_model(
+    reference_features: Any, current_features: Any, C: float = 1.0, max_weight: float = 20.0
+) -> WeightModel:
+    """Return a logistic regression of current [m, d] against reference rows [n, d], as weights."""
+    reference, current = (
+        finite("reference_features", reference_features, ndim=2),
+        finite("current_features", current_features, ndim=2),
+    )
+    if reference.shape[1] != current.shape[1]:
+        raise InvalidInput(f"reference_features has {reference.shape[1]} columns, current_features {current.shape[1]}")
+    penalty, most = real_number("C", C, above=0), real_number("max_weight", max_weight, above=0)
+    from sklearn.linear_model import LogisticRegression  # here, because a gateway that never fits need not load it
+
+    both = np.vstack([reference, current])
+    constant = both.min(axis=0) == both.max(axis=0)
+    scale = np.where(constant, 1.0, np.abs(both).max(axis=0))  # so that no square leaves the range of floats
+    both = both / scale
+    centre, spread = both.mean(axis=0), np.where(constant, 1.0, both.std(axis=0))
+    z = (both - centre) / spread
+    z[:, constant] = 0.0
+    is_current = np.append(np.zeros(len(reference)), np.ones(len(current)))
+    model = LogisticRegression(C=penalty, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(z, is_current)
+    own = z[: len(reference)] @ model.coef_[0]
+    return WeightModel(
+        centre=centre,
+        scale=scale,
+        coefficients=np.where(constant, 0.0, model.coef_[0] / spread),
+        level=float(own.max() + np.log(np.exp(own - own.max()).mean())),
+        max_weight=most,
+    )
+
+
+def effective_number(weights: Array) -> float:
+    """Return how many rows of equal weight tell as much (Kish 1965); 0 where all weights are 0."""
+    squares = float(weights @ weights)
+    return float(weights.sum() ** 2 / squares) if squares > 0 else 0.0
+
+
 def shift_weights(
     reference_features: Any,
     current_features: Any,
@@ -43,36 +114,16 @@ def shift_weights(
     Weights have the mean 1 over the reference and are then clipped at `max_weight`. What is promised with these weights
     is exact only for known ones: fit them on rows that certify nothing, or say that they are estimated.
     """
-    reference, current = (
-        finite("reference_features", reference_features, ndim=2),
-        finite("current_features", current_features, ndim=2),
-    )
-    if reference.shape[1] != current.shape[1]:
-        raise InvalidInput(f"reference_features has {reference.shape[1]} columns, current_features {current.shape[1]}")
-    penalty, most = real_number("C", C, above=0), real_number("max_weight", max_weight, above=0)
+    model = fit_weight_model(reference_features, current_features, C, max_weight)
     least = real_number("min_effective", min_effective, least=0)
-    from sklearn.linear_model import LogisticRegression  # here, because a gateway that never fits need not load it
-
-    both = np.vstack([reference, current])
-    constant = both.min(axis=0) == both.max(axis=0)
-    scale = np.where(constant, 1.0, np.abs(both).max(axis=0))  # so that no square leaves the range of floats
-    both = both / scale
-    z = (both - both.mean(axis=0)) / np.where(constant, 1.0, both.std(axis=0))
-    z[:, constant] = 0.0
-    is_current = np.append(np.zeros(len(reference)), np.ones(len(current)))
-    model = LogisticRegression(C=penalty, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(z, is_current)
-    f = z @ model.coef_[0] + model.intercept_[0]
-    own = np.exp(f[: len(reference)] - f[: len(reference)].max())
-    with np.errstate(over="ignore"):  # it is clipped
-        raw = np.exp(f - f[: len(reference)].max()) / own.mean()
-    clipped = np.minimum(raw, most)
-    weights = clipped[: len(reference)]
-    n_effective = float(weights.sum() ** 2 / (weights @ weights))
+    raw = model.raw(reference_features)
+    weights = np.minimum(raw, model.max_weight)
+    n_effective = effective_number(weights)
     return ShiftWeights(
         weights=weights,
-        current_weights=clipped[len(reference) :],
+        current_weights=model.of(current_features),
         n_effective=n_effective,
-        share_clipped=float((raw[: len(reference)] > most).mean()),
+        share_clipped=float((raw > model.max_weight).mean()),
         status="ok" if n_effective >= least else "refused",
     )
 

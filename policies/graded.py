@@ -31,6 +31,21 @@ class GradedRows:
     by_score: bool = False
     """Whether a rule that ranks rows goes by the score. Then the calibrator may have seen the labels of these rows."""
 
+    in_degrees: bool = False
+    """Whether predictions are right to a degree, and not right or wrong."""
+
+    weights: Array | None = None
+    """[n], how much each row stands for in traffic whose inputs have moved; None: rows are drawn like the traffic."""
+
+    max_weight: float = 1.0
+    """The largest that a weight could be, whatever the rows are."""
+
+    unlike: float = 0.0
+    """The share of the traffic that the weights do not make up for."""
+
+    wrong_weights: str = ""
+    """Why the weighted rows are unlike the traffic, in words; empty where nothing shows it."""
+
     def __post_init__(self) -> None:
         same_length(confidence=self.confidence, quality=self.quality)
         if self.confidence.ndim != 2 or self.confidence.shape != self.quality.shape:
@@ -49,6 +64,7 @@ class GradedRows:
         score: str = "",
         scores: Array | None = None,
         by_score: bool = False,
+        in_degrees: bool = False,
     ) -> "GradedRows":
         """The rows [n] of a single model."""
         return cls(
@@ -57,6 +73,7 @@ class GradedRows:
             score=score,
             scores=scores,
             by_score=by_score,
+            in_degrees=in_degrees,
         )
 
     @classmethod
@@ -67,6 +84,7 @@ class GradedRows:
         return cls(
             confidence=np.concatenate([one.confidence for one in models], axis=1),
             quality=np.concatenate([one.quality for one in models], axis=1),
+            in_degrees=any(one.in_degrees for one in models),
         )
 
     def __len__(self) -> int:
@@ -87,6 +105,7 @@ class GradedRows:
             confidence=self.confidence[positions],
             quality=self.quality[positions],
             scores=None if self.scores is None else self.scores[positions],
+            weights=None if self.weights is None else self.weights[positions],
         )
 
     @property
@@ -111,6 +130,17 @@ class GradedRows:
             if model:
                 lost -= _sum_from(before[:, model], loss[:, model], limits)
         return n_answered.astype(np.intp), lost
+
+    def losses_at(self, limit: float) -> Array:
+        """What the answers at a limit lack of being right, one number for each answered row, in the order of rows."""
+        reached = self._reached()
+        answered = reached[:, -1] >= limit
+        first = (reached[answered] >= limit).argmax(axis=1)
+        return np.asarray(1 - self.quality[answered, first])
+
+    def weights_at(self, limit: float) -> Array | None:
+        """The weights of the rows that are answered at a limit, in the order of rows; None where rows have none."""
+        return None if self.weights is None else self.weights[self.surest >= limit]
 
     def _reached(self) -> Array:
         """[n, S], the highest confidence so far."""

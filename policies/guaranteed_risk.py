@@ -1,12 +1,18 @@
-"""A limit on confidence found by bisection, with a bound on the risk above it (Geifman & El-Yaniv 2017, SGR)."""
+"""A limit on confidence found by bisection, with a bound on the risk above it (Geifman & El-Yaniv 2017, SGR).
 
+`guaranteed_risk` is the search as printed. It begins with the surer half of the rows, and where these are too few to
+show a low risk though none is wrong, it only looks for fewer. `widest_safe_limit` leaves out limits that cannot pass,
+so that a promise which all rows carry is found.
+"""
+
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from demur.policies.risk_bound import binomial_upper_bound
-from demur.uncertainty.checks import finite, fraction, outcomes, real_number, same_length
+from demur.policies.risk_bound import binomial_upper_bound, labels_without_error
+from demur.uncertainty.checks import Array, finite, fraction, outcomes, real_number, same_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,3 +90,70 @@ def guaranteed_risk(confidence: Any, errors: Any, target_risk: float, *, delta: 
         bound=best.bound,
         last_iterate=last,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedLimits:
+    """Limits that a search chooses from. The number of rows decides on them, never a label."""
+
+    left_out: tuple[int, ...]
+    """How many of the least sure rows each limit leaves out, from none on. Each would pass if no answer that it accepts
+    were wrong."""
+
+    level: float
+    """The error level of each test."""
+
+
+def searched_limits(n: int, target_risk: float, delta: float) -> SearchedLimits | None:
+    """Return what is searched in `n` rows; None where they are too few for any limit to pass.
+
+    Tests share `delta`, and K of them find the widest of 2**K - 1 limits. So many tests are planned as tell all limits
+    apart that can pass, or, where rows are few, as leave one that can.
+    """
+    planned: SearchedLimits | None = None
+    for steps in itertools.count(1):
+        level = delta / steps
+        fewest = labels_without_error(target_risk, level)
+        fewest += binomial_upper_bound(0, fewest, level) >= target_risk  # it must be below
+        if fewest > n:
+            return planned
+        most = n - fewest
+        limits = min(most + 1, 2**steps - 1)
+        planned = SearchedLimits(left_out=tuple((np.arange(limits) * most // max(1, limits - 1)).tolist()), level=level)
+        if limits == most + 1:
+            return planned
+    return planned
+
+
+def widest_safe_limit(
+    confidence: Array, wrong: Array, target_risk: float, searched: SearchedLimits
+) -> TriedLimit | None:
+    """Return the widest of these limits found that keeps the risk of rows [n] below a target; None where none is.
+
+    If later rows are drawn like these, the risk above it is below `target_risk`, except with probability `delta`. A
+    test that passes is followed by wider limits, one that fails by narrower ones. Where the risk grows with the width,
+    every limit that would break the promise is then reached by one course of tests alone, and the levels of its tests
+    add up to `delta` at most. Where it does not grow, simulation says so (METHODS 4.3).
+    """
+    n = len(confidence)
+    order = np.argsort(confidence)
+    ranked = confidence[order]
+    errors_from = np.cumsum(np.rint(wrong[order]).astype(np.int64)[::-1])[::-1]  # [i]: among ranked[i:]
+    found: TriedLimit | None = None
+    low, high = 0, len(searched.left_out)
+    while low < high:
+        middle = (low + high) // 2
+        first = int(
+            np.searchsorted(ranked, ranked[searched.left_out[middle]], side="left")
+        )  # the tie group is accepted whole
+        accepted, n_errors = n - first, int(errors_from[first])
+        bound = binomial_upper_bound(n_errors, accepted, searched.level)
+        if bound >= target_risk:
+            low = middle + 1
+            continue
+        high = middle
+        if found is None or accepted / n > found.coverage:
+            found = TriedLimit(
+                threshold=float(ranked[first]), coverage=accepted / n, risk=n_errors / accepted, bound=bound
+            )
+    return found

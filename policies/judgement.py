@@ -29,6 +29,9 @@ class Judgement:
     members: Mask
     """[n, C], True for labels shown as the prediction set."""
 
+    with_sets: bool = True
+    """Whether `members` are prediction sets; else they are what is predicted."""
+
     label_confidence: Array | None
     """[n, k], calibrated probability of each of the k most probable labels, where labels do not exclude each other."""
 
@@ -48,6 +51,7 @@ class Judgement:
             confidence=self.confidence[index],
             scores={name: score[index] for name, score in self.scores.items()},
             members=self.members[index],
+            with_sets=self.with_sets,
             label_confidence=None if self.label_confidence is None else self.label_confidence[index],
             decisions=self.decisions.rows(kept),
             would_decide=None if self.would_decide is None else self.would_decide.rows(kept),
@@ -67,6 +71,7 @@ class Judgement:
             confidence=mixed(self.confidence, known.confidence),
             scores={name: mixed(score, known.scores[name]) for name, score in self.scores.items()},
             members=mixed(self.members, known.members),
+            with_sets=self.with_sets or known.with_sets,
             label_confidence=None
             if self.label_confidence is None or known.label_confidence is None
             else mixed(self.label_confidence, known.label_confidence),

@@ -20,6 +20,7 @@ from demur.policies.conformal_sets import (
     SplitSets,
 )
 from demur.policies.missed_label_sets import LabelsAbove, MissedLabelSets
+from demur.policies.moved_sets import MovedLabelSets
 from demur.policies.promise import Promise
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.output import Need, Output
@@ -82,7 +83,7 @@ SETS: dict[str, Callable[..., PredictionSetsRecipe]] = {
 MULTILABEL_SETS: dict[str, Callable[..., PredictionSetsRecipe]] = {"risk_control": MissedLabelSets}
 """For those that do not."""
 
-FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets, GroupLimitSets, FrequencySets, LabelsAbove)
+FITTED_SETS = (LabelSets, CumulativeSets, ClassLimitSets, GroupLimitSets, FrequencySets, LabelsAbove, MovedLabelSets)
 """What an artifact may hold in the place of sets."""
 
 
@@ -103,6 +104,8 @@ NEEDS: dict[Reads, frozenset[Need]] = {
 
 def needs_of_sets(sets: ReadsOutput | None) -> frozenset[Need]:
     """What a model must hand over for these sets, beside probabilities."""
+    if isinstance(sets, MovedLabelSets) and sets.weighting.by == "embedding":
+        return NEEDS[sets.reads] | {"embedding"}
     return NEEDS[sets.reads] if sets else frozenset()
 
 
@@ -121,7 +124,7 @@ def seen_by(sets: ReadsOutput, output: Output) -> Array:
 def not_ruled_out(sets: PredictionSets, output: Output, groups: Sequence[str | None] | None) -> Mask:
     """[n, C], without labels that were not on offer in the row; all that were, where no sample says anything."""
     seen = seen_by(sets, output)
-    members = sets.of(seen, groups)
+    members = sets.of_output(output) if isinstance(sets, MovedLabelSets) else sets.of(seen, groups)
     if sets.reads == "samples":
         members = members | np.isnan(seen).any(axis=1, keepdims=True)
     offered = on_offer(output)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from demur.policies.conformal import quantile_at
 from demur.policies.conformal_sets import LabelSets, Reads
+from demur.policies.moved_sets import MovedLabelSets
 from demur.policies.promise import Promise
 from demur.policies.selector import Selector
 from demur.uncertainty.checks import Array, InvalidInput, Mask
@@ -42,6 +43,11 @@ class MovingSets:
 def at_level(selector: Selector, level: float) -> Selector:
     """Return the selector with its sets at another level. Raises `FixedSets` where they were not fitted for that."""
     sets = selector.sets
+    if isinstance(sets, MovedLabelSets):
+        raise FixedSets(
+            "they were fitted for other traffic, with a limit for each request; fit without `--for-traffic`, since sets"
+            " that move follow the traffic by themselves"
+        )
     if not isinstance(sets, LabelSets):
         raise FixedSets(
             "only sets of kind `split` can be had at another level; fit with `prediction_set: {kind: split}`"

@@ -6,6 +6,22 @@ from typing import Any
 
 SAME_TRAFFIC = "later traffic is drawn like the calibration data"
 
+MOVED_INPUTS = (
+    "only the inputs have changed between the labelled rows and the traffic that they were weighted for, and the"
+    " weights, which are estimated, are right"
+)
+"""What is assumed where rows stand for other traffic than their own (METHODS 10.12). It takes labels to test it."""
+
+ANSWERS_WRONG = "of the answers are wrong"
+ANSWERS_LACK = "of an answer is wrong on average (1 - the Jaccard similarity of its labels and the right ones)"
+"""Shares of the answers: wrong ones, and how much of each is."""
+
+AMONG = "among inputs"
+"""In the sentence of a promise that is not about all inputs, before which ones it is about."""
+
+OF_ANSWERS = (ANSWERS_WRONG, ANSWERS_LACK)
+"""What a promise about the answers may be of. Which one it is hangs on `confidence.right`, and so does the loss."""
+
 LABELS_MISSING = "of all labels that hold are missing from their sets"
 LABELS_NOT_PREDICTED = "of all labels that hold are not predicted"
 ROWS_LABELS_MISSING = "of a row's labels are missing from its set (a row without labels misses nothing)"
@@ -47,6 +63,9 @@ class Promise:
 
     assumption: str = SAME_TRAFFIC
 
+    among: str = ""
+    """Which inputs it is about, in words that follow `among inputs`; empty: all that come."""
+
     n_of: Mapping[str, int] | None = None
     """The number of labelled rows of each group, where the promise is about groups; else None."""
 
@@ -60,12 +79,20 @@ class Promise:
 
     @property
     def _what(self) -> str:
-        return f"{100 * self.target:g}% {self.share}"
+        return f"{100 * self.target:g}% {self.share}{f', {AMONG} {self.among}' if self.among else ''}"
 
+
+def among_labels(promise: Promise, among: str) -> Promise:
+    """Return the promise of rows from which those with some labels were left out: it says nothing of such inputs."""
+    return replace(promise, among=among) if among else promise
+
+
+ONE_ROW_OF_EACH = "one row of each"
+"""In the sentence of a promise that counts clusters, and not rows."""
 
 OF_CLUSTERS = (
-    "later clusters, such as patients or inputs, are drawn like those of the calibration data, and one row of each at"
-    " random"
+    "later clusters, such as patients or inputs, are drawn like those of the calibration data, and"
+    f" {ONE_ROW_OF_EACH} at random"
 )
 
 
@@ -74,7 +101,7 @@ def of_clusters(promise: Promise) -> Promise:
     said = promise.assumption
     if SAME_TRAFFIC in said:
         return replace(promise, assumption=said.replace(SAME_TRAFFIC, OF_CLUSTERS))
-    return replace(promise, assumption=f"{said}, one row of each cluster at random")
+    return replace(promise, assumption=f"{said}, {ONE_ROW_OF_EACH} cluster at random")
 
 
 def at_most_labels(max_labels: int | None) -> str:

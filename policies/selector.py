@@ -133,7 +133,8 @@ class Selector:
         """What the rule is to look at, from usable rows and the labels [n, C] that are predicted and not ruled out."""
         scores = all_scores(self.scores, self.combinations, output)
         read = evidence(self.calibrator.reads, scores[self.confidence_score], output, predicted)
-        confidence = self.calibrator.confidence(read)
+        # a score of -inf would be surer than anything that was fitted on: no model says that of a row, so it is unknown
+        confidence = np.where(np.isneginf(scores[self.confidence_score]), np.nan, self.calibrator.confidence(read))
         return Assessment(
             confidence=confidence,
             scores=scores,
@@ -163,6 +164,7 @@ class Selector:
             confidence=assessed.confidence,
             scores=dict(assessed.scores),
             members=shown(self.sets, inside, predicted) if self.sets else predicted,
+            with_sets=self.sets is not None,
             label_confidence=known.values if known else None,
             decisions=self._passed_on(self._with_causes(self.policy.decide(assessed), assessed, output)),
         )
@@ -219,6 +221,7 @@ class Selector:
             confidence=np.full(n, np.nan),
             scores={name: np.full(n, np.nan) for name in (*self.scores, *self.combinations)},
             members=nothing,
+            with_sets=self.sets is not None,
             label_confidence=np.full((n, self.label_calibrator.k), np.nan) if self.label_calibrator else None,
             decisions=self._passed_on(
                 Decisions(

@@ -7,9 +7,12 @@ import numpy as np
 
 from demur.policies import prediction
 from demur.policies.all_of import AllOf, Gate, behind, fitted_gates, gates_of, passing
+from demur.policies.conformal_sets import SplitSets
 from demur.policies.decision import Assessment
 from demur.policies.graded import GradedRows
-from demur.policies.label_sets import PredictionSetsRecipe, needs_of_sets, seen_by
+from demur.policies.label_sets import PredictionSets, PredictionSetsRecipe, needs_of_sets, seen_by
+from demur.policies.moved_inputs import CurrentTraffic, RowWeights, row_weights
+from demur.policies.moved_sets import moved_sets, takes_weights
 from demur.policies.prediction import MostProbable, Predictor, PredictorRecipe
 from demur.policies.rules import PolicyRecipe
 from demur.policies.selective_risk import SelectiveRisk
@@ -22,7 +25,7 @@ from demur.uncertainty.combination import CombinationRecipe
 from demur.uncertainty.correctness import QUALITIES
 from demur.uncertainty.histogram_binning import HistogramBinning
 from demur.uncertainty.label_confidence import LabelCalibratorRecipe
-from demur.uncertainty.output import LabelledOutput, Need
+from demur.uncertainty.output import LabelledOutput, Need, Output
 from demur.uncertainty.scores import ScoreRecipe, learns
 
 FOLDS, SEED = 5, 0
@@ -51,6 +54,9 @@ class FitSplit:
     counted: LabelledOutput | None = None
     """Of the rows of `calibration`, those that are a plain sample of the traffic: for prediction sets and gates, whose
     promise is about counted rows. None: all of them are."""
+
+    current: CurrentTraffic | None = None
+    """Traffic for which the rows of the rule are to stand, where its inputs have moved; None: they are like it."""
 
     @property
     def plain(self) -> LabelledOutput:
@@ -167,7 +173,7 @@ class SelectorRecipe:
         mixed = {name: mix.fit(to_mix, quality(mixing)) for name, mix in self.combinations.items()}
 
         u = all_scores(scores, mixed, rows.output)[self.confidence_score]
-        sets = None
+        sets: PredictionSets | None = None
         if self.sets:
             seen = seen_by(self.sets, plain.output)
             known: Mask = np.asarray(np.isfinite(seen).all(axis=1))
@@ -178,6 +184,10 @@ class SelectorRecipe:
             right = plain.classes if plain.exclusive else plain.truth
             groups = None if plain.groups is None else plain.groups.tolist()
             sets = self.sets.fit(seen, right, groups)
+            if parts.current is not None and isinstance(self.sets, SplitSets) and takes_weights(self.sets):
+                sets = moved_sets(
+                    self.sets, plain.output, right, current=parts.current, reference=readable(parts.rule).output
+                )
         return Selector(
             scores=scores,
             combinations=mixed,
@@ -231,14 +241,13 @@ def fit_in_turn(recipes: Mapping[str, SelectorRecipe], parts: Mapping[str, FitSp
         fitted_gates(recipes[name].policy, _assessed(draft, readable(parts[name].plain)))
         for name, draft in zip(names, drafts, strict=True)
     ]
-    fitted = rule.fit(
-        GradedRows.in_turn(
-            [
-                _graded(recipes[name], draft, own, parts[name].rule, certified=rule.certifies)
-                for name, draft, own in zip(names, drafts, gates, strict=True)
-            ]
-        )
+    rows = GradedRows.in_turn(
+        [
+            _graded(recipes[name], draft, own, parts[name].rule, certified=rule.certifies)
+            for name, draft, own in zip(names, drafts, gates, strict=True)
+        ]
     )
+    fitted = rule.fit(_moved(rows, drafts[0], parts[names[0]]))
     return [
         replace(draft, policy=behind(own, fitted), asks_next=following)
         for draft, own, following in zip(drafts, gates, [*names[1:], ""], strict=True)
@@ -249,12 +258,41 @@ def rows_of_rule(
     recipes: Mapping[str, SelectorRecipe], selectors: Mapping[str, Selector], parts: Mapping[str, FitSplit]
 ) -> GradedRows:
     """Return the rows on which the rule of fitted selectors was fitted, as the rule saw them."""
-    certified = next(iter(recipes.values())).rule.certifies
-    return GradedRows.in_turn(
+    first = next(iter(recipes))
+    certified = recipes[first].rule.certifies
+    rows = GradedRows.in_turn(
         [
             _graded(recipe, selectors[name], gates_of(selectors[name].policy), parts[name].rule, certified=certified)
             for name, recipe in recipes.items()
         ]
+    )
+    return _moved(rows, selectors[first], parts[first])
+
+
+def weights_of_rule(selector: Selector, parts: FitSplit) -> RowWeights | None:
+    """Return how much each row of the rule stands for in the traffic of now; None where rows are like the traffic."""
+    if parts.current is None:
+        return None
+
+    def confidence(output: Output) -> Array:
+        return selector.assess(output, *selector.labels(output)).confidence
+
+    return row_weights(parts.current, parts.plain.output, parts.rule.output, confidence)
+
+
+def _moved(rows: GradedRows, selector: Selector, parts: FitSplit) -> GradedRows:
+    """The rows with their weights, if they are to stand for other traffic."""
+    found = weights_of_rule(selector, parts)
+    return (
+        rows
+        if found is None
+        else replace(
+            rows,
+            weights=found.weights,
+            max_weight=found.max_weight,
+            unlike=found.share_unlike,
+            wrong_weights=found.wrong,
+        )
     )
 
 
@@ -275,6 +313,7 @@ def _graded(
         score=draft.confidence_score,
         scores=scores,
         by_score=recipe.rule_ranks_score,
+        in_degrees=recipe.right != "exact",
     )
 
 

@@ -16,6 +16,10 @@ Mask = NDArray[np.bool_]
 
 ROW_SUM_TOLERANCE = 1e-6
 
+HUNDRED = 100.0
+PERCENT_SLACK = 2.0
+"""By how much percentages that are rounded may miss 100."""
+
 
 class InvalidInput(ValueError):
     """The numbers break a rule of the formula. The message names the argument and the rule."""
@@ -67,12 +71,45 @@ def probability_rows(name: str, values: Any, *, ndim: int = 2) -> Array:
     return array
 
 
+def outside_in_words(row: Array, *, exclusive: bool) -> str:
+    """Return what to say of numbers [labels] that are no probabilities, since one is not between 0 and 1, and what they
+    may be. `exclusive`: one label of the row is right."""
+    told = "a probability is not between 0 and 1"
+    hundred = abs(row.sum() - HUNDRED) <= PERCENT_SLACK if exclusive else (row.max() > PERCENT_SLACK)
+    if hundred and row.min() >= 0 and row.max() <= HUNDRED:
+        return f"{told}; divide percentages by 100"
+    return f"{told}; if these come before the softmax or the sigmoid, give them as `logits`"
+
+
 def outcomes(name: str, values: Any, *, ndim: int = 1) -> Array:
     """Return 0/1 outcomes as float64; anything else raises."""
     array = _numbers(name, values, ndim)
     if not ((array == 0) | (array == 1)).all():
         raise InvalidInput(f"{name} holds something other than 0 and 1")
     return array
+
+
+def degrees(name: str, values: Any) -> Array:
+    """Return finite numbers that say how right, or how wrong, each row is: 0 and 1, or measures such as 0.25.
+
+    Whole numbers other than these are mostly the labels of rows, of which a metric would make a number without meaning:
+    they are taken only as floating point.
+    """
+    array = finite(name, values)
+    no_labels(name, values, array)
+    return array
+
+
+def no_labels(name: str, values: Any, array: Array) -> None:
+    """Raise where `values`, read as `array`, are whole numbers and not all 0 or 1."""
+    if np.asarray(values).dtype.kind not in "iu":
+        return
+    stray = array[(array != 0) & (array != 1)]
+    if stray.size:
+        raise InvalidInput(
+            f"{name} has the whole number {stray[0]:g}, which looks like a label; give 1 or 0 for each row, such as"
+            " `labels == predicted`, or floating point where it measures how right or wrong a row is"
+        )
 
 
 def class_indices(name: str, values: Any, *, classes: int) -> NDArray[np.intp]:

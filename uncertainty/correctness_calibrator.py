@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.uncertainty.checks import Array, memberships, where_known, whole_number
+from demur.uncertainty.checks import Array, memberships, real_number, where_known, whole_number
 from demur.uncertainty.correctness_model import (
     BLOCKS,
     CorrectnessModel,
@@ -17,6 +17,11 @@ from demur.uncertainty.correctness_model import (
 
 SCORE_FLOOR = 1e-12
 """How near to 0 and 1 probabilities are told apart by the score alone: some models give few others."""
+
+LEAD, FEW_ROWS = 1.0, 100
+"""Below so many rows the model must lead the score by so much log-likelihood, because the better of the two is often
+better by chance there. METHODS 10.1 asks for no lead, and with more rows a lead would cost more than it saves
+(docs/evidence/correctness-rows.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +56,10 @@ class CorrectnessMap:
                 " confidence goes by the probability of the given label alone; more labels would change that"
             )
         if self.use == "score":
+            little = ", which is too little better to rely on with so few rows" if self.nll < self.score_nll else ""
             return (
                 "correctness: confidence goes by the probability of the given label alone; its cross-fitted loss is"
-                f" {self.score_nll:.4f}, and {self.nll:.4f} with the whole output of the model"
+                f" {self.score_nll:.4f}, and {self.nll:.4f} with the whole output of the model{little}"
             )
         return (
             f"correctness: confidence goes by the whole output of the model ({', '.join(self.model.blocks)}); its"
@@ -76,6 +82,10 @@ class Correctness:
     folds: int = 5
     """Parts in which the model and the score alone are compared."""
 
+    lead: float = LEAD
+    """By so much the cross-fitted log-likelihood of all rows together must be larger with the model, where they are
+    fewer than `FEW_ROWS`."""
+
     seed: int = 0
     """Which rows are in which part is random; `seed` fixes it."""
 
@@ -83,6 +93,7 @@ class Correctness:
         _ = self.recipe
         whole_number("folds", self.folds, least=2)
         whole_number("seed", self.seed, least=0)
+        real_number("lead", self.lead, least=0)
 
     @property
     def recipe(self) -> CorrectnessRecipe:
@@ -100,19 +111,22 @@ class Correctness:
         fitted, n = self.recipe.fit(probs, target, given, weights), len(target)
         member = self._members(n, clusters)
         if fitted.kind == "score" or member.max() == 0:
-            alone = self._score.fit(probs, target, given, weights)
+            alone = self.by_score.fit(probs, target, given, weights)
             return CorrectnessMap(model=alone, use="score", nll=None, score_nll=None, n=n)
-        found = correctness_crossfit(probs, target, member, self.recipe, given, weights, self._score)
+        found = correctness_crossfit(probs, target, member, self.recipe, given, weights, self.by_score)
+        counted = n if weights is None else float(np.sum(weights)) ** 2 / float(np.sum(np.square(weights)))
+        lead = self.lead if counted < FEW_ROWS else 0.0
+        leads = found.use == "model" and counted * (found.score_nll - found.nll) >= lead
         return CorrectnessMap(
-            model=fitted if found.use == "model" else self._score.fit(probs, target, given, weights),
-            use=found.use,
+            model=fitted if leads else self.by_score.fit(probs, target, given, weights),
+            use="model" if leads else "score",
             nll=found.nll,
             score_nll=found.score_nll,
             n=n,
         )
 
     @property
-    def _score(self) -> CorrectnessRecipe:
+    def by_score(self) -> CorrectnessRecipe:
         """The probability of the given label alone, told apart as far as the score that is 1 minus it."""
         return replace(self.recipe, blocks=(), floor=SCORE_FLOOR)
 

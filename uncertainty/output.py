@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from demur.uncertainty.answers import Answers
-from demur.uncertainty.checks import ROW_SUM_TOLERANCE, Array, InvalidInput, Mask, same_length
+from demur.uncertainty.checks import ROW_SUM_TOLERANCE, Array, InvalidInput, Mask, outside_in_words, same_length
 from demur.uncertainty.label_tree import LabelTree
 
 Need = Literal[
@@ -37,6 +37,9 @@ FARTHEST_SUM = 1e-3
 
 OF_REPLIES: frozenset[Need] = frozenset({"reply", "logprobs", "top_logprobs", "samples", "stated", "rating"})
 """What only a language model can give."""
+
+NOT_READ = -np.inf
+"""A score of a device whose embedding or passes have a number that is not finite: its row is not usable."""
 
 NO_LABEL = -1
 
@@ -67,6 +70,10 @@ class Output:
     """[n, C], where rows name candidates among very many labels: the label of each column, NO_LABEL where a row has
     fewer candidates. Such a column has the probability 0; or, where labels exclude each other, what all others share.
     None: each column is one label."""
+
+    device_scores: NDArray[np.void] | None = None
+    """[n], with a field of float64 for each score that the model's own device made, so that what it reads need not be
+    here; NaN where a score is undefined, NOT_READ where what it reads is not a number. None: there is no such score."""
 
     replies: NDArray[np.object_] | None = None
     """[n], `Replies` of a language model."""
@@ -145,18 +152,25 @@ class Output:
             "mc_probabilities": self.mc_probabilities,
             "given": self.given,
             "slots": self.slots,
+            "device_scores": self.device_scores,
             "replies": self.replies,
             "unreadable": self.unreadable,
             "outages": self.outages,
         }
         return {name: array for name, array in named.items() if array is not None}
 
-    def only(self, needs: frozenset[Need]) -> "Output":
-        """Return the output with these parts alone: nobody looks at what was made for others."""
+    def only(self, needs: frozenset[Need], device_scores: Sequence[str] = ()) -> "Output":
+        """Return the output with these parts and scores of the device alone: nobody looks at what was made for
+        others."""
         wanted = {"logits", "probabilities", "slots", "unreadable", "outages", *needs}
         if needs & OF_REPLIES:
             wanted.add("replies")
-        return Output(**{name: array for name, array in self.parts().items() if name in wanted})
+        found = {name: array for name, array in self.parts().items() if name in wanted}
+        if self.device_scores is not None:
+            made = self.device_scores.dtype.names or ()
+            if kept := [name for name in device_scores if name in made]:
+                found["device_scores"] = self.device_scores[kept]
+        return Output(**found)
 
     def needed(self, part: Need) -> Array:
         """Return a part that a score cannot do without."""
@@ -165,6 +179,12 @@ class Output:
             return found
         except KeyError:
             raise InvalidInput(f"a score needs the {part.replace('_', ' ')}, and the output has none") from None
+
+    def device_score(self, name: str) -> Array:
+        """Return [n], a score that the model's device made. Raises `InvalidInput` where it did not."""
+        if self.device_scores is None or name not in (self.device_scores.dtype.names or ()):
+            raise InvalidInput(f"the model's device did not make the score {name}")
+        return np.asarray(self.device_scores[name])
 
     @cached_property
     def answers(self) -> Answers:
@@ -175,11 +195,14 @@ class Output:
         return Answers(self.replies.tolist())
 
     def usable(self) -> Mask:
-        """Rows that could be read, and in which every number is finite. A number in `given` may be missing: that leaves
-        only the score undefined that reads it."""
+        """Rows that could be read, and in which every number is finite, also of what a device made scores of. A number
+        in `given` may be missing: that leaves only the score undefined that reads it."""
         rows = self.readable()
         for name, array in self.parts().items():
-            if array.dtype != object and name != "given" and not np.isfinite(array).all():
+            if name == "device_scores":
+                for score in array.dtype.names:
+                    rows &= array[score] != NOT_READ
+            elif array.dtype != object and name != "given" and not np.isfinite(array).all():
                 rows &= np.isfinite(array.reshape(len(self), -1)).all(axis=1)
         return rows
 
@@ -273,8 +296,9 @@ def _probabilities(logits: Array, link: Link) -> Array:
 
 def _checked(probabilities: Any, link: Link) -> Array:
     rows = np.array(probabilities, dtype=np.float64)
-    if (rows < 0).any() or (rows > 1 + ROW_SUM_TOLERANCE).any():
-        raise InvalidInput("a probability is not between 0 and 1")
+    outside = ((rows < 0) | (rows > 1 + ROW_SUM_TOLERANCE)).any(axis=-1)
+    if outside.any():
+        raise InvalidInput(outside_in_words(rows[outside][0], exclusive=link == "softmax"))
     rows = np.minimum(rows, 1)
     if link == "sigmoid":
         return rows

@@ -24,6 +24,7 @@ from demur.policies.label_limits import GivenLabelLimits
 from demur.policies.label_thresholds import GivenLabelLimit, MaxF1LabelLimits
 from demur.policies.missed_label_sets import MissedLabels, MissedLabelSets
 from demur.policies.missed_labels import MissedLabelLimit
+from demur.policies.moved_inputs import CurrentTraffic
 from demur.policies.one_label_limit import OneLabelLimit
 from demur.policies.prediction import MostProbable
 from demur.policies.rejection_rate import RejectionRate
@@ -256,6 +257,8 @@ CASES = {
     "sets split": {"sets": SplitSets(alpha=0.1)},
     "sets split, all labels": {"sets": SplitSets(alpha=0.001)},
     "sets split, as they are": {"sets": SplitSets(alpha=0.3, keep_predicted=False)},
+    "sets for other traffic": {"sets": SplitSets(alpha=0.1), "moved": "confidence"},
+    "sets for other traffic, by embedding": {"sets": SplitSets(alpha=0.1), "moved": "embedding"},
     "sets adaptive": {"sets": AdaptiveSets(alpha=0.1)},
     "sets regularised": {"sets": RegularisedSets(alpha=0.1, penalty=0.2, k_reg=1)},
     "sets class_conditional": {"sets": ClassConditionalSets(alpha=0.1, keep_predicted=False)},
@@ -286,6 +289,7 @@ def fitted(case):
     settings = dict(CASES[case])
     rows = labelled_rows()[0 if settings.pop("exclusive", True) else 1]
     score, combination = settings.pop("score", "softmax_response"), settings.pop("combination", None)
+    moved = settings.pop("moved", None)
     names = (score, *settings.pop("also", () if combination is None else ("entropy", "mahalanobis")))
     recipe = SelectorRecipe(
         **{
@@ -298,7 +302,9 @@ def fitted(case):
             **settings,
         }
     )
-    return recipe.fit(FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows)), rows.output
+    current = None if moved is None else CurrentTraffic(output=rows.output, weigh_by=moved)
+    parts = FitSplit(statistics=rows, mixing=rows, calibration=rows, rule=rows, current=current)
+    return recipe.fit(parts), rows.output
 
 
 @pytest.mark.parametrize("case", CASES)

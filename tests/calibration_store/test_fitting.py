@@ -25,12 +25,18 @@ from demur.uncertainty.scores import SCORES
 REPORTS = {"report": held_out_report, "cross_report": calibration_report}
 
 
-def test_parts_are_disjoint_and_every_class_is_split_alike(rows):
-    first, second = split(np.arange(len(rows)), rows.classes, 0.6, np.random.default_rng(0))
-    assert sorted([*first, *second]) == list(range(len(rows)))
+def test_parts_are_disjoint_and_each_gets_its_share_of_the_rows_that_thinning_left():
+    plain = np.arange(200) < 30
+    first, second = split(np.arange(200), 0.6, np.random.default_rng(0), plain)
+    assert sorted([*first, *second]) == list(range(200))
     assert len(first) == 120
-    for c in range(3):
-        assert (rows.classes[first] == c).sum() == pytest.approx(0.6 * (rows.classes == c).sum(), abs=1)
+    assert plain[first].sum() == 18
+
+
+def test_every_row_is_as_likely_to_be_in_the_first_part():
+    rng, plain = np.random.default_rng(1), np.arange(7) < 2
+    drawn = np.bincount(np.concatenate([split(np.arange(7), 0.3, rng, plain)[0] for _ in range(7_000)]))
+    assert drawn.tolist() == pytest.approx([2_000] * 7, abs=6 * np.sqrt(2_000 * 5 / 7))
 
 
 @pytest.mark.slow
@@ -145,7 +151,7 @@ def test_fitted_limits_of_labels_judge_other_rows_than_those_they_were_fitted_on
 
 
 def assert_parts(recipe, rows, shares, apart):
-    parts = parts_of(np.arange(len(rows)), rows.classes, [recipe], np.random.default_rng(0)).of(rows)
+    parts = parts_of(np.arange(len(rows)), np.ones(len(rows), dtype=bool), [recipe], np.random.default_rng(0)).of(rows)
     held = {
         name: getattr(parts, name).output.embedding[:, 0].tolist()
         for name in ("statistics", "mixing", "calibration", "rule")

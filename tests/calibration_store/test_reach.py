@@ -50,20 +50,21 @@ def fitted(policy, rows, *, report_share=0.4, seed=3):
 
 
 def before(policy, n, share=0.4):
-    apart = rows_apart(np.zeros(n, dtype=np.intp), [recipe(policy)], report_share=share, rng=np.random.default_rng(0))
+    apart = rows_apart(n, [recipe(policy)], report_share=share, rng=np.random.default_rng(0))
     return too_few({"m": recipe(policy)}, apart, np.ones((n, 2), dtype=bool), None, report_share=share)
 
 
 def test_too_few_labels_tell_which_target_and_how_many_labels_would_do():
-    (short,), remarks = before(SelectiveRisk(max_risk=0.05, delta=0.1), 100)
+    (short,), remarks = before(SelectiveRisk(max_risk=0.05, delta=0.1), 50)
     assert short.why == (
-        "with 60 labelled rows for the rule no limit can promise at most 5% wrong answers at 90% confidence;"
-        " 171 without an error would allow it: label at least 285 rows, or write `max_risk: 0.15`"
+        "with 30 labelled rows for the rule no limit can promise at most 5% wrong answers at 90% confidence;"
+        " 45 without an error would allow it: label at least 75 rows, or write `calibration: {report_share: 0.1}`, or"
+        " write `max_risk: 0.08`"
     )
     assert remarks == []
     told = {point.max_risk: point.labels for point in short.reach.curve}
-    assert told[0.05] == 285
-    assert told[0.15] <= 100 < told[0.12]
+    assert told[0.05] == 75
+    assert told[0.08] <= 50 < told[0.06]
     assert all(point.answered is None for point in short.reach.curve)
 
 
@@ -71,7 +72,7 @@ def test_too_few_labels_tell_which_target_and_how_many_labels_would_do():
     ("policy", "n", "said"),
     [
         (SelectiveRisk(max_risk=0.05, method="ltt"), 300, "`method: ltt_fixed_sequence`"),
-        (SelectiveRisk(max_risk=0.05, delta=0.1), 240, "`calibration: {report_share: 0.2}`"),
+        (SelectiveRisk(max_risk=0.05, delta=0.1), 60, "`calibration: {report_share: 0.2}`"),
         (
             AllOf(gates=(InDistribution(score=SCORE, quantile=0.9),), rule=SelectiveRisk(max_risk=0.1, method="ltt")),
             130,
@@ -104,7 +105,7 @@ def test_too_many_errors_tell_what_could_be_promised_at_which_coverage():
     fit = fitted(SelectiveRisk(max_risk=lowest, delta=0.1), rows)
     assert fit.shortfalls == []
     assert fit.selector.policy.promise.feasible
-    assert fitted(SelectiveRisk(max_risk=0.05, delta=0.1), overconfident(2 * reach.labels, seed=2)).shortfalls == []
+    assert fitted(SelectiveRisk(max_risk=0.05, delta=0.1), overconfident(3 * reach.labels, seed=2)).shortfalls == []
 
 
 def test_a_score_that_tells_nothing_is_not_mended_by_labels():
@@ -118,12 +119,12 @@ def test_a_score_that_tells_nothing_is_not_mended_by_labels():
 
 
 def test_a_refusal_keeps_the_curve_between_processes():
-    found, _ = before(SelectiveRisk(max_risk=0.05, delta=0.1), 100)
-    with pytest.raises(PromiseOutOfReach, match=r"or write `max_risk: 0.15`\. Nothing") as caught:
+    found, _ = before(SelectiveRisk(max_risk=0.05, delta=0.1), 50)
+    with pytest.raises(PromiseOutOfReach, match=r"or write `max_risk: 0.08`\. Nothing") as caught:
         refuse(found, more=". Nothing was stored")
     error = pickle.loads(pickle.dumps(caught.value))
     assert error.reach == found[0].reach
-    assert error.reach.as_json()["curve"][0] == {"max_risk": 0.05, "answered": None, "labels": 285}
+    assert error.reach.as_json()["curve"][0] == {"max_risk": 0.05, "answered": None, "labels": 75}
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_only_the_calibrator_sees_rows_that_were_thinned_away():
     rng = np.random.default_rng(1)
     rows = drawn_labels(rng, 4_000)
     apart = rows_apart(
-        rows.classes,
+        len(rows),
         [recipe_for(SelectiveRisk(max_risk=0.4, method="ltt"))],
         report_share=0.4,
         rng=rng,

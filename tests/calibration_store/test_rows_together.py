@@ -62,8 +62,7 @@ def parts(apart: RowsApart) -> dict[str, set[int]]:
 def test_a_cluster_is_in_one_part_and_counts_once() -> None:
     rng = np.random.default_rng(0)
     clusters = rng.integers(0, 120, 600)
-    classes = rng.integers(0, 3, 600)
-    apart = rows_apart(classes, [recipe()], report_share=0.3, rng=np.random.default_rng(1), clusters=clusters)
+    apart = rows_apart(600, [recipe()], report_share=0.3, rng=np.random.default_rng(1), clusters=clusters)
     of = parts(apart)
     owners = {name: [clusters[row] for row in rows] for name, rows in of.items()}
     for name in ("counted", "rule", "reported"):
@@ -78,11 +77,10 @@ def test_a_cluster_is_in_one_part_and_counts_once() -> None:
 
 
 def test_rows_that_stand_alone_are_split_as_ever() -> None:
-    classes = np.random.default_rng(0).integers(0, 3, 200)
     asked = {"report_share": 0.3, "rng": np.random.default_rng(1)}
-    plain = rows_apart(classes, [recipe()], **asked)
+    plain = rows_apart(200, [recipe()], **asked)
     asked = {"report_share": 0.3, "rng": np.random.default_rng(1)}
-    alone = rows_apart(classes, [recipe()], clusters=np.arange(200)[::-1].copy(), **asked)
+    alone = rows_apart(200, [recipe()], clusters=np.arange(200)[::-1].copy(), **asked)
     assert parts(plain) == parts(alone)
     assert not alone.clustered
 
@@ -90,9 +88,7 @@ def test_rows_that_stand_alone_are_split_as_ever() -> None:
 def test_weights_and_clusters_together() -> None:
     rng = np.random.default_rng(3)
     clusters, weights = rng.integers(0, 200, 800), rng.choice([1.0, 4.0], 800)
-    apart = rows_apart(
-        np.zeros(800, dtype=int), [recipe()], report_share=0.3, rng=rng, weights=weights, clusters=clusters
-    )
+    apart = rows_apart(800, [recipe()], report_share=0.3, rng=rng, weights=weights, clusters=clusters)
     for rows in (apart.counted, apart.rule, apart.reported):
         assert len(set(clusters[rows].tolist())) == len(rows)
     assert set(weights[apart.rule].tolist()) == {1.0, 4.0}
@@ -102,7 +98,7 @@ def test_weights_and_clusters_together() -> None:
 def test_too_few_clusters_are_too_few_rows() -> None:
     with pytest.raises(TooFewRows, match="900 labelled rows of 20 clusters leave 14 to fit on"):
         rows_apart(
-            np.zeros(900, dtype=int),
+            900,
             [recipe()],
             report_share=0.3,
             rng=np.random.default_rng(0),

@@ -32,7 +32,7 @@ def found(recipe, n, *, classes=None, groups=None, share=0.4, weights=None):
     classes = np.arange(n) % 3 if classes is None else np.asarray(classes)
     truth = classes[:, None] == np.arange(3)
     rng = np.random.default_rng(0)
-    apart = rows_apart(classes, [recipe], report_share=share, rng=rng, weights=weights)
+    apart = rows_apart(len(classes), [recipe], report_share=share, rng=rng, weights=weights)
     return too_few({"m": recipe}, apart, truth, groups, report_share=share)
 
 
@@ -95,7 +95,7 @@ def test_a_share_of_labels_needs_labels_that_hold(recipe, of):
 
 def test_rows_without_a_label_cannot_promise_a_share_of_labels():
     recipe = recipe_for(sets=MissedLabelSets(alpha=0.05))
-    rows = rows_apart(np.zeros(60, dtype=np.intp), [recipe], report_share=0.4, rng=np.random.default_rng(0))
+    rows = rows_apart(60, [recipe], report_share=0.4, rng=np.random.default_rng(0))
     (short,), _ = too_few({"m": recipe}, rows, np.zeros((60, 3), dtype=bool), None, report_share=0.4)
     assert "0 labels hold in the" in short.why
     assert "label rows in which labels hold" in short.why
@@ -106,8 +106,8 @@ def test_the_rule_says_how_many_labels_it_has_and_needs():
     (short,), _ = found(recipe, 600)
     assert short.why == (
         "with 240 labelled rows for the rule no limit can promise at most 1% wrong answers at 95% confidence;"
-        " 299 without an error would allow it: label at least 746 rows, or write"
-        " `calibration: {report_share: 0.2}`, or write `max_risk: 0.02`"
+        " 299 without an error would allow it: label at least 746 rows, or write `method: sgr`, or"
+        " write `calibration: {report_share: 0.2}`, or write `max_risk: 0.02`"
     )
 
 

@@ -1,6 +1,8 @@
+import io
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from demur.calibration_store.fitting import Fit
 from demur.library.fit_report import sentences, tables
@@ -44,3 +46,30 @@ def test_promises_are_said_with_what_they_rest_on():
     assert "70 are left after thinning" in second
     both = Fit(selectors={"toy": selector, "big": selector}, n_fitted=1, n_reported=1, report={}, crossfit={})
     assert [said.split(":")[1] for said in sentences(both)] == [" toy"]  # the rule speaks for the cascade, once
+
+
+def test_each_label_and_each_group_has_a_line_and_four_scores_say_how_metrics_agree():
+    line = {"value": 0.5, "n": 40, "lower": 0.4, "upper": 0.6}
+    report = {f"{metric}.{score}": {"value": at / 10, "n": 80} for metric in ("auroc", "prr", "rc_auc")
+              for at, score in enumerate(("a", "b", "c", "confidence"))}  # fmt: skip
+    report |= {"label_auroc.cat": LINE, "label_ece.cat": LINE, "label_auroc.dog": LINE, "label_ece.dog": LINE}
+    report |= {"group_coverage.north": line, "group_risk.north": line, "group_set_size.north": LINE}
+    fit = Fit(selectors={}, n_fitted=120, n_reported=80, report=report, crossfit={})
+    numbers, _, agreement, labels, groups = tables("toy-1", fit)
+    assert not list(numbers.columns[0].cells)
+    assert list(agreement.columns[1].cells) == ["1.00", "1.00", "-1.00"]
+    assert [column.header for column in labels.columns] == ["label", "rows", "AUROC", "ECE"]
+    assert [cell.plain for cell in labels.columns[0].cells] == ["cat", "dog"]
+    assert "at most 30" in labels.caption
+    assert [column.header for column in groups.columns] == ["group", "rows", "answered", "risk", "set size"]
+    assert list(groups.columns[2].cells) == ["0.5000\n0.40–0.60"]
+
+
+def test_names_from_outside_are_no_markup_and_hide_nothing():
+    fit = Fit(selectors={}, n_fitted=1, n_reported=1, report={"group_risk.[/red]\x1b[2J": LINE}, crossfit={})
+    *_, groups = tables("toy-1", fit)
+    (cell,) = groups.columns[0].cells
+    assert cell.plain == "[/red][U+001B][2J"
+    console = Console(file=io.StringIO())
+    console.print(groups)
+    assert "[/red]" in console.file.getvalue()

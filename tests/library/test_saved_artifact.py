@@ -9,10 +9,11 @@ import pytest
 
 from demur.calibration_store.artifact import ArtifactRefused, ModelIdentity
 from demur.calibration_store.store import ArtifactStore
-from demur.library.model_identity import identity_of
+from demur.library.model_identity import given_fingerprint, identity_of
 from demur.library.selective_classifier import SelectiveClassifier
 from demur.serve.config.file import Config
 from demur.serve.config.fitted_settings import differences
+from demur.serve.config.hosts.given import GivenHost
 from demur.serve.hosts.identity import identity_of as identity_in_service
 from demur.uncertainty.output import Output
 from tests.library.rows import drawn
@@ -100,8 +101,16 @@ def test_an_identity_is_that_of_a_file_or_of_nothing(fitted, tmp_path):
     assert identity_of(str(file), labels) == found
     assert identity_of(found, labels) == found
     assert identity_of("given", labels).checkpoint == "given"
+    assert identity_of({}, labels) == identity_of("given", labels)
+    named = identity_of({"model": "tumours", "version": "1"}, labels)
+    host = GivenHost(kind="given", gives=["probabilities"], model="tumours", version="1")
+    assert (named.checkpoint, named.fingerprint) == (host.model_name, given_fingerprint("tumours", "1"))
+    with pytest.raises(ValueError, match="not 'modle'"):
+        identity_of({"modle": "tumours"}, labels)
     with pytest.raises(ValueError, match="there is no file"):
         fitted.save(tmp_path, model="dice", identity=tmp_path / "missing")
+    with pytest.raises(ValueError, match=r"SelectiveClassifier is no identity; give the path .* or 'given' where"):
+        fitted.save(tmp_path, model="dice", identity=fitted)
     with pytest.raises(ValueError, match="it has the labels a, b, and the classifier has low, middle, high"):
         fitted.save(tmp_path, model="dice", identity=found)
     for name in ("", "../dice", "a b", "a/b"):

@@ -27,6 +27,8 @@ from demur.calibration_store import rows_apart
 from demur.calibration_store.parts import take_apart
 from demur.calibration_store.rows_apart import TooFewRows
 from demur.calibration_store.shortfall import PromiseOutOfReach, RanksAtChance
+from demur.calibration_store.store import ArtifactStore
+from demur.library.given_rows import trained_and_calibrated
 from demur.library.selective_classifier import SelectiveClassifier
 from tests.library.rows import THRESHOLD, cancer, digits, drawn, linear, split_digits
 
@@ -63,6 +65,7 @@ EXPECTED_FAILURES = {
     ),
     "check_fit_idempotent": NO_BETTER,
     "check_fit_check_is_fitted": NO_BETTER,
+    "check_n_features_in": NO_BETTER,
 }
 
 
@@ -604,3 +607,64 @@ def test_a_score_counts_what_is_held_as_not_right():
 
 def test_the_package_has_it_under_its_own_name():
     assert demur.SelectiveClassifier is SelectiveClassifier
+
+
+def long_tail(n, n_rare, rng):
+    """Four classes that are easy to tell apart, and one row in five that looks like these and is of a rare class."""
+    y = rng.integers(0, 4, n)
+    X = 4 * np.eye(4)[y] + rng.normal(size=(n, 4))
+    rare = rng.random(n) < 0.2
+    return X, np.where(rare, 10 + rng.integers(0, n_rare, n), y)
+
+
+def test_rare_classes_that_no_promise_would_see_are_refused():
+    """Each rare row would be trained on, so that no row to calibrate on is wrong: 10% was promised and 23% were."""
+    policy = {"kind": "selective_risk", "max_risk": 0.1, "delta": 0.1}
+    model = SelectiveClassifier(DecisionTreeClassifier(min_samples_leaf=20), policy=policy, prediction_set=None)
+    with pytest.raises(TooFewRows, match="have a class that no other row to train on has"):
+        model.set_params(anyway=True).fit(*long_tail(1_000, 100_000, np.random.default_rng(0)))
+
+
+def test_a_single_row_of_a_rare_class_is_told_of():
+    X, y = long_tail(1_000, 1, np.random.default_rng(0))
+    y[y == 10] = 0
+    y[:2] = (98, 99)
+    said = []
+    for seed in range(4):
+        model = SelectiveClassifier(linear(), policy=THRESHOLD, prediction_set=None, random_state=seed).fit(X, y)
+        told = [one for one in model.report().remarks if "have a class that no other row to train on has" in one]
+        moved = 500 - len(model.calibration_rows_)
+        assert [one.split(" of ")[0] for one in told] == ([str(moved)] if moved else [])
+        said.append(moved)
+    assert 0 < max(said) <= 2
+
+
+def test_a_promise_says_which_classes_it_is_about(tmp_path):
+    X, y = long_tail(1_000, 1, np.random.default_rng(0))
+    y[y == 10] = 0
+    y[:3] = (98, 98, 99)
+    among = set()
+    for seed in range(6):
+        policy = {"kind": "selective_risk", "max_risk": 0.3, "delta": 0.1}
+        model = SelectiveClassifier(linear(), policy=policy, anyway=True, random_state=seed)
+        model.fit(X, y)
+        assert set(np.delete(y, model.calibration_rows_)) == set(y)  # every class is trained on
+        promise = model.report().promises[0]
+        saved = model.save(tmp_path, model=f"rare{seed}", identity="given")
+        told = ArtifactStore(str(tmp_path)).load(f"rare{seed}", saved.name).manifest["promises"][0]
+        assert promise.statement in model.report().statements[0]
+        assert promise.statement == saved.promises[0] == told["statement"]
+        among.add(promise.among)
+        assert bool(promise.among) == (f"among inputs {promise.among}" in promise.statement) == bool(told["among"])
+    assert among >= {"", "whose label is one of 5 of the 6 classes (the others have too few labelled rows)"}
+
+
+def test_rows_to_calibrate_on_have_only_classes_that_were_drawn_to_train_on():
+    target = np.array([0] * 30 + [1, 1, 2])
+    for seed in range(30):
+        parts = trained_and_calibrated(target, True, 0.5, np.random.default_rng(seed))
+        left_out = set(target) - set(target[parts.calibrated])
+        assert parts.classes == 3
+        assert parts.classes_left_out <= len(left_out)
+        assert bool(parts.moved) == (f"one of {3 - parts.classes_left_out} of the 3 classes" in parts.among)
+        assert set(target[parts.trained]) == {0, 1, 2}

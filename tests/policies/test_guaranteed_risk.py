@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk
+from demur.policies.guaranteed_risk import bisection_steps, guaranteed_risk, searched_limits, widest_safe_limit
 from demur.policies.risk_bound import binomial_upper_bound
 
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 1)), min_size=1, max_size=80)
@@ -99,3 +100,63 @@ def test_the_promise_holds():
     answering = np.array(limits)[np.isfinite(limits)]
     assert len(answering) > 700  # else it would be kept by silence
     assert np.sum((1 - answering) / 4 > 0.15) <= 0.2 * 800
+
+
+def widest(confidence, wrong, target, delta=0.1):
+    searched = searched_limits(len(confidence), target, delta)
+    return None if searched is None else widest_safe_limit(np.asarray(confidence), np.asarray(wrong), target, searched)
+
+
+@pytest.mark.parametrize(("n", "target"), [(36, 0.2), (165, 0.05)])
+def test_a_promise_that_all_rows_carry_is_found_where_the_surer_half_is_too_few(n, target):
+    assert not guaranteed_risk(np.arange(n), np.zeros(n), target, delta=0.1).feasible
+    found = widest(np.arange(float(n)), np.zeros(n), target)
+    assert (found.coverage, found.risk) == (1, 0)
+
+
+@pytest.mark.parametrize(("target", "delta"), [(0.2, 0.1), (0.05, 0.1), (0.5, 0.3)])
+def test_limits_to_search_are_told_apart_by_tests_that_share_delta(target, delta):
+    for n in range(1, 400):
+        searched = searched_limits(n, target, delta)
+        if searched is None:
+            assert binomial_upper_bound(0, n, delta) >= target
+            continue
+        limits = searched.left_out
+        assert limits[0] == 0
+        assert list(limits) == sorted(set(limits))
+        assert len(limits) <= 2 ** round(delta / searched.level) - 1
+        assert binomial_upper_bound(0, n - limits[-1], searched.level) < target
+        assert widest(np.arange(float(n)), np.zeros(n), target, delta).coverage == 1
+
+
+@settings(deadline=None)
+@given(ROWS, st.floats(0.05, 0.95))
+def test_the_widest_limit_is_reported_as_it_accepts(rows, target):
+    confidence, errors = np.array(rows, dtype=np.float64).T
+    found = widest(confidence, errors, target, delta=0.2)
+    if found is not None:
+        accepted = confidence >= found.threshold
+        assert (found.coverage, found.risk) == (accepted.mean(), errors[accepted].mean())
+        assert found.bound < target
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "profile",
+    [
+        [1.01] * 8,  # as many errors everywhere, a hair above the target
+        [2.2, 1.9, 1.6, 1.3, 0.9, 0.6, 0.3, 0],
+        [0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1],  # the surest are worse
+        [2.0, 1.6, 0.5, 1.4, 1.5, 0.1, 1.3, 1.1],  # the worst of 60 random steps uphill from the first
+    ],
+)
+def test_the_promise_of_the_widest_limit_holds(profile):
+    target, delta, n, draws = 0.2, 0.1, 60, 1_500
+    risks, rng, broken = target * np.array(profile), np.random.default_rng(0), 0
+    grid = (np.arange(8_000) + 0.5) / 8_000
+    for _ in range(draws):
+        confidence = rng.random(n)
+        found = widest(confidence, (rng.random(n) < risks[(8 * confidence).astype(int)]).astype(float), target, delta)
+        if found is not None:
+            broken += risks[(8 * grid[grid >= found.threshold]).astype(int)].mean() > target
+    assert broken <= binom.ppf(0.999, draws, delta)

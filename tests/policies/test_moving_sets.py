@@ -10,6 +10,8 @@ from demur.policies.conformal import conformal_quantile, quantile_at
 from demur.policies.conformal_sets import AdaptiveSets, SplitSets
 from demur.policies.control import AdaptiveLevel, ControlledValue
 from demur.policies.decision import Action
+from demur.policies.moved_inputs import CurrentTraffic
+from demur.policies.moved_sets import moved_sets
 from demur.policies.moving_sets import FixedSets, at_level
 from demur.policies.selector_recipe import FitSplit, SelectorRecipe
 from demur.policies.set_size import SetSize
@@ -93,3 +95,11 @@ def test_an_artifact_from_before_says_what_is_missing():
     old = replace(FITTED, sets=replace(FITTED.sets, ranked=None))
     with pytest.raises(FixedSets, match="keeps no calibration scores"):
         at_level(old, 0.2)
+
+
+def test_sets_for_other_traffic_do_not_move():
+    rows, _ = draw(0, 400)
+    current = CurrentTraffic(output=draw(2, 400)[0].output)
+    sets = moved_sets(MOVABLE, rows.output, rows.classes, current=current, reference=draw(3, 400)[0].output)
+    with pytest.raises(FixedSets, match="fitted for other traffic"):
+        at_level(replace(FITTED, sets=sets), 0.1)

@@ -1,4 +1,4 @@
-from demur.policies.promise import LABELS_MISSING, Promise, as_it_holds, at_most_labels
+from demur.policies.promise import LABELS_MISSING, Promise, among_labels, as_it_holds, at_most_labels, of_clusters
 
 RISK = {"share": "of the answers are wrong", "target": 0.02, "n": 1200}
 
@@ -15,6 +15,15 @@ def test_what_cannot_be_promised_is_not():
     assert Promise(**RISK, delta=0.05, feasible=False).statement == (
         "nothing is promised: 1,200 labelled rows cannot show that at most 2% of the answers are wrong"
     )
+
+
+def test_a_promise_of_rows_that_were_left_out_says_which_inputs_it_is_about():
+    promise = among_labels(of_clusters(Promise(**RISK, delta=0.05)), "whose label is one of 97 of the 99 classes")
+    assert promise.statement.startswith(
+        "at most 2% of the answers are wrong, among inputs whose label is one of 97 of the 99 classes, except with"
+        " probability 5%, as long as later clusters"
+    )
+    assert among_labels(Promise(**RISK, delta=0.05), "") == Promise(**RISK, delta=0.05)
 
 
 def test_a_promise_that_rests_on_a_declared_number_says_so():

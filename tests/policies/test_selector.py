@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,15 @@ def test_an_unusable_row_is_held_and_its_neighbours_are_not_touched(selector):
     for i in (0, 1, 3, 5):
         assert after.confidence[i] == before.confidence[i]
         assert after.decisions.reasons[i] == before.decisions.reasons[i]
+
+
+def test_a_score_that_is_endlessly_sure_is_unknown_and_held(selector):
+    output = labelled(np.random.default_rng(1), n=6).output
+    rows = selector.scores["softmax_response"]
+    endless = type("Endless", (), {"needs": rows.needs, "of": lambda _, known: np.full(len(known), -np.inf)})()
+    judged = replace(selector, scores={**selector.scores, "softmax_response": endless}).decide(output)
+    assert set(judged.decisions.actions) == {Action.REVIEW}
+    assert np.isnan(judged.confidence).all()
 
 
 def test_a_batch_without_a_usable_row_is_held_whole(selector):
