@@ -5,10 +5,15 @@ import io
 import re
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -43,27 +48,105 @@ INLINE = {
 """Nothing lies behind what is drawn: the page says how it looks, by day and by night."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A picture that can be drawn into a page, or into a file of its own."""
+
+    name: str
+    """Unique on a page: ids are made of it."""
+
+    title: str
+    height: float
+    draw: Callable[[Figure], None]
+    words: str = ""
+    """What is to be seen, for those who hear it."""
+
+    width: float = WIDTH
+
+    def inline(self) -> str:
+        """Return `<svg>` for a page, with a title, with words that say what is to be seen, and with values that show
+        where a pointer rests."""
+        svg = self._drawn({})
+        svg = re.sub(r'<g id="[^"]*"', "<g", with_tips(svg))  # the same in each picture; an id may occur once on a page
+        svg = re.sub(r'style="[^"]*"', _coloured, svg)
+        svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+        head, ids = f'<title id="{self.name}-title">{escape(self.title)}</title>', f"{self.name}-title"
+        if self.words:
+            head, ids = (
+                f'{head}<desc id="{self.name}-words">{escape(self.words)}</desc>',
+                f"{ids} {self.name}-words",
+            )
+        svg = svg.replace("<svg ", f'<svg role="img" aria-labelledby="{ids}" ', 1).replace(">", f">{head}", 1)
+        return str(visible(svg))
+
+    def svg(self) -> bytes:
+        """Return a file for other programs: on white, with words as text."""
+        svg = re.sub(r'<g id="[^"]*"', "<g", with_tips(self._drawn(ON_WHITE)))
+        svg = svg.replace(">", f"><title>{escape(self.title)}</title><desc>{escape(self.words)}</desc>", 1)
+        return f'<?xml version="1.0" encoding="utf-8"?>\n{visible(svg)}'.encode()
+
+    def png(self) -> bytes:
+        """Return a file for slides and letters: on white, with enough points to print."""
+        buffer = io.BytesIO()
+        with self._style(ON_WHITE):
+            figure = self._figure()
+            FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+        return buffer.getvalue()
+
+    def _drawn(self, more: Mapping[str, Any]) -> str:
+        with self._style(more):
+            svg = as_svg(self._figure())
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+        return re.sub(r"'DejaVu Sans'(, [^;\"]*)?", "system-ui, sans-serif", svg)
+
+    def _figure(self) -> Figure:
+        figure = Figure(figsize=(self.width, self.height), dpi=PRINTED, layout="constrained")
+        self.draw(figure)
+        return figure
+
+    @contextmanager
+    def _style(self, more: Mapping[str, Any]) -> Iterator[None]:
+        style = {**STYLE, **INLINE, "svg.hashsalt": self.name, **more}
+        with DRAWING, mpl.rc_context(style), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's own font draws it
+            yield
+
+
+ON_WHITE = {"figure.facecolor": "white", "axes.facecolor": "white"}
+PRINTED = 200
+"""Points of a PNG for each inch."""
+
+TIPS, BETWEEN = "tips:", "\N{INVISIBLE SEPARATOR}"
+
+
+def add_tips(points: Artist, texts: Sequence[str]) -> None:
+    """Let the points of a line, all of which are drawn, each show a text where a pointer rests on it."""
+    points.set_gid(TIPS + BETWEEN.join(text.replace(BETWEEN, " ") for text in texts))
+
+
+def with_tips(svg: str) -> str:
+    """Return a picture in which each marked point has its text. Points of which some are not drawn have none."""
+
+    def told(found: re.Match[str]) -> str:
+        texts = found["texts"].split(BETWEEN)
+        marks = re.findall(r"<use [^>]*/>", found["drawn"])
+        if len(marks) != len(texts):
+            return found.group()
+        each = iter(texts)
+        return "<g>" + re.sub(
+            r"<use [^>]*/>", lambda mark: f"<g><title>{next(each)}</title>{mark.group()}</g>", found["drawn"]
+        )
+
+    return re.sub(rf'<g id="{TIPS}(?P<texts>[^"]*)">(?P<drawn>.*?)(?=<g id=|\Z)', told, svg, flags=re.DOTALL)
+
+
 def inline_svg(
     name: str, title: str, height: float, draw: Callable[[Figure], None], *, words: str = "", width: float = WIDTH
 ) -> str:
     """Return `<svg>` of this size in inches, with a title, and `words` that say what is to be seen. No two names on a
     page may be the same: ids are made of them."""
-    with DRAWING, mpl.rc_context({**STYLE, **INLINE, "svg.hashsalt": name}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's own font draws it
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        svg = as_svg(figure)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in each picture, and an id may occur once on a page
-    svg = re.sub(r"'DejaVu Sans'(, [^;\"]*)?", "system-ui, sans-serif", svg)
-    svg = re.sub(r'style="[^"]*"', _coloured, svg)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-    head, ids = f'<title id="{name}-title">{escape(title)}</title>', f"{name}-title"
-    if words:
-        head, ids = f'{head}<desc id="{name}-words">{escape(words)}</desc>', f"{ids} {name}-words"
-    svg = svg.replace("<svg ", f'<svg role="img" aria-labelledby="{ids}" ', 1).replace(">", f">{head}", 1)
-    return str(visible(svg))
+    return Drawing(name=name, title=title, height=height, draw=draw, words=words, width=width).inline()
 
 
 def as_svg(figure: Figure) -> str:

@@ -63,6 +63,9 @@ class KnownDecisions:
     right_labels: Array | None = None
     """[n], where there are prediction sets and labels do not exclude each other: how many labels are right."""
 
+    found_labels: Array | None = None
+    """[n], where labels do not exclude each other: how many of the labels that are right are predicted."""
+
     def __len__(self) -> int:
         return len(self.quality)
 
@@ -86,6 +89,7 @@ class KnownDecisions:
             ),
             sets=None if self.sets is None else self.sets[index],
             right_labels=None if self.right_labels is None else self.right_labels[index],
+            found_labels=None if self.found_labels is None else self.found_labels[index],
         )
 
     @property
@@ -232,6 +236,9 @@ def set_lines(rows: KnownDecisions) -> Iterator[Finding]:
         yield _finding(
             "label_coverage", share, n, "of all labels that hold, the share that is in their prediction sets"
         )
+        if rows.found_labels is not None:
+            share = rows.found_labels.sum() / right.sum() if right.any() else np.nan
+            yield _finding("label_recall", share, n, "of all labels that hold, the share that is predicted")
     yield _finding("set_size", size.mean(), n, "mean number of labels in a set")
     yield _finding("set_single", (size == 1).mean(), n, "share of sets of one label")
     yield _finding("set_empty", (size == 0).mean(), n, "share of empty sets")

@@ -25,6 +25,8 @@ from demur.audit.findings import (
     set_lines,
     top_k_lines,
 )
+from demur.audit.group_lines import group_intervals, group_lines
+from demur.audit.label_lines import NamedLabels, label_lines
 from demur.audit.metrics import calibration
 from demur.audit.metrics.calibration_sums import WIDTH, columns, values
 from demur.audit.metrics.evidence import MIN_LABELLED, EvidenceStatus, evidence
@@ -42,23 +44,26 @@ DECIDED = ("accuracy", "coverage", "deferral_rate", "caught_errors")
 """What is said of all rows, also of those whose confidence is unknown."""
 
 SEED = 0
-FIRST = 8
+FIRST = 9
 """Sums that come before those of calibration."""
 
 RANKED_CELLS, FEWEST_REPLICATES, MOST_REPLICATES = 8_000_000, 99, 399
 """Of ranking metrics, which have to be computed anew for each sample of rows."""
 
 
-def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
+def held_out_report(
+    judgement: Judgement, rows: LabelledOutput, quality: Array, *, labels: NamedLabels | None = None
+) -> Mapping[str, Any]:
     """The report of a fit: `findings` with intervals, on rows that the fit has not seen and that are a plain sample.
 
     Rows whose confidence is unknown, which are all held, count where decisions are counted; everything else is said of
-    the others.
+    the others. Nothing is said of sets where one label is predicted and no sets are fitted. With `labels`, more is said
+    label by label, and with groups in the rows group by group.
     """
     known = np.isfinite(judgement.confidence)
     if known.all():
-        return _report(judgement, rows, quality)
-    others = _report(judgement.rows(known), rows.rows(known), quality[known]) if known.any() else {}
+        return _report(judgement, rows, quality, labels)
+    others = _report(judgement.rows(known), rows.rows(known), quality[known], labels) if known.any() else {}
     every = KnownDecisions(
         quality=quality,
         answered=judgement.decisions.answered,
@@ -70,7 +75,9 @@ def held_out_report(judgement: Judgement, rows: LabelledOutput, quality: Array) 
     return {**others, **decided}
 
 
-def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mapping[str, Any]:
+def _report(
+    judgement: Judgement, rows: LabelledOutput, quality: Array, labels: NamedLabels | None
+) -> Mapping[str, Any]:
     members = judgement.members
     judged = KnownDecisions(
         quality=quality,
@@ -80,10 +87,16 @@ def _report(judgement: Judgement, rows: LabelledOutput, quality: Array) -> Mappi
         scores={name: u for name, u in judgement.scores.items() if not np.isnan(u).any()},  # those of all models
         classes=_classes_of(judgement, rows) if rows.exclusive else None,
         top=_top_of(judgement, rows),
-        sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)]),
+        sets=np.column_stack([members.sum(axis=1), _share_held(members, rows.truth)])
+        if judgement.with_sets or not rows.exclusive
+        else None,
         right_labels=None if rows.exclusive else rows.truth.sum(axis=1).astype(np.float64),
+        found_labels=None if rows.exclusive else (judgement.predicted & rows.truth).sum(axis=1).astype(np.float64),
     )
-    return _as_json(findings(judged), {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged)})
+    by_label = [] if labels is None else list(label_lines(rows, judgement.predicted, labels))
+    by_group = [] if rows.groups is None else list(group_lines(judged, rows.groups.tolist()))
+    intervals = {**_of_sums(judged), **_of_ranks(judged), **_of_counts(judged), **group_intervals(by_group, judged)}
+    return _as_json([*findings(judged), *by_label, *by_group], intervals)
 
 
 def _classes_of(judgement: Judgement, rows: LabelledOutput) -> Classes:
@@ -144,7 +157,8 @@ def _of_sums(rows: KnownDecisions) -> dict[str, Interval]:
     n, loss = len(rows), 1 - rows.quality
     sets = np.zeros((n, 2)) if rows.sets is None else rows.sets
     right = np.zeros(n) if rows.right_labels is None else rows.right_labels
-    labels = np.column_stack([sets[:, 1] * right, right])
+    said = np.zeros(n) if rows.found_labels is None else rows.found_labels
+    labels = np.column_stack([sets[:, 1] * right, right, said])
     first = np.column_stack([np.ones(n), rows.answered, rows.answered * loss, rows.quality, sets, labels])
     confidences = {"": rows.confidence, "_before": rows.raw_confidence}
     known = {
@@ -152,13 +166,15 @@ def _of_sums(rows: KnownDecisions) -> dict[str, Interval]:
     }
 
     def statistic(sums: Array) -> dict[str, Array]:
-        drawn, answered, lost, right, labels, held, found_labels, right_labels = sums[:, :FIRST].T
+        drawn, answered, lost, right, labels, held, found_labels, right_labels, said_labels = sums[:, :FIRST].T
         with np.errstate(invalid="ignore"):  # nothing answered: the NaN that is meant
             found = {"selective_risk": lost / answered, "jaccard": right / drawn}
         found |= {"set_size": labels / drawn, "set_coverage": held / drawn}
         if rows.right_labels is not None:
             with np.errstate(invalid="ignore"):  # no label holds
                 found["label_coverage"] = found_labels / right_labels
+                if rows.found_labels is not None:
+                    found["label_recall"] = said_labels / right_labels
         for at, when in enumerate(known):
             its = sums[:, FIRST + at * WIDTH : FIRST + (at + 1) * WIDTH]
             found |= {name + when: value for name, value in values(its).items()}

@@ -23,12 +23,14 @@ class ReviewerError:
     rates: ReviewerRates
 
     @property
+    def known(self) -> bool:
+        """Whether there are enough second looks to judge by; False for NaN."""
+        return min(self.rates.n_sensitivity, self.rates.n_specificity) >= FEWEST_LOOKS
+
+    @property
     def enough(self) -> bool:
-        """Whether anything may be corrected by it; False for NaN."""
-        rates = self.rates
-        return min(rates.n_sensitivity, rates.n_specificity) >= FEWEST_LOOKS and (
-            rates.sensitivity + rates.specificity - 1 > SMALLEST_LIFT
-        )
+        """Whether a rate may be corrected by it: enough second looks, and they tell more than chance."""
+        return self.known and self.rates.sensitivity + self.rates.specificity - 1 > SMALLEST_LIFT
 
     @property
     def words(self) -> str:
@@ -42,10 +44,7 @@ class ReviewerError:
                 f" {FEWEST_LOOKS} of each are needed (`review.re_review`)"
             )
         if not self.enough:
-            return (
-                f"what reviewers say is not corrected for their errors: by blind second looks at {looks} it"
-                " tells no more than chance"
-            )
+            return f"what reviewers say of wrong answers tells no more than chance, by blind second looks at {looks}"
         return (
             f"reviewers call {100 * rates.sensitivity:.1f}% of the wrong answers wrong and"
             f" {100 * rates.specificity:.1f}% of the right ones right, by blind second looks at {looks}"
@@ -63,7 +62,18 @@ def rates_of(checks: Sequence[DecidedCheck]) -> ReviewerRates:
 
 
 def reviewer_error(checks: Sequence[DecidedCheck]) -> ReviewerError:
-    return ReviewerError(rates=rates_of(checks))
+    """Return how often reviewers err on answers. Second looks at held cases say nothing of that, however many there
+    are: people may judge those better or worse, and a verdict would go by it."""
+    return ReviewerError(rates=rates_of([check for check in checks if check.spot_check]))
+
+
+def share_called_wrong(error: ReviewerError | None, risk: float) -> float | None:
+    """Return which share of the answers reviewers call wrong where `risk` of them are, if they err as often as in the
+    second looks so far. None where too little is known of them, or they would call all or none wrong."""
+    if error is None or not error.enough:
+        return None
+    seen = risk * error.rates.sensitivity + (1 - risk) * (1 - error.rates.specificity)
+    return seen if 0 < seen < 1 else None
 
 
 def corrected_interval(seen: Interval, error: ReviewerError, delta: float) -> Interval | None:

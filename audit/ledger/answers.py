@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import NONE, CodedColumn, Mentions
+from demur.audit.ledger.ledger import NONE, UNLOGGED, CodedColumn, Mentions
 from demur.audit.metrics.likeness import likeness
 from demur.traffic.record import Answer
 from demur.uncertainty.checks import Array, Mask
@@ -142,11 +142,12 @@ SMALL = 10_000_000
 
 
 def given_to_right(lists: Lists, probabilities: Array, true: AnswerColumn) -> Array:
-    """[n], what the right label of each has among the `probabilities` of the lists' labels; 0 where it is not among
-    them, NaN without an outcome."""
+    """[n], what the right label of each has among the `probabilities` of the lists' labels; UNLOGGED where it is not
+    among them, NaN without an outcome."""
     found = held(lists, true)
     given = np.bincount(lists.rows[found], weights=probabilities[found], minlength=len(lists.sizes))
-    return np.where(true.known, given, np.nan)
+    there = np.bincount(lists.rows[found], minlength=len(lists.sizes)) > 0
+    return np.where(true.known, np.where(there, given, UNLOGGED), np.nan)
 
 
 def mentions_of(predicted: AnswerColumn, true: AnswerColumn, tops: Lists, probabilities: Array) -> Mentions:
@@ -169,7 +170,7 @@ def mentions_of(predicted: AnswerColumn, true: AnswerColumn, tops: Lists, probab
         labels=CodedColumn(names=tuple(names), codes=labels.astype(np.int32)),
         predicted=np.isin(pairs, said),
         right=np.isin(pairs, right),
-        probability=np.where(there, probabilities[top[at]] if len(top) else 0.0, 0.0),
+        probability=np.where(there, probabilities[top[at]] if len(top) else UNLOGGED, UNLOGGED),
     )
 
 

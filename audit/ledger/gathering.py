@@ -239,54 +239,7 @@ def in_order(ledger: Ledger) -> Ledger:
     ids_grow = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
     if bool((later | ((times[1:] == times[:-1]) & ids_grow)).all()):
         return ledger
-    order = np.lexsort((low, high, times))
-    top, mentions = ledger.top, ledger.mentions
-    return replace(
-        ledger,
-        ids=ledger.ids.take(pa.array(order)),
-        times=times[order],
-        actions=ledger.actions[order],
-        artifacts=ledger.artifacts[order],
-        groups=ledger.groups[order],
-        clusters=ledger.clusters[order],
-        predicted=ledger.predicted[order] if ledger.predicted else None,
-        true=ledger.true[order] if ledger.true else None,
-        true_probability=None if ledger.true_probability is None else ledger.true_probability[order],
-        quality=ledger.quality[order],
-        sources=ledger.sources[order],
-        confidence=ledger.confidence[order],
-        top_probability=ledger.top_probability[order],
-        scores={name: column[order] for name, column in ledger.scores.items()},
-        set_size=ledger.set_size[order],
-        covered=ledger.covered[order],
-        right_labels=ledger.right_labels[order],
-        label_probability=ledger.label_probability[order],
-        drawn=ledger.drawn[order],
-        reviewed=ledger.reviewed[order],
-        top=top
-        and TopColumns(
-            probabilities=top.probabilities[order],
-            calibrated=top.calibrated[order],
-            hits=top.hits[order],
-            right=top.right[order],
-        ),
-        mentions=mentions and _moved(mentions, order),
-    )
-
-
-def _moved(mentions: Mentions, order: NDArray[np.intp]) -> Mentions:
-    """Return mentions for rows in a new order: the row `order[i]` is the i-th now."""
-    now = np.empty(len(order), dtype=np.intp)
-    now[order] = np.arange(len(order))
-    rows = now[mentions.rows]
-    by_row = np.argsort(rows, kind="stable")
-    return Mentions(
-        rows=rows[by_row],
-        labels=mentions.labels[by_row],
-        predicted=mentions.predicted[by_row],
-        right=mentions.right[by_row],
-        probability=mentions.probability[by_row],
-    )
+    return ledger.rows(np.lexsort((low, high, times)))
 
 
 def _actions(coded: CodedColumn) -> CodedColumn:

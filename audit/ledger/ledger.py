@@ -2,7 +2,7 @@
 ones stand for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -44,6 +44,18 @@ class TopColumns:
     right: Array
     """[n], how many labels hold, named or not; NaN without an outcome, and where the model said nothing."""
 
+    def __getitem__(self, rows: NDArray[np.intp]) -> "TopColumns":
+        return TopColumns(
+            probabilities=self.probabilities[rows],
+            calibrated=self.calibrated[rows],
+            hits=self.hits[rows],
+            right=self.right[rows],
+        )
+
+
+UNLOGGED = -1.0
+"""In the place of a probability: a record keeps those of the most probable labels alone, and this is none of them."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mentions:
@@ -57,7 +69,22 @@ class Mentions:
     predicted: Mask
     right: Mask
     probability: Array
-    """What the model gave to the label; 0 where it is not among the labels on record."""
+    """What the model gave to the label; UNLOGGED where it is not among the labels on record."""
+
+    def of(self, rows: NDArray[np.intp], n: int) -> "Mentions":
+        """Return those of some of `n` rows, no row twice: `rows[i]` is the i-th of them."""
+        place = np.full(n, NONE, dtype=np.intp)
+        place[rows] = np.arange(len(rows))
+        now = place[self.rows]
+        order = np.argsort(now, kind="stable")
+        order = order[now[order] != NONE]
+        return Mentions(
+            rows=now[order],
+            labels=self.labels[order],
+            predicted=self.predicted[order],
+            right=self.right[order],
+            probability=self.probability[order],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +125,8 @@ class Ledger:
     """The predicted label and the right one, in one alphabet. None, both, where labels do not exclude each other."""
 
     true_probability: Array | None
-    """What the model itself gave to the right label: 0 where that is not among the labels on record, NaN without an
-    outcome. None where labels do not exclude each other."""
+    """What the model itself gave to the right label: UNLOGGED where that is not among the labels on record, NaN without
+    an outcome. None where labels do not exclude each other."""
 
     quality: Array
     """[n], how right the prediction was: 0 or 1, or a share of it for label sets. NaN without an outcome."""
@@ -137,6 +164,34 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def rows(self, index: NDArray[np.intp]) -> "Ledger":
+        """Return the records at these positions, in their order; none may be named twice."""
+        return replace(
+            self,
+            ids=self.ids.take(pa.array(index)),
+            times=self.times[index],
+            actions=self.actions[index],
+            artifacts=self.artifacts[index],
+            groups=self.groups[index],
+            clusters=self.clusters[index],
+            predicted=None if self.predicted is None else self.predicted[index],
+            true=None if self.true is None else self.true[index],
+            true_probability=None if self.true_probability is None else self.true_probability[index],
+            quality=self.quality[index],
+            sources=self.sources[index],
+            confidence=self.confidence[index],
+            top_probability=self.top_probability[index],
+            scores={name: column[index] for name, column in self.scores.items()},
+            set_size=self.set_size[index],
+            covered=self.covered[index],
+            right_labels=self.right_labels[index],
+            label_probability=self.label_probability[index],
+            drawn=self.drawn[index],
+            reviewed=self.reviewed[index],
+            top=None if self.top is None else self.top[index],
+            mentions=None if self.mentions is None else self.mentions.of(index, len(self)),
+        )
 
     @property
     def known(self) -> Mask:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.audit.metrics.ranking import Ranking, Ties, inner, running_means
-from demur.uncertainty.checks import Array, finite, fraction, one_of, same_length, snapped_floor, whole_number
+from demur.uncertainty.checks import Array, degrees, fraction, one_of, same_length, snapped_floor, whole_number
 
 Rule = Literal["mean", "sum", "trapezoid"]
 
@@ -158,7 +158,7 @@ def place_weights(n: int, kept: int) -> Array:
 
 
 def _pair(name: str, values: Any, u: Any) -> tuple[Array, Ranking]:
-    numbers, ranking = finite(name, values), Ranking.by("u", u)
+    numbers, ranking = degrees(name, values), Ranking.by("u", u)
     named: dict[str, Sized] = {name: numbers, "u": ranking}
     same_length(**named)
     return numbers, ranking

@@ -13,7 +13,7 @@ import numpy as np
 from demur.audit.metrics.ranking import Ranking
 from demur.audit.metrics.selective import Areas, coverages, place_weights
 from demur.audit.metrics.weighted_rows import known_values, mean_of, relative
-from demur.uncertainty.checks import Array, finite, real_number, unit_interval
+from demur.uncertainty.checks import Array, degrees, finite, real_number, unit_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,4 +114,4 @@ def _by_place(ranking: Ranking, kept: int) -> Array:
 
 def _columns(name: str, values: Any, u: Any, weights: Any) -> tuple[Array, Ranking, Array]:
     w, ranking = relative(weights), Ranking.by("u", u)
-    return known_values(name, values, w, u=ranking), ranking, w
+    return known_values(name, values, w, degrees, u=ranking), ranking, w

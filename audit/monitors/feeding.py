@@ -26,11 +26,12 @@ from demur.audit.monitors.arrivals import (
     record_cursor,
     records_after,
 )
+from demur.audit.monitors.expected import expected_wrong
 from demur.audit.monitors.reference import ReferenceSample, compared, sample_from_json
 from demur.audit.monitors.risk import RiskSettings, RiskState, new_risk_state, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficSettings, TrafficState, traffic_state_from_json
 from demur.audit.monitors.wording import confidence_words, corrected_risk, held_words, risk_words
-from demur.audit.reviewer_error import reviewer_error
+from demur.audit.reviewer_error import reviewer_error, share_called_wrong
 from demur.audit.state import alarms, standing
 from demur.audit.state.alarms import Alarm, AlarmKind, OnAlarm, floor_for, raise_alarm
 from demur.audit.state.standing import KNOWN_AFTER_SECONDS, MonitorState, Role
@@ -87,6 +88,9 @@ class WatchedArtifact:
 
     wait_seconds: float = 0.0
     """How long a review is waited for, where labels are taken in order."""
+
+    wrong_in_part: bool = False
+    """Whether `loss` may lie between 0 and 1: such losses are not corrected for the errors of reviewers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +151,8 @@ def feed_risk(connection: Connection, watched: WatchedArtifact) -> FeedResult:
         return FeedResult(more=True)
     batch = (_in_order if watched.risk.in_order else _as_they_come)(connection, watched, row)
     old = risk_state_from_json(row.state)
-    state = old.lowered(watched.floor).updated(batch.losses, batch.probabilities)
+    called_wrong = _called_wrong(connection, watched, old) if batch.losses else None
+    state = old.lowered(watched.floor).updated(batch.losses, batch.probabilities, called_wrong=called_wrong)
     state = replace(state, waiting_since=batch.waiting_since)
     raised = _risk_alarm(connection, row, watched, state) if state.alarmed and not state.raised else None
     if raised:
@@ -158,6 +163,14 @@ def feed_risk(connection: Connection, watched: WatchedArtifact) -> FeedResult:
     elif batch.losses or batch.cursor != row.cursor or state != old:
         standing.keep(connection, row, state=state.as_json(), cursor=dict(batch.cursor))
     return FeedResult(n=len(batch.losses), more=batch.more, alarms=(raised,) if raised else ())
+
+
+def _called_wrong(connection: Connection, watched: WatchedArtifact, state: RiskState) -> float | None:
+    """The share that reviewers would call wrong if the promise just held; None where their errors are not known."""
+    if watched.risk.target is None or watched.wrong_in_part or not state.whole:
+        return None
+    checks = decided_checks(connection, watched.model, until=datetime.now(UTC))
+    return share_called_wrong(reviewer_error(checks), watched.risk.target)
 
 
 def _as_they_come(connection: Connection, watched: WatchedArtifact, row: MonitorState) -> _LabelBatch:
@@ -279,6 +292,8 @@ def compare(connection: Connection, watched: WatchedArtifact) -> bool:
     )
     if found is None:
         return False
+    expected = expected_wrong([one.seen for one in latest], found, delta=watched.traffic.delta)
+    state = {**found.as_json(), "expected": expected and expected.as_json()}
     standing.begin(
         connection,
         watched.model,
@@ -287,11 +302,11 @@ def compare(connection: Connection, watched: WatchedArtifact) -> bool:
         role=watched.role,
         counts_from=watched.since,
         settings={"window": watched.window},
-        state=found.as_json(),
+        state=state,
     )
     row = standing.taken(connection, watched.model, watched.artifact, "comparison")
     if row is not None:
-        standing.keep(connection, row, state=found.as_json(), cursor={})
+        standing.keep(connection, row, state=state, cursor={})
     return row is not None
 
 
@@ -377,6 +392,7 @@ def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtif
             ]
             floor = floor_for(confidences, watched.tighten_to)
     assert state.bets is not None
+    assert state.deciding is not None
     reviewers = reviewer_error(decided_checks(connection, watched.model, until=datetime.now(UTC)))
     corrected = corrected_risk(state, reviewers)
     return raise_alarm(
@@ -389,8 +405,11 @@ def _risk_alarm(connection: Connection, row: MonitorState, watched: WatchedArtif
         evidence={
             "target": state.settings.target,
             "delta": state.settings.delta,
-            "p_value": state.bets.p_value,
-            "log_wealth": state.bets.log_wealth,
+            "p_value": state.deciding.p_value,
+            "log_wealth": state.deciding.log_wealth,
+            "called_wrong": state.corrected_bets and state.corrected_bets.target,
+            "observed_p_value": state.bets.p_value,
+            "observed_log_wealth": state.bets.log_wealth,
             "n_labelled": state.n_labelled,
             "late": state.late,
             "errors": state.errors,

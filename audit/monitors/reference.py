@@ -173,6 +173,7 @@ DRIFT = ("name", "psi", "psi_p_value", "ks", "ks_p_value", "unknown_before", "un
 def comparison_from_json(document: Mapping[str, Any]) -> DriftComparison:
     """The comparison that `as_json` wrote down."""
     kept = dict(document)
+    kept.pop("expected", None)  # see `expected.py`
     drifts = kept.pop("drifts")
     labels, classes = (
         tuple(LabelShare(label=label, before=before, now=now) for label, before, now in kept.pop(name))

@@ -67,20 +67,44 @@ class RiskState:
     raised: bool = False
     """Whether its alarm has been raised."""
 
+    corrected_bets: RiskMonitor | None = None
+    """Bets against the share that reviewers would call wrong if the promise just held, from when on their errors are
+    known. They decide then. None: too little is known of the reviewers, and `bets` decide."""
+
+    @property
+    def deciding(self) -> RiskMonitor | None:
+        """The bets that raise the alarm."""
+        return self.corrected_bets or self.bets
+
     @property
     def alarmed(self) -> bool:
+        return self.deciding is not None and self.deciding.alarm_at is not None
+
+    @property
+    def observed_alarmed(self) -> bool:
+        """Whether what reviewers say would raise the alarm if they never erred."""
         return self.bets is not None and self.bets.alarm_at is not None
+
+    @property
+    def whole(self) -> bool:
+        """Whether each label said right or wrong, as far as the sum of losses tells."""
+        return self.errors == int(self.errors)
 
     @property
     def estimate(self) -> float:
         """The weighted share of wrong answers; NaN without a label."""
         return self.weighted_errors / self.weight if self.weight else np.nan
 
-    def updated(self, losses: Sequence[float | None], probabilities: Sequence[float]) -> Self:
+    def updated(
+        self, losses: Sequence[float | None], probabilities: Sequence[float], *, called_wrong: float | None = None
+    ) -> Self:
         """Return the state after further labels, in their order. Portions do not matter. A loss of None is that of a
-        record whose review came too late: it enters an alarm as right, and the upper end of the interval as wrong."""
+        record whose review came too late: it enters an alarm as right, and the upper end of the interval as wrong.
+
+        `called_wrong` is the share that reviewers would call wrong if the promise just held, by what was known of their
+        errors before these labels; None: nothing is."""
         e, chance = np.array(losses, dtype=np.float64), np.array(probabilities, dtype=np.float64)
-        after, done = self, 0
+        after, done = self._against(called_wrong), 0
         while done < len(e):
             after = after.lowered(float(chance[done]))
             rarer = np.flatnonzero(chance[done:] < after.floor)
@@ -89,12 +113,23 @@ class RiskState:
             done = upto
         return after
 
+    def _against(self, called_wrong: float | None) -> Self:
+        """With corrected bets against this share. They begin with the evidence so far where that share is at most the
+        target: what speaks against a larger share speaks against a smaller one. Else they begin without any."""
+        if called_wrong is None or self.bets is None:
+            return self
+        begun = self.corrected_bets
+        if begun is None:
+            begun = self.bets if called_wrong <= self.bets.target else self.bets.restarted()
+        return replace(self, corrected_bets=replace(begun, target=called_wrong))
+
     def _fed(self, seen: Array, chance: Array) -> Self:
         """After labels [t] none of which is rarer than the floor; NaN of a late one."""
         ratio = self.floor / chance
         late = np.isnan(seen)
         e, at_worst = np.where(late, 0.0, seen), np.where(late, 1.0, seen)
         wealth, bets = _bet(self.bets, e, chance)
+        _, corrected_bets = _bet(self.corrected_bets, e, chance)
         low, high = further_ends(self.counts, e, ratio, self.settings.delta)
         late_counts = self.late_counts
         if late.any() or late_counts is not None:
@@ -107,6 +142,7 @@ class RiskState:
         return replace(
             self,
             bets=bets,
+            corrected_bets=corrected_bets,
             counts=self.counts.added(e, ratio),
             late_counts=late_counts,
             late=self.late + int(late.sum()),
@@ -123,13 +159,15 @@ class RiskState:
         """Return the state for labels whose probability may be as low as `floor`."""
         if floor >= self.floor:
             return self
-        return replace(self, floor=floor, bets=self.bets and replace(self.bets, floor=floor))
+        bets, corrected = (one and replace(one, floor=floor) for one in (self.bets, self.corrected_bets))
+        return replace(self, floor=floor, bets=bets, corrected_bets=corrected)
 
     def as_json(self) -> dict[str, Any]:
         return {
             **self.settings.as_json(),
             "floor": self.floor,
             "bets": self.bets and self.bets.as_json(),
+            "corrected_bets": self.corrected_bets and self.corrected_bets.as_json(),
             "counts": _counts_json(self.counts),
             "late": self.late,
             "late_counts": self.late_counts and _counts_json(self.late_counts),
@@ -155,11 +193,12 @@ def risk_state_from_json(document: Mapping[str, Any]) -> RiskState:
     """The state that `as_json` wrote down."""
     kept = dict(document)
     counts, late_counts = kept.pop("counts"), kept.pop("late_counts", None)
-    bets, path = kept.pop("bets"), kept.pop("path")
+    bets, corrected_bets, path = kept.pop("bets"), kept.pop("corrected_bets", None), kept.pop("path")
     settings = RiskSettings(target=kept.pop("target"), delta=kept.pop("delta"), in_order=kept.pop("in_order", False))
     return RiskState(
         settings=settings,
         bets=bets and risk_monitor_from_json(bets),
+        corrected_bets=corrected_bets and risk_monitor_from_json(corrected_bets),
         counts=_counts_from_json(counts),
         late_counts=late_counts and _counts_from_json(late_counts),
         path=path_from_json(path),

@@ -2,27 +2,32 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import Extent, Ledger
+from demur.audit.ledger.ledger import NONE, Extent, Ledger
 from demur.audit.report.breakdown import breakdowns
 from demur.audit.report.cells import RESAMPLED
 from demur.audit.report.curves import reliability, risk_coverage
 from demur.audit.report.estimates import whole
 from demur.audit.report.grounds import Estimate, Grounds
+from demur.audit.report.judgement import PromiseJudgement
+from demur.audit.report.next_steps import next_steps
 from demur.audit.report.plain_sample import plain_findings
 from demur.audit.report.plan import AuditPlan, Settings, plan
+from demur.audit.report.reasons import why
 from demur.audit.report.resamples import Progress, Resamples, unheard
 from demur.audit.report.reviewer_correction import ReviewerCorrection, correction_of
 from demur.audit.report.risks import RiskEvidence
 from demur.audit.report.scores import compared
+from demur.audit.report.subjects import PolicyWords, most_used, subjects
 from demur.audit.report.survey import Survey, in_frame, survey
 from demur.audit.report.tally import Tally, tally
-from demur.audit.report.verdict import PromiseJudgement, judge, overall
+from demur.audit.report.verdict import ABOUT, about_clusters, about_predicted, judge, overall
 from demur.audit.reviewer_error import ReviewerError
 from demur.traffic.outcomes import LATEST, Precedence, rule_in_words
 
@@ -52,6 +57,9 @@ class AuditSettings:
     fitted: FittedLabels = field(default_factory=FittedLabels)
     promises: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Of each artifact, by name: those of its manifest that are about this model."""
+
+    policies: Mapping[str, PolicyWords] = field(default_factory=dict)
+    """The policy of each artifact, by its name."""
 
     unread: Sequence[str] = ()
     """Artifacts that decided some of the records and whose manifest cannot be read: what they promise is not known."""
@@ -101,7 +109,23 @@ def audit(ledger: Ledger, asked: AuditSettings, *, progress: Progress = unheard)
     after = frame_after(first, asked.settings)
     found = first if after is None else survey(ledger, frame_after=after)
     by = plan_of(found, asked, after, least_probability(ledger, after), together=True)
-    return concluded(ledger.extent, found, by, tally(ledger, by), asked, progress=progress)
+    sums, of_each = tally(ledger, by), None
+    if by.clustered and about_clusters(asked.promises):
+        alone = replace(by, clustered=False)
+        rows = one_of_each_cluster(ledger, after, asked.settings.seed)
+        of_each = (alone, tally(ledger.rows(rows), alone)) if len(rows) else None
+    return concluded(ledger.extent, found, by, sums, asked, progress=progress, of_each=of_each)
+
+
+def one_of_each_cluster(ledger: Ledger, after: datetime | None, seed: int) -> NDArray[np.intp]:
+    """Return ascending positions of one record of each cluster, drawn at random from those after that moment; a record
+    without a cluster is one by itself (METHODS 10.8)."""
+    inside = np.flatnonzero(in_frame(ledger, after))
+    codes = ledger.clusters.codes[inside].astype(np.int64)
+    own = np.where(codes == NONE, len(ledger.clusters.names) + np.arange(len(inside)), codes)
+    order = np.random.default_rng(seed).permutation(len(inside))
+    _, first = np.unique(own[order], return_index=True)
+    return np.sort(inside[order[first]])
 
 
 def frame_after(found: Survey, settings: Settings) -> datetime | None:
@@ -118,7 +142,7 @@ def least_probability(ledger: Ledger, after: datetime | None) -> float:
 
 
 def plan_of(found: Survey, asked: AuditSettings, after: datetime | None, least: float, *, together: bool) -> AuditPlan:
-    return plan(
+    made = plan(
         found,
         asked.settings,
         frame_after=after,
@@ -127,6 +151,7 @@ def plan_of(found: Survey, asked: AuditSettings, after: datetime | None, least: 
         n_fitted=asked.fitted.n,
         together=together,
     )
+    return replace(made, about_predicted=about_predicted(asked.promises))
 
 
 def concluded(
@@ -137,15 +162,18 @@ def concluded(
     asked: AuditSettings,
     *,
     progress: Progress = unheard,
+    of_each: tuple[AuditPlan, Tally] | None = None,
 ) -> Audit:
-    """Return what the sums of all records say."""
-    labelled = (sums.by_unit[:, 0, RESAMPLED.index("w")] > 0).sum()
-    resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
-    evidence = RiskEvidence.of(by, sums, resamples)
+    """Return what the sums of all records say. `of_each` are the sums of one record of each cluster, for promises that
+    are about these."""
+    evidence = _evidence(by, sums, asked, progress)
+    resamples = evidence.resamples
     estimates = list(whole(evidence))
     reviewers = correction_of(asked.reviewers, found.sources)
-    judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread, reviewers)
-    plain = plain_findings(sums.plain, by)
+    policy = most_used(asked.policies, found.artifacts)
+    alone = None if of_each is None else _evidence(*of_each, asked, unheard)
+    judgements = judge(evidence, asked.promises, asked.max_risk, asked.unread, reviewers, policy, alone)
+    plain, expected = plain_findings(sums.plain, by), expected_without_labels(sums)
     document = {
         "format": FORMAT,
         "model": extent.model,
@@ -157,6 +185,8 @@ def concluded(
         "headline": {
             "verdict": overall(judgements).value,
             "judgements": [_judgement(one) for one in judgements],
+            "subjects": [asdict(one) for one in subjects(judgements, ABOUT, policy, overall)],
+            "policy": policy and asdict(policy),
             "since": (found.first or extent.since).isoformat(),
         },
         "records": {
@@ -173,6 +203,8 @@ def concluded(
         },
         "labels": {**_labels(found, by, evidence, asked), "reviewers": _reviewers(reviewers)},
         "estimates": [_estimate(one) for one in estimates],
+        "expected_without_labels": expected,
+        "why": why(evidence, estimates, judgements, ABOUT, policy, expected),
         "scores": compared(estimates, sums.tau),
         "breakdowns": breakdowns(evidence),
         "risk_coverage": risk_coverage(evidence),
@@ -188,7 +220,26 @@ def concluded(
         },
         "promises": {name: list(own) for name, own in asked.promises.items()},
     }
-    return Audit(document=rounded(document))
+    whole_document = rounded(document)
+    return Audit(document={**whole_document, "next_steps": next_steps(whole_document)})
+
+
+def _evidence(by: AuditPlan, sums: Tally, asked: AuditSettings, progress: Progress) -> RiskEvidence:
+    labelled = (sums.by_unit[:, 0, RESAMPLED.index("w")] > 0).sum()
+    resamples = Resamples(sums.by_unit.shape[0], asked.settings, progress, n_labelled=int(labelled))
+    return RiskEvidence.of(by, sums, resamples)
+
+
+def expected_without_labels(sums: Tally) -> dict[str, Any]:
+    """What confidence expects of the answers (METHODS 10.10): an estimate, and no part of any verdict."""
+    n_answered, n, wrong, variance = sums.expected.tolist()
+    return {
+        "estimate": wrong / n if n else None,
+        "standard_error": float(np.sqrt(variance)) / n if n else None,
+        "n": int(n),
+        "n_unknown": int(n_answered - n),
+        "assumes": "the confidence is still calibrated",
+    }
 
 
 def rounded(value: Any) -> Any:
@@ -237,6 +288,7 @@ def _judgement(one: PromiseJudgement) -> dict[str, Any]:
         "p_kept": one.p_kept,
         "estimate": _estimate(one.estimate),
         "corrected": one.corrected and asdict(one.corrected),
+        "observed": one.observed and asdict(one.observed),
     }
 
 

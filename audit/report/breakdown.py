@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from demur.audit.metrics.evidence import EvidenceStatus
-from demur.audit.report.grounds import Estimate, over
+from demur.audit.report.grounds import Counts, Estimate, over, rest_of
 from demur.audit.report.plan import TOTAL
-from demur.audit.report.risks import RiskEvidence, risks
+from demur.audit.report.risks import RiskEvidence, missed, risks
 from demur.uncertainty.checks import Array
 
 
@@ -13,6 +15,8 @@ def breakdowns(evidence: RiskEvidence) -> list[dict[str, Any]]:
     """One entry for each way to sort records into cells that tells any apart."""
     answers, everything = risks(evidence, answered=True), risks(evidence, answered=False)
     counts = evidence.counts
+    with_sets = bool(counts["set_n"][0] and counts["set_size"][0])
+    lacking = missed(evidence) if with_sets else []
     gap, gap_lower, gap_upper = evidence.ratio("gap_w_citl", "gap_w")
     found, at = [], 0
     for dimension in evidence.by.dimensions:
@@ -32,6 +36,7 @@ def breakdowns(evidence: RiskEvidence) -> list[dict[str, Any]]:
                 "selective_risk": _risk(answers[cell]),
                 "risk": _risk(everything[cell]),
                 "citl": _gap(everything[cell], gap[cell], gap_lower[cell], gap_upper[cell]),
+                **(_sets(lacking[cell], counts, cell) if with_sets else {}),
             }
             for cell, name in zip(cells, dimension.cells, strict=True)
             if counts["n"][cell]
@@ -53,6 +58,21 @@ def _risk(one: Estimate) -> dict[str, Any]:
         "effective": one.grounds.effective,
         "errors": one.grounds.events,
         "evidence": one.grounds.status,
+    }
+
+
+def _sets(lacking: Estimate, counts: Counts, cell: int) -> dict[str, Any]:
+    """The mean size of the prediction sets of a part, and the share of them that hold the right label."""
+    size = float(over(counts["set_size"][cell], counts["set_n"][cell]))
+    return {
+        "set_size": None if np.isnan(size) else size,
+        "set_coverage": {
+            **_risk(lacking),
+            "value": rest_of(lacking.value),
+            "lower": rest_of(lacking.upper),
+            "upper": rest_of(lacking.lower),
+            "naive": rest_of(lacking.naive),
+        },
     }
 
 

@@ -1,6 +1,7 @@
 """What is counted in every cell: all records, each group, each window of time, and so on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,6 +183,18 @@ def set_misses(ledger: Ledger) -> tuple[Array, Mask, Array]:
         told,
         np.where(told, np.nan_to_num(ledger.right_labels), 0.0),
     )
+
+
+def as_sets(ledger: Ledger) -> Ledger:
+    """Return the ledger with the predicted labels of each row in the place of its prediction set. A row without a
+    prediction predicts no label."""
+    n, mentions = len(ledger), ledger.mentions
+    if mentions is None:  # labels exclude each other: the one that holds is predicted, or not
+        return replace(ledger, covered=ledger.quality, set_size=np.ones(n))
+    right = np.bincount(mentions.rows[mentions.right], minlength=n)
+    found = np.bincount(mentions.rows[mentions.right & mentions.predicted], minlength=n)
+    share = np.where(right > 0, found / np.maximum(right, 1), 1.0)
+    return replace(ledger, covered=np.where(ledger.known, share, np.nan), set_size=np.ones(n))
 
 
 def _drawn_weights(ledger: Ledger, weighed: LabelWeights) -> Array:

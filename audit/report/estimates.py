@@ -22,6 +22,7 @@ from demur.audit.report.grounds import (
     few_drawn,
     grounds_of,
     over,
+    rest_of,
 )
 from demur.audit.report.risks import RiskEvidence, missed, missed_labels, risks
 from demur.audit.report.score_estimates import score_estimates
@@ -91,10 +92,10 @@ def _sets(evidence: RiskEvidence) -> Iterator[Estimate]:
         yield replace(
             lack,
             name="set_coverage",
-            value=_rest(lack.value),
-            lower=_rest(lack.upper),
-            upper=_rest(lack.lower),
-            naive=_rest(lack.naive),
+            value=rest_of(lack.value),
+            lower=rest_of(lack.upper),
+            upper=rest_of(lack.lower),
+            naive=rest_of(lack.naive),
             meaning=SET_COVERAGE,
         )
     if counts["k_set_right"][0] and counts["k_set_right"][0] != counts["k_set"][0]:
@@ -102,19 +103,15 @@ def _sets(evidence: RiskEvidence) -> Iterator[Estimate]:
         yield replace(
             lack,
             name="label_coverage",
-            value=_rest(lack.value),
-            lower=_rest(lack.upper),
-            upper=_rest(lack.lower),
-            naive=_rest(lack.naive),
+            value=rest_of(lack.value),
+            lower=rest_of(lack.upper),
+            upper=rest_of(lack.lower),
+            naive=rest_of(lack.naive),
             meaning=LABEL_COVERAGE,
         )
     yield counted("set_size", counts["set_size"][0] / n, int(n), "mean number of labels in a prediction set")
     yield counted("set_single", counts["set_single"][0] / n, int(n), "share of sets of one label")
     yield counted("set_empty", counts["set_empty"][0] / n, int(n), "share of empty sets")
-
-
-def _rest(share: float | None) -> float | None:
-    return None if share is None else 1 - share
 
 
 LABEL_COVERAGE = "of all labels that hold, the share that is in their prediction sets"
@@ -139,16 +136,20 @@ def _classes(evidence: RiskEvidence, total: Grounds) -> Iterator[Estimate]:
             yield estimate("macro_f1", mean, NO_INTERVAL, naive_mean, total, BUCKET_F1, of=bucket)
     right, naive_right = evidence.tally.weighted.right_labels, evidence.tally.naive.right_labels
     if right[0].any():
-        missing, naive_missing = (1 - over(x[1], x[0]) for x in (right, naive_right))
-        yield estimate(
-            "ece_plus_before", _mean_known(missing), NO_INTERVAL, _mean_known(naive_missing), total, ECE_PLUS
-        )
+        missing, naive_missing = (_mean_known(1 - over(x[1], x[0])) for x in (right, naive_right))
+        if right[2].any() or naive_right[2].any():
+            missing, naive_missing, note = np.nan, None, NOT_ON_RECORD
+        yield estimate("ece_plus_before", missing, NO_INTERVAL, naive_missing, total, ECE_PLUS, note=note)
 
 
 MACRO_F1 = "mean over labels of the F1 of all predictions"
 BUCKET_F1 = "the same over the labels that held this often in the data of the fit; one that does not occur counts 0"
 ECE_PLUS = (
     "ECE+: mean over labels of 1 less the mean probability that the model gave to the label where it held; 0 is best"
+)
+NOT_ON_RECORD = (
+    "unknown: a record keeps the probabilities of the most probable labels, and some labels that hold are not among"
+    " them; `demur fit` reports ECE+ from all probabilities"
 )
 
 

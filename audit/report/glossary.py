@@ -26,6 +26,21 @@ def _number(short: str, long: str, better: str = "") -> MetricWords:
     return MetricWords(short=short, long=long, better=better)
 
 
+WORDS = {
+    "promise": "which risk, at which level, under which assumption",
+    "verdict": "what an audit says of a promise: kept, broken, or too little evidence",
+    "answer": "the prediction reaches the caller",
+    "held": "not answered: a person is to decide",
+    "confidence": "calibrated probability that the prediction is right",
+    "calibrator": "maps a score to a confidence",
+    "artifact": "what one fit produced: scores, calibrator, policy; immutable, named by its content",
+    "outcome": "the truth, as it became known",
+    "prediction set": "labels that contain the right one with a promised probability",
+    "score": "a number that is higher when the model is less sure",
+    "spot check": "an answered prediction that is also reviewed, by a known probability",
+}
+"""Words of a report that are explained where they first stand, as docs/glossary.md has them."""
+
 METRICS = {
     "selective_risk": _share("answers that are wrong", "selective risk: the error rate among the answered", LOWER),
     "risk": _share("predictions that are wrong", "risk: the error rate, answered or not", LOWER),
@@ -41,6 +56,8 @@ METRICS = {
     "set_miscoverage": _share("sets without the right label", "miscoverage of the prediction sets", LOWER),
     "label_coverage": _share("labels in their sets", "of all labels that hold, those in their prediction sets", HIGHER),
     "label_miscoverage": _share("labels missing from their sets", "of all labels that hold, those missing", LOWER),
+    "labels_not_predicted": _share("labels not predicted", "of all labels that hold, those not predicted", LOWER),
+    "row_labels_not_predicted": _share("labels of a row not predicted", "mean share over rows", LOWER),
     "set_size": _number("labels in a set", "mean size of a prediction set", LOWER),
     "set_single": _share("sets of one label", "share of prediction sets of one label", HIGHER),
     "set_empty": _share("empty sets", "share of prediction sets without a label"),

@@ -207,6 +207,11 @@ def number(value: Any) -> float | None:
     return None if np.isnan(plain) else plain
 
 
+def rest_of(share: float | None) -> float | None:
+    """1 less a share, where it is known."""
+    return None if share is None else 1 - share
+
+
 def over(a: Any, b: Any) -> Array:
     """a / b, NaN where b is 0."""
     b = np.asarray(b, dtype=np.float64)

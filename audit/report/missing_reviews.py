@@ -14,18 +14,28 @@ class WorstCase:
 
     lower: float
     upper: float
+    reviewed: float
+    """The share of misses among those that were reviewed."""
+
     share_missing: float
 
-    def turns(self, *, kept: bool, target: float) -> bool:
-        """Whether so many reviews are missing, and could be so bad or so good, that a verdict does not stand."""
+    def turns(self, limits: tuple[float, float], *, kept: bool, target: float) -> bool:
+        """Whether the missing reviews could be so bad or so good that a verdict does not stand. `limits`: the ends of
+        the interval by the reviews that there are; what is missing may move each of them by what it adds or takes.
+
+        There is no share of missing reviews that is small enough to be left out: at a target of 2% it could hide all
+        that the target allows.
+        """
         status = PromiseStatus.KEPT if kept else PromiseStatus.BROKEN
-        bar = min(max(target, 0.0), 1.0)
-        return missing_verdict(status, self.lower, self.upper, bar, self.share_missing).downgraded
+        lowest = limits[0] - max(0.0, self.reviewed - self.lower)
+        highest = limits[1] + max(0.0, self.upper - self.reviewed)
+        low, high, bar = (min(max(x, 0.0), 1.0) for x in (min(lowest, highest), highest, target))
+        return missing_verdict(status, low, high, bar, self.share_missing, max_missing=0.0).downgraded
 
     @property
     def words(self) -> str:
         return (
-            f"{100 * self.share_missing:.0f}% of the drawn reviews are missing: were all of them misses the share would"
+            f"{_percent(self.share_missing)} of the drawn reviews are missing: were all of them misses the share would"
             f" be {100 * self.upper:.1f}%, were none of them {100 * self.lower:.1f}%"
         )
 
@@ -58,4 +68,13 @@ def worst_case(evidence: RiskEvidence, about: str, cell: int) -> WorstCase | Non
     if total <= 0:
         return None
     lower = min(1.0, low / total)
-    return WorstCase(lower=lower, upper=min(1.0, max(lower, (low + missing) / total)), share_missing=share_missing)
+    return WorstCase(
+        lower=lower,
+        upper=min(1.0, max(lower, (low + missing) / total)),
+        reviewed=min(1.0, low / (total - missing)) if total > missing else lower,
+        share_missing=share_missing,
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"

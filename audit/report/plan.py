@@ -168,6 +168,8 @@ class AuditPlan:
 
     plain_share: float
     tau_share: float
+    about_predicted: bool = False
+    """Whether something is promised about predicted labels, so that they are measured as sets are."""
 
     @property
     def binary(self) -> bool:

@@ -21,8 +21,8 @@ from demur.audit.axes import (
     frame_risk_coverage,
     percent,
 )
-from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
-from demur.audit.report.quantities import moment, promised, quantity, told
+from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, Drawing, add_tips
+from demur.audit.report.quantities import moment, promised, quantity, told, when
 from demur.uncertainty.checks import Array
 
 Rows = Sequence[Mapping[str, Any]]
@@ -30,15 +30,22 @@ Rows = Sequence[Mapping[str, Any]]
 LONGEST = 18
 """Characters of a name in a picture."""
 
+HOVERED = 40
+"""Points of a curve that tell their values."""
+
 SHOWN = 24
 """Scores, of which there may be many."""
 
 
-def against_target(found: Mapping[str, Any], target: float | None) -> str | None:
-    """Where the estimate and its interval lie, and what was promised, on one axis."""
+def against_target(found: Mapping[str, Any], target: float | None, *, aim: float | None = None) -> Drawing | None:
+    """Where the estimate and its interval lie, and what was promised, on one axis. Where nothing was promised, `aim` is
+    the share that the policy aims at."""
     value, lower, upper, naive = (_number(found.get(key)) for key in ("value", "lower", "upper", "naive"))
-    aim = _number(target)
-    ends = [x for x in (value, lower, upper, naive, aim) if not np.isnan(x)]
+    promise = target is not None
+    aimed_at = "promised: at most" if promise else "no promise; aimed at"
+    target = target if promise else aim
+    line = _number(target)
+    ends = [x for x in (value, lower, upper, naive, line) if not np.isnan(x)]
     if not ends:
         return None
     most = max(*ends, 1e-3) * 1.2
@@ -46,21 +53,23 @@ def against_target(found: Mapping[str, Any], target: float | None) -> str | None
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        if not np.isnan(aim):
-            axes.axvspan(0, aim, color=GREEN, alpha=BAND, linewidth=0)
-            axes.axvline(aim, color=GREEN, linewidth=2)
-            left = aim > most / 2
-            _say(axes, f"promised: at most {promised(aim)}", (aim, 1.16), (-4 if left else 4, 0), left=left)
+        if not np.isnan(line):
+            if promise:
+                axes.axvspan(0, line, color=GREEN, alpha=BAND, linewidth=0)
+            axes.axvline(line, color=GREEN if promise else GREY, linewidth=2, linestyle="-" if promise else "--")
+            left = line > most / 2
+            _say(axes, f"{aimed_at} {promised(line)}", (line, 1.16), (-4 if left else 4, 0), left=left)
         if not np.isnan(value):
             if not np.isnan(lower + upper):
                 axes.plot([lower, upper], [0.42, 0.42], color=BLUE, linewidth=4, solid_capstyle="butt")
                 for end in (lower, upper):
                     axes.plot([end, end], [0.28, 0.56], color=BLUE, linewidth=2)
-            axes.plot(value, 0.42, "o", color=BLUE, markersize=9)
+            (dot,) = axes.plot(value, 0.42, "o", color=BLUE, markersize=9)
+            add_tips(dot, [f"found: {shown.value}{f', {shown.interval}' if shown.interval else ''}"])
             left = value > 0.62 * most
             _say(axes, f"found: {shown.value}", (value, 0.8), (6 if left else -6, 0), left=left)
         else:
-            room = 0.0 if np.isnan(aim) or aim > most / 2 else aim
+            room = 0.0 if np.isnan(line) or line > most / 2 else line
             _say(axes, "no number: insufficient evidence", (room, 0.5), (6, 0), left=False)
         if not np.isnan(naive) and (np.isnan(value) or abs(naive - value) > 0.01 * most):
             axes.plot(naive, 0.08, "D", color=GREY, markersize=5, markerfacecolor="none")
@@ -70,12 +79,14 @@ def against_target(found: Mapping[str, Any], target: float | None) -> str | None
         axes.spines["left"].set_visible(False)
         percent(axes.xaxis, most)
 
-    aimed = "nothing was promised" if np.isnan(aim) else f"at most {promised(aim)} was promised"
+    aimed = f"{aimed_at} {promised(line)}" if not np.isnan(line) else "nothing was promised"
     found_words = f"found: {shown.value}, {shown.interval}" if shown.value else shown.lack
-    return inline_svg("target", "The promise and what was found", 1.35, draw, words=f"{aimed}; {found_words}")
+    return Drawing(
+        name="target", title="The promise and what was found", height=1.35, draw=draw, words=f"{aimed}; {found_words}"
+    )
 
 
-def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | None:
+def risk_coverage(document: Mapping[str, Any], target: float | None) -> Drawing | None:
     """Risk among the answered against the share answered, if the limit were moved along the confidence."""
     curves = document.get("risk_coverage") or {}
     points: Rows = curves.get("points") or []
@@ -107,15 +118,21 @@ def risk_coverage(document: Mapping[str, Any], target: float | None) -> str | No
             np.nanmax([risk[-1] * 1.25, *risk, _number(target), *_column(naive, "risk")[len(naive) // 10 :]])
             or LEAST_HEIGHT
         )
+        _hover(
+            axes,
+            coverage,
+            risk,
+            [f"answering {_share(x)}: {_share(y)} wrong" for x, y in zip(coverage, risk, strict=True)],
+        )
         frame_risk_coverage(axes, top)
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.8, columnspacing=1.2)
 
     steps = [int(np.argmin(np.abs(coverage - share))) for share in (0.25, 0.5, 0.75, 1.0)]
     words = "; ".join(f"answering {_share(coverage[i])}, {_share(risk[i])} are wrong" for i in steps)
-    return inline_svg("risk-coverage", "Risk against the share answered", 3.7, draw, words=words)
+    return Drawing(name="risk-coverage", title="Risk against the share answered", height=3.7, draw=draw, words=words)
 
 
-def rejection(document: Mapping[str, Any]) -> str | None:
+def rejection(document: Mapping[str, Any]) -> Drawing | None:
     """What holding back the least sure brings, beside a perfect score and chance: PRR is a ratio of two areas."""
     curves = document.get("risk_coverage") or {}
     points, perfect = curves.get("points") or [], curves.get("perfect") or []
@@ -130,14 +147,19 @@ def rejection(document: Mapping[str, Any]) -> str | None:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         draw_rejection(axes, held, right, label="confidence", perfect=(best_held, best))
+        _hover(
+            axes, held, right, [f"{_share(x)} held back: {_share(y)} right" for x, y in zip(held, right, strict=True)]
+        )
         frame_rejection(axes, float(np.nanmin(right)))
         figure.legend(loc="outside upper left", ncols=3, handlelength=1.6, columnspacing=1.2)
 
     words = f"PRR of the confidence: {ratio.value or ratio.lack}; the area above chance as a share of a perfect score's"
-    return inline_svg("rejection", "What holding back the least sure brings", 3.1, draw, words=words)
+    return Drawing(
+        name="rejection", title="What holding back the least sure brings", height=3.1, draw=draw, words=words
+    )
 
 
-def reliability(rows: Rows, name: str, title: str) -> str | None:
+def reliability(rows: Rows, name: str, title: str) -> Drawing | None:
     """How often predictions of each confidence were right, and how many of them there are."""
     known = [row for row in rows or [] if row.get("right") is not None and row.get("confidence") is not None]
     if not known:
@@ -152,6 +174,16 @@ def reliability(rows: Rows, name: str, title: str) -> str | None:
             *(_column(known, key) for key in ("confidence", "right", "lower", "upper")),
             label="corrected",
             naive=(np.array(at), _column(plain, "naive")),
+        )
+        _hover(
+            axes,
+            _column(known, "confidence"),
+            _column(known, "right"),
+            [
+                f"confidence {_share(_number(row['confidence']))}: {_share(_number(row['right']))} right,"
+                f" {row.get('labelled')} labels"
+                for row in known
+            ],
         )
         middles = [(_number(row.get("from")) + _number(row.get("to"))) / 2 for row in rows]
         width = 0.8 / max(1, len(rows))
@@ -171,13 +203,13 @@ def reliability(rows: Rows, name: str, title: str) -> str | None:
         f"at {_share(row['confidence'])} confidence, {_share(row['right'])} right ({row.get('labelled')} labels)"
         for row in known
     )
-    return inline_svg(name, title, 4.0, draw, words=words)
+    return Drawing(name=name, title=title, height=4.0, draw=draw, words=words)
 
 
 _COUNTED = {"n": "all rows", "labelled": "labelled"}
 
 
-def scores(document: Mapping[str, Any]) -> str | None:
+def scores(document: Mapping[str, Any]) -> Drawing | None:
     """How well each score ranks errors, with intervals, best first."""
     order = [str(row.get("score")) for row in (document.get("scores") or {}).get("best_first") or []][:SHOWN]
     drawn = [
@@ -199,6 +231,12 @@ def scores(document: Mapping[str, Any]) -> str | None:
             axes.errorbar(
                 value, places, xerr=reach, fmt="o", color=BLUE, markersize=6, linewidth=1.6, label="corrected"
             )
+            _hover(
+                axes,
+                value,
+                places.astype(np.float64),
+                [f"{name}: {words} {_plain(one)}" for name, one in zip(order, value, strict=True)],
+            )
             for place, one in zip(places, value, strict=True):
                 if np.isnan(one):
                     _say(axes, "insufficient", (0.5 if metric == "auroc" else 0, place), (4, 0), left=False, size=9)
@@ -214,10 +252,12 @@ def scores(document: Mapping[str, Any]) -> str | None:
         f"{name}: " + ", ".join(f"{metric} {_plain(found[at].get('value'))}" for metric, _, found in drawn)
         for at, name in enumerate(order)
     )
-    return inline_svg("scores", "How well each score ranks errors", 1.25 + 0.3 * len(order), draw, words=words)
+    return Drawing(
+        name="scores", title="How well each score ranks errors", height=1.25 + 0.3 * len(order), draw=draw, words=words
+    )
 
 
-def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
+def time_lines(document: Mapping[str, Any], target: float | None) -> Drawing | None:
     """Risk, the share answered and the share of labels that have come, by window; and when artifacts changed."""
     over_time: Mapping[str, Any] = next(
         (one for one in document.get("breakdowns") or [] if one.get("by") == "time"), {}
@@ -250,7 +290,17 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
             at, known, bounded = middles + beside, ~np.isnan(value), ~np.isnan(value + lower + upper)
             reach = np.maximum([(value - lower)[bounded], (upper - value)[bounded]], 0)
             risk.errorbar(at[bounded], value[bounded], yerr=reach, fmt="none", color=colour, linewidth=1.3)
-            risk.plot(at[known], value[known], marker, color=colour, markersize=4.5, label=f"wrong, of {words}")
+            (dots,) = risk.plot(
+                at[known], value[known], marker, color=colour, markersize=4.5, label=f"wrong, of {words}"
+            )
+            whens = [cell.get("name") for cell in np.array(cells, dtype=object)[known]]
+            add_tips(
+                dots,
+                [
+                    f"from {when(start)}: {_share(share)} wrong, of {words}"
+                    for start, share in zip(whens, value[known], strict=True)
+                ],
+            )
             if not known.all():  # a line without points has an extent that the layout cannot use
                 risk.plot(at[~known], np.zeros(int((~known).sum())), "x", color=colour, markersize=4, clip_on=False)
             top = max(top, *np.nan_to_num(upper), *np.nan_to_num(value))
@@ -286,7 +336,7 @@ def time_lines(document: Mapping[str, Any], target: float | None) -> str | None:
 
     known = sum((cell.get("selective_risk") or {}).get("value") is not None for cell in cells)
     words = f"{len(cells)} windows; of {known} the risk among the answers is known; {len(changes)} changes of artifact"
-    return inline_svg("time", "Risk, share answered and labels over time", 4.6, draw, words=words)
+    return Drawing(name="time", title="Risk, share answered and labels over time", height=4.6, draw=draw, words=words)
 
 
 def _found(document: Mapping[str, Any], name: str, of: str = "") -> Mapping[str, Any]:
@@ -308,6 +358,16 @@ def _say(
     side = "right" if left else "left"
     text_of = axes.annotate(text, at, xytext=by, textcoords="offset points", ha=side, va="center", fontsize=size)
     text_of.set_in_layout(False)  # it may reach over the edge of the axes, which are not to shrink for it
+
+
+def _hover(axes: Axes, x: Array, y: Array, texts: Sequence[str]) -> None:
+    """Let a pointer find what is drawn at these points: at some of them, where there are many."""
+    known = np.flatnonzero(~np.isnan(np.asarray(x, dtype=np.float64) + y))
+    if not len(known):
+        return
+    chosen = np.unique(known[np.linspace(0, len(known) - 1, min(len(known), HOVERED)).round().astype(np.intp)])
+    (points,) = axes.plot(np.asarray(x)[chosen], y[chosen], "o", color=BLUE, markersize=9, alpha=0)
+    add_tips(points, [texts[at] for at in chosen])
 
 
 def _share(value: float) -> str:

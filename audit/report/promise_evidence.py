@@ -2,7 +2,7 @@
 10.6)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,9 @@ class PartEvidence:
     fit_n: int | None = None
     """The number of rows that the sets were fitted on; None where the promise is one of this fit."""
 
+    whole: bool = True
+    """Whether each label says right or wrong; False where some say how wrong."""
+
 
 def rows_of_fit(promise: Mapping[str, Any], part: str, share_of_traffic: float) -> int | None:
     """Return how many labelled rows the limit behind a promise on average was chosen on; None for a promise of one fit.
@@ -103,7 +106,10 @@ def part_evidence(
         made = _resampled(evidence, about, cell, rows, bar, fit_n, Interval(lower=found.lower, upper=found.upper))
     else:
         return None
-    return made if made is None or found.grounds.enough else _never_kept(made)
+    if made is None:
+        return None
+    made = replace(made, whole=whole)
+    return made if found.grounds.enough else _never_kept(made)
 
 
 def _rows(evidence: RiskEvidence, about: str, cell: int) -> NDArray[np.void]:
@@ -122,7 +128,7 @@ def _one_each(evidence: RiskEvidence, cell: int) -> bool:
 
 def _never_kept(made: PartEvidence) -> PartEvidence:
     """Few labels may show that a promise is broken, and are never said to show that it is kept (METHODS 9.3)."""
-    return PartEvidence(**{**vars(made), "p_kept": 1.0})
+    return replace(made, p_kept=1.0)
 
 
 def _counted(evidence: RiskEvidence, rows: NDArray[np.void], target: float, fit_n: int | None) -> PartEvidence:

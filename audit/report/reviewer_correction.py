@@ -1,15 +1,16 @@
-"""What a verdict about wrong answers is without the errors of reviewers, beside what they said (METHODS 10.9)."""
+"""The verdict about wrong answers without the errors of reviewers, and what they said beside it (METHODS 10.9)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.intervals import normal_quantile
 from demur.audit.metrics.reviewers import JudgedRate, corrected_rate
 from demur.audit.report.grounds import BOOTSTRAP, Estimate
 from demur.audit.report.promise_evidence import PartEvidence
-from demur.audit.reviewer_error import FEWEST_LOOKS, ReviewerError
+from demur.audit.reviewer_error import FEWEST_LOOKS, ReviewerError, corrected_interval
 from demur.traffic.outcomes import REVIEW
 
 NO_LOOKS = (
@@ -45,27 +46,18 @@ def correction_of(looks: ReviewerError | None, sources: Mapping[str, int]) -> Re
         return ReviewerCorrection(error=None, words=words)
     if looks is None:
         return ReviewerCorrection(error=None, words=NO_LOOKS)
-    return ReviewerCorrection(error=looks if looks.enough else None, words=looks.words)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrectedJudgement:
-    """What became of a promise about wrong answers, corrected for the errors of reviewers."""
-
-    verdict: str
-    """One of `PromiseVerdict`."""
-
-    value: float
-    lower: float
-    upper: float
-    why: str
+    return ReviewerCorrection(error=looks if looks.known else None, words=looks.words)
 
 
 def corrected_test(
     correction: ReviewerCorrection, seen: PartEvidence | None, estimate: Estimate, target: float, delta: float
 ) -> JudgedRate | None:
-    """Return the corrected rate and its tests; None where nothing is corrected, or too few labels say anything."""
-    if correction.error is None or seen is None or not estimate.grounds.effective > 0:
+    """Return the corrected rate and its tests, all NaN where what reviewers say tells no more than chance.
+
+    None where nothing is corrected, too few labels say anything, or answers can be wrong in part. With few labels
+    `p_broken` is 1 unless the exact intervals of what was found and of the reviewers' rates lie above the target.
+    """
+    if correction.error is None or seen is None or not seen.whole or not estimate.grounds.effective > 0:
         return None
     rates, n = correction.error.rates, estimate.grounds.effective
     if seen.method == BOOTSTRAP and 0 < seen.value < 1:  # what depends on each other tells less than it weighs
@@ -82,4 +74,7 @@ def corrected_test(
         delta,
         FEWEST_LOOKS,
     )
-    return None if np.isnan(made.p_broken) else made
+    if estimate.grounds.status == EvidenceStatus.SUFFICIENT or np.isnan(made.p_broken):
+        return made
+    careful = corrected_interval(seen.interval, correction.error, delta)
+    return made if careful is not None and careful.lower > target else replace(made, p_broken=1.0)

@@ -1,6 +1,6 @@
 """Risks of every cell, with the interval that its labels can carry (METHODS 9.3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ RISK = "share of predictions that are wrong, answered or not (of label sets: mea
 SELECTIVE_RISK = "share of the answers that are wrong (of label sets: mean loss of similarity)"
 SETS_LACK = "of the sets lack the right label"
 LABELS_LACK = "share of the labels that hold that are missing from their sets"
+LABELS_NOT_SAID = "share of the labels that hold that are not predicted"
+ROWS_LABELS_NOT_SAID = "share of a row's labels that are not predicted, on average"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +48,9 @@ class RiskEvidence:
     by_unit: Array
     """[b, cells, RESAMPLED]."""
 
+    of_predicted: bool = False
+    """Whether what is said of prediction sets is said of predicted labels here."""
+
     @classmethod
     def of(cls, by: AuditPlan, tally: Tally, resamples: Resamples) -> "RiskEvidence":
         return cls(
@@ -55,6 +60,12 @@ class RiskEvidence:
             resamples=resamples,
             by_unit=resamples.of(tally.by_unit),
         )
+
+    def predicted(self) -> "RiskEvidence | None":
+        """The evidence with the predicted labels in the place of prediction sets; None where they were not counted."""
+        if self.tally.predicted is None:
+            return None
+        return replace(RiskEvidence.of(self.by, self.tally.of_predicted(), self.resamples), of_predicted=True)
 
     def ratio(self, above: str, below: str) -> tuple[Array, Array, Array]:
         """[cells] each: one weighted sum over another, and the bootstrap's interval for it: none of a cell whose labels
@@ -100,7 +111,10 @@ def missed(evidence: RiskEvidence) -> list[Estimate]:
         rows = _in_cell(evidence.tally.set_labels, cell)
         grounds = set_grounds_of(evidence.counts, evidence.by, cell, rows)
         interval, method = _careful(evidence.by, grounds, Interval(lower=lower[cell], upper=upper[cell]), rows)
-        found.append(estimate("set_miscoverage", value[cell], interval, naive[cell], grounds, SETS_LACK, method=method))
+        name, meaning = ("set_miscoverage", SETS_LACK)
+        if evidence.of_predicted:
+            name, meaning = ("row_labels_not_predicted", ROWS_LABELS_NOT_SAID)
+        found.append(estimate(name, value[cell], interval, naive[cell], grounds, meaning, method=method))
     return found
 
 
@@ -119,9 +133,10 @@ def missed_labels(evidence: RiskEvidence) -> list[Estimate]:
             interval, method = _careful(evidence.by, grounds, resampled, rows)
         else:
             interval, method = resampled if grounds.status == EvidenceStatus.SUFFICIENT else NO_INTERVAL, BOOTSTRAP
-        found.append(
-            estimate("label_miscoverage", value[cell], interval, naive[cell], grounds, LABELS_LACK, method=method)
-        )
+        name, meaning = ("label_miscoverage", LABELS_LACK)
+        if evidence.of_predicted:
+            name, meaning = ("labels_not_predicted", LABELS_NOT_SAID)
+        found.append(estimate(name, value[cell], interval, naive[cell], grounds, meaning, method=method))
     return found
 
 

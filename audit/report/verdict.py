@@ -2,83 +2,60 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 from demur.audit.metrics.evidence import EvidenceStatus
 from demur.audit.metrics.multiplicity import holm
 from demur.audit.metrics.promise_tests import SLACK
+from demur.audit.metrics.reviewers import JudgedRate
 from demur.audit.report.grounds import REFUSED, Estimate, Grounds
+from demur.audit.report.judgement import CorrectedJudgement, ObservedJudgement, PromiseJudgement, PromiseVerdict
 from demur.audit.report.missing_reviews import WorstCase, worst_case
 from demur.audit.report.plan import TOTAL
 from demur.audit.report.promise_evidence import ANSWERS, LABELS, SETS, PartEvidence, part_evidence, rows_of_fit
-from demur.audit.report.reviewer_correction import (
-    CorrectedJudgement,
-    ReviewerCorrection,
-    corrected_test,
-)
+from demur.audit.report.reviewer_correction import ReviewerCorrection, corrected_test
 from demur.audit.report.risks import SETS_LACK, RiskEvidence, missed, missed_labels, risks
-from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING, as_it_holds
+from demur.audit.report.subjects import PolicyWords, ranked
+from demur.policies.promise import (
+    AMONG,
+    ANSWERS_LACK,
+    ANSWERS_WRONG,
+    LABELS_MISSING,
+    LABELS_NOT_PREDICTED,
+    ONE_ROW_OF_EACH,
+    ROWS_LABELS_MISSING,
+    ROWS_LABELS_NOT_PREDICTED,
+    as_it_holds,
+)
 from demur.policies.risk_bound import labels_needed
 
-
-class PromiseVerdict(StrEnum):
-    KEPT = "kept"  # what was found would be a surprise if this fit missed the target or more
-    BROKEN = "broken"  # it would be a surprise if the promise held, corrected for how much is judged
-    UNDECIDED = "not enough evidence"  # neither, or there are no labels that could tell
-    NOTHING = "nothing was promised"
-
-
-ANSWERS_WRONG = "of the answers are wrong"
 GROUP_SETS_LACK = "of the inputs of each group have a set without the right label"
 
 ABOUT: Mapping[str, str] = {
     ANSWERS_WRONG: ANSWERS,
+    ANSWERS_LACK: ANSWERS,
     SETS_LACK: SETS,
     GROUP_SETS_LACK: SETS,
     ROWS_LABELS_MISSING: SETS,
     LABELS_MISSING: LABELS,
+    ROWS_LABELS_NOT_PREDICTED: SETS,
+    LABELS_NOT_PREDICTED: LABELS,
 }
 """Which numbers of an audit each kind of promise is held against."""
+
+OF_PREDICTED = frozenset({ROWS_LABELS_NOT_PREDICTED, LABELS_NOT_PREDICTED})
+"""Kinds for which predicted labels stand in the place of prediction sets."""
+
+ROWS, PREDICTED = "rows", "predicted labels"
 
 UNCORRECTED = ReviewerCorrection(error=None, words="")
 
 NOT_KNOWN = "promised, and nobody knows what"
 UNREAD = "it cannot be read from the store of artifacts; put it back, or say with --max-risk what to judge by"
+OF_EACH_ROW = "it is about one row of each cluster, and this audit counts every row; with --max-risk it judges rows"
+NOT_IN_THIS_NUMBER = "reviewers err as well, and that is not in this number: only shares of wrong answers are corrected"
 NOT_MEASURED = "promises of this kind are not measured by an audit"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromiseJudgement:
-    """What became of one promise."""
-
-    share: str
-    """Of what, in words that follow a percentage."""
-
-    target: float
-    statement: str
-    """The promise as a sentence."""
-
-    artifacts: tuple[str, ...]
-    """Those that made it; empty where whoever audits named the limit."""
-
-    part: str
-    """The group or the artifact that it is about; empty for all."""
-
-    verdict: PromiseVerdict
-    estimate: Estimate
-    why: str
-    """The verdict in a sentence, with the numbers behind it."""
-
-    p_broken: float | None = None
-    """How surprising so many misses are if the promise holds, before any correction; None without labels that count."""
-
-    p_kept: float | None = None
-    """How surprising so few misses are if this fit misses the target or more."""
-
-    corrected: CorrectedJudgement | None = None
-    """The judgement without the errors of reviewers; None where too little is known of those errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +84,10 @@ def judge(
     max_risk: float | None,
     unread: Sequence[str] = (),
     reviewers: ReviewerCorrection = UNCORRECTED,
+    policy: PolicyWords | None = None,
+    of_each: RiskEvidence | None = None,
 ) -> list[PromiseJudgement]:
-    """Return a judgement of each promise, the one about wrong answers first.
+    """Return a judgement of each promise, those about what the policy is about first, and else about wrong answers.
 
     `promises` are those of each artifact's manifest. Artifacts that promise the same are judged together; `max_risk`
     takes the place of what they promise about wrong answers. A promise that is not known, because the artifact that
@@ -116,9 +95,11 @@ def judge(
 
     A promise on average over fits is called broken only if the spread of valid fits does not explain what was found.
     Broken is called at delta / 2, divided by the number of promises, and corrected for the parts of each (Holm 1979).
-    With `reviewers` whose errors are known, a promise about wrong answers is judged once more without these.
+    A promise about one row of each cluster is judged by `of_each`, the evidence of one record of each, where records
+    belong together; it is undecided without it. With `reviewers` whose errors are known, a promise about wrong answers
+    is judged without these, and what they say stands beside it.
     """
-    found = [*_parts(evidence, promises, max_risk)]
+    found = [*_parts(evidence, promises, max_risk, of_each)]
     judged = _together(found, evidence.by.settings.delta, reviewers)
     places = _places(evidence)
     n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
@@ -136,7 +117,40 @@ def judge(
                 why=UNREAD,
             )
         )
-    return sorted(judged, key=lambda one: one.share != ANSWERS_WRONG)
+    judged = [_counting_all_inputs(_of_clusters(one, evidence, of_each)) for one in judged]
+    return ranked(judged, ABOUT, policy)
+
+
+def _of_clusters(one: PromiseJudgement, evidence: RiskEvidence, of_each: RiskEvidence | None) -> PromiseJudgement:
+    """A judgement that says what was counted for a promise about one row of each cluster. It is undecided where every
+    row was, and some belong together: large clusters may be worse than small ones, or better."""
+    if ONE_ROW_OF_EACH not in one.statement:
+        return one
+    if of_each is not None:
+        n = int(of_each.counts["n"][0])
+        return replace(one, why=f"{one.why}; counted on one record of each of {n:,} clusters, drawn at random")
+    if one.verdict not in (PromiseVerdict.KEPT, PromiseVerdict.BROKEN):
+        return one
+    if evidence.by.clustered:
+        return replace(one, verdict=PromiseVerdict.UNDECIDED, why=f"{OF_EACH_ROW}; of the rows: {one.why}")
+    return replace(one, why=f"{one.why}; no request named its `cluster`, so each record counts as one")
+
+
+def _counting_all_inputs(one: PromiseJudgement) -> PromiseJudgement:
+    """A judgement that says so where a promise is about some inputs alone: an audit counts all of them."""
+    if AMONG not in one.statement or one.verdict not in (PromiseVerdict.KEPT, PromiseVerdict.BROKEN):
+        return one
+    return replace(one, why=f"{one.why}; this audit counts all inputs, and the promise leaves out some")
+
+
+def about_predicted(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether any of these promises is about predicted labels."""
+    return any(as_it_holds(one).get("share") in OF_PREDICTED for own in promises.values() for one in own)
+
+
+def about_clusters(promises: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether any of these promises is about one row of each cluster."""
+    return any(ONE_ROW_OF_EACH in str(one.get("statement", "")) for own in promises.values() for one in own)
 
 
 def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
@@ -149,24 +163,24 @@ def overall(judgements: Sequence[PromiseJudgement]) -> PromiseVerdict:
 
 
 def _parts(
-    evidence: RiskEvidence, promises: Mapping[str, Sequence[Mapping[str, Any]]], max_risk: float | None
+    evidence: RiskEvidence,
+    promises: Mapping[str, Sequence[Mapping[str, Any]]],
+    max_risk: float | None,
+    of_each: RiskEvidence | None,
 ) -> list[_PromisePart]:
     """Each promise in each part of the traffic that it is about."""
     places = _places(evidence)
-    estimates = {
-        ANSWERS: risks(evidence, answered=True),
-        SETS: missed(evidence),
-        LABELS: missed_labels(evidence),
-    }
+    measures = _all_measures(evidence)
+    measures_of_each = measures if of_each is None else _all_measures(of_each)
     found = []
     if max_risk is not None:
         statement = f"at most {100 * max_risk:g}% {ANSWERS_WRONG}"
         named = {"share": ANSWERS_WRONG, "target": max_risk, "statement": statement}
-        found.append(_part(evidence, estimates, named, 0, (), ""))
+        found.append(_part(measures[ROWS], named, 0, (), ""))
     n_artifacts = sum(dimension == "artifact" for dimension, _ in places)
     for promise, makers in _made(promises):
         present = [name for name in makers if ("artifact", name) in places]
-        if not present or (promise["share"] == ANSWERS_WRONG and max_risk is not None):
+        if not present or (ABOUT.get(promise["share"]) == ANSWERS and max_risk is not None):
             continue
         asked: list[tuple[int, tuple[str, ...], str]] = [
             (places["artifact", name], (name,), "" if n_artifacts == 1 else name) for name in present
@@ -175,18 +189,36 @@ def _parts(
             asked = [(0, tuple(present), "")]
         if promise["share"] == GROUP_SETS_LACK:
             asked = [(cell, tuple(present), name) for (of, name), cell in places.items() if of == "group"]
-        found += [_part(evidence, estimates, promise, *one) for one in asked]
+        counted = measures_of_each if ONE_ROW_OF_EACH in str(promise["statement"]) else measures
+        found += [
+            _part(counted[PREDICTED if promise["share"] in OF_PREDICTED else ROWS], promise, *one) for one in asked
+        ]
     return found
 
 
+def _all_measures(evidence: RiskEvidence) -> dict[str, tuple[RiskEvidence, Mapping[str, Sequence[Estimate]]]]:
+    """Evidence and its numbers, and those with predicted labels in the place of sets, where these were counted."""
+    as_sets = evidence.predicted()
+    return {ROWS: _measures(evidence), **({PREDICTED: _measures(as_sets)} if as_sets else {})}
+
+
+def _measures(evidence: RiskEvidence) -> tuple[RiskEvidence, Mapping[str, Sequence[Estimate]]]:
+    """Evidence, and the numbers that promises are held against."""
+    return evidence, {
+        ANSWERS: risks(evidence, answered=True),
+        SETS: missed(evidence),
+        LABELS: missed_labels(evidence),
+    }
+
+
 def _part(
-    evidence: RiskEvidence,
-    estimates: Mapping[str, Sequence[Estimate]],
+    measured: tuple[RiskEvidence, Mapping[str, Sequence[Estimate]]],
     promise: Mapping[str, Any],
     cell: int,
     artifacts: tuple[str, ...],
     part: str,
 ) -> _PromisePart:
+    evidence, estimates = measured
     share, target = str(promise["share"]), float(promise["target"])
     about = ABOUT.get(share)
     estimate = estimates[about or ANSWERS][cell]
@@ -236,7 +268,7 @@ def _together(parts: Sequence[_PromisePart], delta: float, reviewers: ReviewerCo
         corrected = _without_errors(family, delta, max(1, tested), reviewers)
         for at, part in enumerate(family):
             judged = _unless_missing(part, _word(part, delta, broken=at in broken, looks=looks))
-            found[id(part)] = replace(judged, corrected=corrected[at])
+            found[id(part)] = _corrected(judged, part, corrected[at], reviewers, delta)
     return [found[id(part)] for part in parts]
 
 
@@ -283,35 +315,63 @@ def _word(part: _PromisePart, delta: float, *, broken: bool, looks: int) -> Prom
 
 def _without_errors(
     family: Sequence[_PromisePart], delta: float, n_promises: int, reviewers: ReviewerCorrection
-) -> list[CorrectedJudgement | None]:
-    """The parts of one promise about wrong answers, judged without the errors of reviewers."""
+) -> list[tuple[JudgedRate, bool] | None]:
+    """The rate of wrong answers without the errors of reviewers, for each part of one promise, and whether it breaks
+    the promise, corrected for the number of tests."""
     if family[0].judgement.share != ANSWERS_WRONG:
         return [None] * len(family)
     made = [
         corrected_test(reviewers, one.tested, one.judgement.estimate, one.judgement.target, delta) for one in family
     ]
-    broken = holm([None if one is None else one.p_broken for one in made], delta / 2 / n_promises).rejected
-    found: list[CorrectedJudgement | None] = []
-    for at, (part, rate) in enumerate(zip(family, made, strict=True)):
-        if rate is None:
-            found.append(None)
-            continue
-        verdict = PromiseVerdict.UNDECIDED
-        if at in broken:
-            verdict = PromiseVerdict.BROKEN
-        elif rate.p_kept <= delta / 2 * (1 + SLACK) and part.judgement.estimate.grounds.enough:
-            verdict = PromiseVerdict.KEPT
-        why = (
-            f"corrected for the errors of reviewers {100 * rate.lower:.2f}% to {100 * rate.upper:.2f}% of the answers"
-            f" are wrong ({100 * (1 - delta):g}% interval)"
-        )
-        decided, kept = verdict is not PromiseVerdict.UNDECIDED, verdict is PromiseVerdict.KEPT
-        if decided and part.missing is not None and part.missing.turns(kept=kept, target=part.judgement.target):
-            verdict, why = PromiseVerdict.UNDECIDED, f"{why}. But {part.missing.words}; this decides nothing"
-        found.append(
-            CorrectedJudgement(verdict=verdict.value, value=rate.estimate, lower=rate.lower, upper=rate.upper, why=why)
-        )
-    return found
+    p_values = [None if one is None or isnan(one.p_broken) else one.p_broken for one in made]
+    broken = set(holm(p_values, delta / 2 / n_promises).rejected)
+    return [None if rate is None else (rate, at in broken) for at, rate in enumerate(made)]
+
+
+def _corrected(
+    one: PromiseJudgement,
+    part: _PromisePart,
+    found: tuple[JudgedRate, bool] | None,
+    reviewers: ReviewerCorrection,
+    delta: float,
+) -> PromiseJudgement:
+    """The judgement by the corrected rate where there is one, with that of what reviewers say beside it."""
+    if found is None:
+        tested = part.tested
+        if one.share in ABOUT and one.share != ANSWERS_WRONG and reviewers.words:
+            return replace(one, why=f"{one.why}; {NOT_IN_THIS_NUMBER}")
+        if reviewers.error is None or tested is None or tested.whole:
+            return one
+        why = f"{one.why}; not corrected for the errors of reviewers, because answers can be wrong in part"
+        return replace(one, why=why)
+    (rate, is_broken), target = found, f"{100 * one.target:g}%"
+    between = (
+        f"corrected for the errors of reviewers between {100 * rate.lower:.2f}% and {100 * rate.upper:.2f}%"
+        f" ({100 * (1 - delta):g}% interval)"
+    )
+    verdict, why = PromiseVerdict.UNDECIDED, f"{between}, which does not decide about the promised {target}"
+    if isnan(rate.p_broken):
+        why = reviewers.words
+    elif is_broken:
+        verdict, why = PromiseVerdict.BROKEN, f"{between}: all of that is above the promised {target}"
+    elif rate.p_kept <= delta / 2 * (1 + SLACK) and part.judgement.estimate.grounds.enough:
+        verdict, why = PromiseVerdict.KEPT, f"{between}: all of that is at or below the promised {target}"
+    decided, kept = verdict is not PromiseVerdict.UNDECIDED, verdict is PromiseVerdict.KEPT
+    limits = (rate.lower, rate.upper)
+    if decided and part.missing is not None and part.missing.turns(limits, kept=kept, target=one.target):
+        verdict, why = PromiseVerdict.UNDECIDED, f"{why}. But {part.missing.words}; this decides nothing"
+    said = f"{one.verdict.value} ({one.why})"
+    corrected = CorrectedJudgement(verdict=verdict, value=rate.estimate, lower=rate.lower, upper=rate.upper, why=why)
+    observed = ObservedJudgement(verdict=one.verdict, why=one.why, p_broken=one.p_broken, p_kept=one.p_kept)
+    return replace(
+        one,
+        verdict=verdict,
+        why=f"{why}. What reviewers say, not corrected, would be: {said}",
+        p_broken=rate.p_broken,
+        p_kept=rate.p_kept,
+        corrected=corrected,
+        observed=observed,
+    )
 
 
 def _unless_missing(part: _PromisePart, one: PromiseJudgement) -> PromiseJudgement:
@@ -319,10 +379,21 @@ def _unless_missing(part: _PromisePart, one: PromiseJudgement) -> PromiseJudgeme
     kept = one.verdict is PromiseVerdict.KEPT
     if part.missing is None or one.verdict not in (PromiseVerdict.KEPT, PromiseVerdict.BROKEN):
         return one
-    if not part.missing.turns(kept=kept, target=one.target):
+    if not part.missing.turns(_limits(part), kept=kept, target=one.target):
         return one
     why = f"{one.why}. But {part.missing.words}; this decides nothing"
     return replace(one, verdict=PromiseVerdict.UNDECIDED, estimate=part.judgement.estimate, why=why)
+
+
+def _limits(part: _PromisePart) -> tuple[float, float]:
+    """The ends of the interval that a verdict rests on."""
+    if part.tested is not None:
+        return part.tested.interval.lower, part.tested.interval.upper
+    estimate = part.judgement.estimate
+    return (
+        0.0 if estimate.lower is None else estimate.lower,
+        1.0 if estimate.upper is None else estimate.upper,
+    )
 
 
 def _with_value(estimate: Estimate, seen: PartEvidence) -> Estimate:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.audit.ledger.ledger import Ledger
+from demur.audit.ledger.ledger import UNLOGGED, Ledger
 from demur.audit.metrics.calibration import bin_numbers
 from demur.audit.metrics.top_k import ks_of
 from demur.audit.report.plan import COARSE, AuditPlan, labels_of
@@ -85,7 +85,8 @@ class WeightedSums:
     """[g, 2, c], weight of the hits, and of all mentions, by label."""
 
     right_labels: Array
-    """[2, c], weight of the rows in which a label holds, and of those times the model's probability for it."""
+    """[3, c], weight of the rows in which a label holds; that times the model's probability for it; and the weight of
+    the rows whose record does not tell this probability."""
 
 
 def weighted_sums(
@@ -266,12 +267,13 @@ def _score(
 def _classes(
     ledger: Ledger, by: AuditPlan, weights: Array, units: NDArray[np.intp], n_units: int
 ) -> tuple[Array, Array]:
-    """Hits and mentions by label, and the probability of right labels."""
+    """Hits and mentions by label; and of right labels the weight, that times their probability, and the weight of those
+    whose probability is not on record."""
     size = len(by.labels)
     if size > MOST_F1_CLASSES:
         units, n_units = np.zeros(len(ledger), dtype=np.intp), 1
     shape = (n_units, size)
-    right = np.zeros((2, size))
+    right = np.zeros((3, size))
 
     def added(rows: NDArray[np.intp], label: NDArray[np.int64]) -> Array:
         return summed(units[rows] * size + label, weights[rows], n_units * size).reshape(shape)
@@ -283,9 +285,7 @@ def _classes(
         predicted, holds, chance = m.predicted[inside], m.right[inside], m.probability[inside]
         hits = added(rows[predicted & holds], label[predicted & holds])
         named = added(rows[predicted], label[predicted]) + added(rows[holds], label[holds])
-        right[0] = summed(label[holds], weights[rows[holds]], size)
-        right[1] = summed(label[holds], weights[rows[holds]] * chance[holds], size)
-        return np.stack([hits, named], axis=1), right
+        return np.stack([hits, named], axis=1), _of_right(label[holds], weights[rows[holds]], chance[holds], size)
     if ledger.predicted is None or ledger.true is None:
         return np.zeros((n_units, 2, size)), right
     rows = np.flatnonzero(weights > 0)
@@ -296,9 +296,15 @@ def _classes(
     if ledger.true_probability is not None:
         p = ledger.true_probability[rows]
         told = is_known & ~np.isnan(p)
-        right[0] = summed(true[told], weights[rows[told]], size)
-        right[1] = summed(true[told], weights[rows[told]] * p[told], size)
+        right = _of_right(true[told], weights[rows[told]], p[told], size)
     return np.stack([hits, named], axis=1), right
+
+
+def _of_right(label: NDArray[np.int64], weights: Array, probability: Array, size: int) -> Array:
+    """[3, size]; `probability` [m] is what the model gave to labels that hold, or UNLOGGED."""
+    lost = probability == UNLOGGED
+    given = np.where(lost, 0.0, probability)
+    return np.stack([summed(label, part, size) for part in (weights, weights * given, weights * lost)])
 
 
 def _join_scores(parts: Sequence[ScoreSums]) -> ScoreSums:

@@ -1,4 +1,3 @@
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -116,15 +115,6 @@ def test_more_rows_get_fewer_replicates(n, scores, replicates, monkeypatch):
     monkeypatch.setattr(held_out, "FEWEST_REPLICATES", 99)  # tests of other folders may have lowered them
     monkeypatch.setattr(held_out, "MOST_REPLICATES", 399)
     assert rank_replicates(n, scores) == replicates
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_intervals_of_forty_thousand_rows_take_seconds():
-    begun = time.monotonic()
-    rows = judged(n=40_000)
-    _of_sums(rows), _of_ranks(rows)
-    assert time.monotonic() - begun < 60  # some 10 s on a free core
 
 
 def test_labels_that_hold_are_counted_beside_rows():

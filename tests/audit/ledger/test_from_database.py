@@ -9,7 +9,7 @@ from psycopg import connect
 
 from demur.audit.ledger.from_database import read_ledger
 from demur.audit.ledger.gathering import UnreadableScores
-from demur.audit.ledger.ledger import ANSWER, NONE, CodedColumn, Ledger
+from demur.audit.ledger.ledger import ANSWER, NONE, UNLOGGED, CodedColumn, Ledger
 from demur.audit.ledger.settled import settled_moment
 from demur.review.item import Kind
 from demur.serve.contract.commit import CommitResult, Writing
@@ -127,7 +127,7 @@ def test_label_sets(database: Database) -> None:
     assert texts(said.labels) == ["a", "b", "d"]
     assert said.predicted.tolist() == [True, True, False]
     assert said.right.tolist() == [False, True, True]
-    assert said.probability.tolist() == [0.8, 0.4, 0]
+    assert said.probability.tolist() == [0.8, 0.4, UNLOGGED]
 
 
 def test_what_became_known_later_is_not_there_yet(database: Database) -> None:

@@ -153,6 +153,16 @@ def test_one_row_is_its_own_area():
     assert np.isnan(n_rc_auc([0.3], [1]))
 
 
+@pytest.mark.parametrize("metric", [prr, prr_areas, prr_grid, rc_curve, rc_auc, n_rc_auc, e_aurc])
+def test_labels_are_no_measure_of_how_right_a_row_is(metric):
+    """They would give a number that means nothing."""
+    for labels in ([0, 1, 2, 1], np.array([3, 7, 3, 1]), [-1, 1, -1, 1]):
+        with pytest.raises(InvalidInput, match=r"(quality|risks) has the whole number -?\d, which looks like a label"):
+            metric(labels, [0.1, 0.2, 0.3, 0.4])
+    for measured in ([0.0, 1.0, 2.0, 1.0], [True, False, True, True], [1, 0, 1, 1]):
+        metric(measured, [0.1, 0.2, 0.3, 0.4])
+
+
 @pytest.mark.parametrize(
     "call",
     [

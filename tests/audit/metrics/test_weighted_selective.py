@@ -154,6 +154,12 @@ def test_what_has_no_label_is_not_read_but_its_score_is_checked(metric):
             metric(*bad)
 
 
+@pytest.mark.parametrize("metric", [weighted_prr, weighted_rc_auc, weighted_n_rc_auc])
+def test_labels_are_no_measure_of_how_right_a_row_is(metric):
+    with pytest.raises(InvalidInput, match="which looks like a label"):
+        metric([2, 1, 0], [0.1, 0.2, 0.3], [1, 1, 1])
+
+
 def test_parameters_are_checked_also_without_a_label():
     for call in (
         lambda: weighted_prr([None], [0.5], [0], max_rejection=0),

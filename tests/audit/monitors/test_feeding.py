@@ -14,6 +14,7 @@ from demur.audit.monitors.traffic import traffic_state_from_json
 from demur.audit.state import alarms, standing
 from demur.audit.state.alarms import AlarmNotFound, OnAlarm
 from demur.review import queue
+from demur.review.disagreement import DecidedCheck
 from demur.traffic import log
 from demur.traffic.draw import Draws
 from tests.audit.monitors.traffic_made import SPOT_CHECK, START, Service, watched
@@ -196,6 +197,32 @@ def test_tightening_leaves_the_surest_half_and_then_half_of_that(database):
     with database.transaction() as connection:
         assert [guard.alarm_id for guard in alarms.safeguards(connection)] == [first.id, second.id]
         assert [event.what for event in alarms.events(connection, [second.id])] == ["raised", "acted"]
+
+
+def second_looks(*, hits, missed, cleared, accused):
+    counts = ((True, True, hits), (False, True, missed), (False, False, cleared), (True, False, accused))
+    return [DecidedCheck(first_overturns=said, truth_overturns=true, n=n) for said, true, n in counts]
+
+
+@pytest.mark.parametrize(("accused", "alarmed"), [(0, True), (400, False)])
+def test_errors_of_reviewers_that_explain_the_labels_raise_no_alarm(database, monkeypatch, accused, alarmed):
+    """Reviewers call 25% of the answers wrong. For 20% that is their own error, and at most 10% were promised."""
+    looks = second_looks(hits=100, missed=0, cleared=2_000 - accused, accused=accused)
+    monkeypatch.setattr(feeding, "decided_checks", lambda *_, until: looks)
+    service, one = Service(database), watched()
+    service.serve(3_000, wrong=0.25)
+    kinds = [alarm.kind for alarm in look(database, one)]
+    assert ("risk" in kinds) is alarmed
+    state = risk(database)
+    assert state.observed_alarmed
+    assert state.corrected_bets.target == pytest.approx(0.1 + 0.9 * accused / 2_000)
+    if alarmed:
+        with database.transaction() as connection:
+            (raised,) = [alarm for alarm in alarms.in_force(connection) if alarm.kind == "risk"]
+        assert raised.evidence["called_wrong"] == pytest.approx(0.1)
+        assert raised.words.startswith(
+            "more answers are wrong than was promised, corrected for the errors of reviewers"
+        )
 
 
 def test_a_person_undoes_an_alarm_and_its_monitor_starts_again(database):

@@ -35,7 +35,7 @@ from demur.audit.monitors.wording import (
     risk_words,
     traffic_sentence,
 )
-from demur.audit.reviewer_error import reviewer_error
+from demur.audit.reviewer_error import reviewer_error, share_called_wrong
 from demur.review.disagreement import DecidedCheck
 
 KEPT = RiskSettings(target=0.1, delta=0.05)
@@ -348,6 +348,67 @@ def test_the_risk_is_also_told_without_the_errors_of_reviewers():
     assert "above the promised 0.5%" in reviewers_sentence(broken, looks())
     free = replace(state, settings=replace(state.settings, target=None))
     assert "promised" not in reviewers_sentence(free, looks())
+
+
+def fed(losses, error, target=0.1, portion=20):
+    state = new_risk_state(RiskSettings(target=target, delta=0.05), 1.0)
+    for at in range(0, len(losses), portion):
+        some = losses[at : at + portion]
+        state = state.updated(some, [1.0] * len(some), called_wrong=share_called_wrong(error, target))
+    return state
+
+
+def test_the_alarm_goes_by_the_risk_without_the_errors_of_reviewers():
+    """Of right answers 3% are called wrong: of 4% that are called wrong, 1% are, and 2% were promised."""
+    losses = ([0.0] * 24 + [1.0]) * 200
+    plain, corrected = fed(losses, None, target=0.02), fed(losses, looks(cleared=9_700, accused=300), target=0.02)
+    assert plain.alarmed
+    assert not corrected.alarmed
+    assert corrected.observed_alarmed
+    assert corrected.bets == plain.bets
+    said = risk_sentence(corrected, looks(cleared=9_700, accused=300))
+    assert said.startswith(
+        "No sign that the promise of at most 2% is broken, corrected for the errors of reviewers: of 5,000 checked"
+    )
+    assert "What reviewers say, not corrected, would be: broken" in said
+    assert risk_state_from_json(json.loads(json.dumps(corrected.as_json()))) == corrected
+
+
+def test_reviewers_who_miss_errors_hide_no_broken_promise():
+    """They find half of the wrong answers: of 4% that are called wrong, 8% are, and 5% were promised."""
+    losses, blind = ([0.0] * 24 + [1.0]) * 200, looks(hits=1_000, missed=1_000, cleared=1_000, accused=0)
+    assert not fed(losses, None, target=0.05).alarmed
+    state = fed(losses, blind, target=0.05)
+    assert state.alarmed
+    assert not state.observed_alarmed
+    assert "is broken, corrected for the errors of reviewers" in risk_sentence(state, blind)
+    assert "for which they would call 2.5% wrong" in risk_words(state)
+    assert "if they err as often as in their second looks" in risk_words(state)
+
+
+def test_evidence_from_before_the_errors_were_known_counts_only_against_a_smaller_share():
+    state = new_risk_state(RiskSettings(target=0.1, delta=0.05), 1.0).updated([0.0, 1.0] * 5, [1.0] * 10)
+    assert state.bets.log_wealth > 0
+    smaller, larger = (state.updated([], [], called_wrong=share) for share in (0.05, 0.12))
+    assert smaller.corrected_bets.log_wealth == state.bets.log_wealth
+    assert larger.corrected_bets.log_wealth == 0
+    assert share_called_wrong(looks(hits=10, missed=0), 0.1) is None
+
+
+@pytest.mark.long
+def test_at_a_kept_promise_reviewers_who_accuse_right_answers_raise_few_alarms():
+    """Risk 1%, 2% promised, specificity 0.97 from 600 second looks: every monitor of what they say alarms."""
+    rng, runs, alarms = np.random.default_rng(0), 40, {"plain": 0, "corrected": 0}
+    for _ in range(runs):
+        hits, cleared = int(rng.binomial(60, 0.9)), int(rng.binomial(600, 0.97))
+        error = looks(hits=hits, missed=60 - hits, cleared=cleared, accused=600 - cleared)
+        wrong = rng.random(6_000) < 0.01
+        said = np.where(wrong, rng.random(6_000) < 0.9, rng.random(6_000) < 0.03).astype(float).tolist()
+        state = fed(said, error, target=0.02, portion=2_000)
+        alarms["plain"] += state.observed_alarmed
+        alarms["corrected"] += state.alarmed
+    assert alarms["plain"] == runs
+    assert alarms["corrected"] <= 0.25 * runs
 
 
 def test_with_too_few_second_looks_the_monitor_says_so():

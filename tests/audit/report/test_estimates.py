@@ -268,7 +268,7 @@ def test_promises_of_artifacts_are_judged_on_what_they_decided(traffic: Ledger) 
 
 def test_what_nobody_judges_is_not_kept(traffic: Ledger) -> None:
     kept = {"share": "of the answers are wrong", "target": 0.5, "statement": "at most half", "feasible": True}
-    other = {"share": "of the labels that hold are not predicted", "target": 0.1, "statement": "few", "feasible": True}
+    other = {"share": "of the replies make a wrong claim", "target": 0.1, "statement": "few", "feasible": True}
     lost = audit(traffic, AuditSettings(settings=FEW, promises={"m-1": [kept]}, unread=["m-2"]))
     headline = lost.document["headline"]
     assert headline["verdict"] == "not enough evidence"

@@ -6,10 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from demur.audit.ledger.ledger import Ledger
+from demur.audit.ledger.ledger import CodedColumn, Ledger, Mentions
 from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.plan import Settings
-from demur.policies.promise import LABELS_MISSING, ROWS_LABELS_MISSING
+from demur.policies.promise import (
+    LABELS_MISSING,
+    LABELS_NOT_PREDICTED,
+    ROWS_LABELS_MISSING,
+    ROWS_LABELS_NOT_PREDICTED,
+)
 from tests.audit.report.simulated import simulated
 from tests.audit.report.test_estimates import numbers
 
@@ -72,6 +77,46 @@ def test_the_numbers_are_the_weighted_ones_of_the_definition() -> None:
 def test_rows_in_which_no_label_holds_say_nothing_of_the_labels() -> None:
     one = judged(labelled(share_with_labels=0.0), LABELS_MISSING, 0.1)
     assert (one["verdict"], one["estimate"]["value"]) == ("not enough evidence", None)
+
+
+def predicted(*, spot_check: float = 0.3) -> Ledger:
+    """Return traffic where the predicted labels lack a fifth of the labels that hold, and the sets a fiftieth."""
+    rng, traffic = np.random.default_rng(5), labelled(spot_check=spot_check, missing=0.02)
+    right = np.nan_to_num(traffic.right_labels).astype(int)
+    rows = np.repeat(np.arange(len(traffic)), right).astype(np.intp)
+    said = rng.random(len(rows)) >= 0.2
+    labels = CodedColumn(names=("a", "b", "c"), codes=(np.arange(len(rows)) % 3).astype(np.int32))
+    mentions = Mentions(
+        rows=rows, labels=labels, predicted=said, right=np.ones(len(rows), bool), probability=said.astype(float)
+    )
+    return replace(
+        traffic,
+        mentions=mentions,
+        predicted=None,
+        true=None,
+        true_probability=None,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("share", "verdict", "name"),
+    [
+        (LABELS_NOT_PREDICTED, "broken", "labels_not_predicted"),
+        (ROWS_LABELS_NOT_PREDICTED, "kept", "row_labels_not_predicted"),
+        ("of the labels that hold are not predicted", "kept", "row_labels_not_predicted"),
+        (LABELS_MISSING, "kept", "label_miscoverage"),
+    ],
+)
+def test_a_promise_about_predicted_labels_is_judged_by_what_was_predicted(share: str, verdict: str, name: str) -> None:
+    traffic = predicted()
+    one = judged(traffic, share, 0.1)
+    assert (one["verdict"], one["estimate"]["name"]) == (verdict, name)
+    if share == LABELS_NOT_PREDICTED:
+        found = np.bincount(traffic.mentions.rows[traffic.mentions.predicted], minlength=len(traffic))
+        weights = np.where(traffic.known, 1 / traffic.label_probability, 0.0)
+        right = np.nan_to_num(traffic.right_labels)
+        assert one["estimate"]["value"] == pytest.approx((weights * (right - found)).sum() / (weights * right).sum())
 
 
 def test_one_label_in_each_row_is_not_shown_twice() -> None:

@@ -18,10 +18,11 @@ from demur.audit.ledger.ledger import CodedColumn, Ledger, Mentions, TopColumns
 from demur.audit.report import plots
 from demur.audit.report.audit import AuditSettings, audit
 from demur.audit.report.glossary import metric
-from demur.audit.report.page import ANSWERS_WRONG, page
+from demur.audit.report.judgement import PromiseVerdict
+from demur.audit.report.page import page
 from demur.audit.report.plan import Settings
 from demur.audit.report.quantities import promised, quantity, span, told
-from demur.audit.report.verdict import PromiseVerdict
+from demur.policies.promise import ANSWERS_WRONG
 from tests.audit.report.simulated import simulated
 
 EVIL = '<script>alert("x")</script>&amp;'

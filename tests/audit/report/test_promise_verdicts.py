@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from demur.audit.ledger.ledger import CodedColumn, Ledger
+from demur.audit.ledger.ledger import ACTIONS, NONE, CodedColumn, Ledger
 from demur.audit.metrics.promise_tests import fit_spread, judge_count
 from demur.audit.report.audit import AuditSettings, audit
+from demur.audit.report.in_parts import audit_in_parts, one_by_one
 from demur.audit.report.page import page
 from demur.audit.report.plan import Settings
 from demur.audit.report.promise_evidence import rows_of_fit
 from demur.policies.conformal_sets import SplitSets
-from demur.policies.promise import LABELS_MISSING, Promise
+from demur.policies.promise import ANSWERS_LACK, ANSWERS_WRONG, LABELS_MISSING, Promise, among_labels, of_clusters
 from tests.audit.report.simulated import simulated
 from tests.audit.report.simulated_audits import bare, document_of, in_brief
 from tests.audit.report.test_estimates import rows
@@ -195,3 +196,89 @@ def test_more_groups_give_no_more_false_alarms(n_groups: int) -> None:
     promised = promise(GROUPS, 0.1, delta=0.1, n=9_000)
     words = [headline(with_sets(rng.random(len(groups)) >= 0.1, groups), promised)["verdict"] for _ in range(runs)]
     assert words.count("broken") <= binom.ppf(0.999, runs, DELTA / 2)
+
+
+@pytest.mark.parametrize(("lack", "verdict"), [(0.05, "kept"), (0.3, "broken")])
+def test_what_answers_lack_is_held_against_the_mean_of_what_they_lack(lack: float, verdict: str) -> None:
+    """No answer is quite right, so that a count of wrong ones would break every promise."""
+    traffic = simulated(4_000, np.random.default_rng(3), all_known=True).ledger
+    ledger = replace(traffic, quality=np.full(len(traffic.quality), 1 - lack))
+    (one,) = headline(ledger, promise(ANSWERS_LACK, 0.1, delta=0.05, n=500))["judgements"]
+    assert one["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("target", "verdict"), [(0.01, "broken"), (0.6, "kept")])
+def test_a_verdict_on_a_promise_about_some_inputs_says_that_all_are_counted(target: float, verdict: str) -> None:
+    made = among_labels(Promise(share=ANSWERS_WRONG, target=target, delta=0.1, n=400), "whose label is a or b")
+    told = {"share": ANSWERS_WRONG, "target": target, "statement": made.statement, "delta": 0.1, "n": 400}
+    (judged,) = headline(simulated(4_000, np.random.default_rng(3), all_known=True).ledger, told)["judgements"]
+    assert judged["verdict"] == verdict
+    assert judged["why"].endswith("this audit counts all inputs, and the promise leaves out some")
+
+
+def about_clusters(target: float) -> dict[str, Any]:
+    made = of_clusters(Promise(share=ANSWERS_WRONG, target=target, delta=0.1, n=400))
+    return {"share": ANSWERS_WRONG, "target": target, "statement": made.statement, "delta": 0.1, "n": 400}
+
+
+def of_patients(size: int, n_patients: int, risk: float, alone: float, rng: np.random.Generator) -> Ledger:
+    """Return labelled answers: of patients with `size` records each, of whom a share `risk` is answered wrongly
+    throughout, and as many records of others, of which a share `alone` is wrong."""
+    n = size * n_patients + n_patients
+    made = in_brief(simulated(n, rng, all_known=True).ledger)
+    own = np.arange(size * n_patients) // size
+    wrong = np.concatenate([(rng.random(n_patients) < risk)[own], rng.random(n_patients) < alone])
+    order = rng.permutation(n)
+    names = tuple(f"patient-{at:06d}" for at in range(n_patients))
+    codes = np.append(own, np.full(n_patients, NONE)).astype(np.int32)[order]
+    return replace(
+        made,
+        quality=1.0 - wrong[order],
+        actions=CodedColumn(names=ACTIONS, codes=np.zeros(n, dtype=np.int32)),
+        clusters=CodedColumn(names=names, codes=codes),
+    )
+
+
+@pytest.mark.parametrize(("large", "alone", "of_rows", "of_each"), [(0.3, 0.02, 0.26, 0.16), (0.02, 0.3, 0.06, 0.16)])
+def test_a_promise_about_clusters_is_judged_by_one_record_of_each(
+    large: float, alone: float, of_rows: float, of_each: float
+) -> None:
+    """Large clusters are worse than others, or better: the share of the rows is another one than was promised."""
+    ledger = of_patients(6, 1_000, large, alone, np.random.default_rng(3))
+    (one,) = headline(ledger, about_clusters(0.2))["judgements"]
+    assert one["verdict"] == "kept"
+    assert one["estimate"]["value"] == pytest.approx(of_each, abs=0.03)
+    assert one["why"].endswith("counted on one record of each of 2,000 clusters, drawn at random")
+    (one,) = headline(ledger, about_clusters(0.12))["judgements"]
+    assert one["verdict"] == "broken"
+    (one,) = headline(ledger, about_clusters(0.12), max_risk=0.12)["judgements"]  # whoever asks for rows gets them
+    assert one["verdict"] == ("broken" if of_rows > 0.12 else "kept")
+    assert one["estimate"]["value"] == pytest.approx(of_rows, abs=0.03)
+
+
+def test_without_clusters_in_the_log_each_record_is_one() -> None:
+    alone = in_brief(simulated(4_000, np.random.default_rng(3), all_known=True).ledger)
+    (judged,) = headline(alone, about_clusters(0.6))["judgements"]
+    assert judged["verdict"] == "kept"
+    assert judged["why"].endswith("no request named its `cluster`, so each record counts as one")
+
+
+@pytest.mark.parametrize("target", [0.01, 0.6])
+def test_measured_in_parts_rows_say_nothing_of_a_promise_about_clusters(target: float) -> None:
+    some = in_brief(simulated(4_000, np.random.default_rng(3), all_known=True, per_cluster=4).ledger)
+    promises = {name: [about_clusters(target)] for name in some.artifacts.names}
+    asked = AuditSettings(settings=Settings(replicates=199), promises=promises)
+    found = audit_in_parts(some.extent, one_by_one(1, lambda _: some), lambda _: asked)
+    (judged,) = found.document["headline"]["judgements"]
+    assert judged["verdict"] == "not enough evidence"
+    assert judged["why"].startswith("it is about one row of each cluster, and this audit counts every row")
+
+
+@pytest.mark.slow
+def test_a_promise_about_clusters_that_holds_is_seldom_called_broken() -> None:
+    """Half of the clusters have eight records that are wrong together, so the rows tell less than they are."""
+    rng, runs, words = np.random.default_rng(6), 150, []
+    for _ in range(runs):
+        words.append(headline(of_patients(8, 150, 0.2, 0.1, rng), about_clusters(0.15))["verdict"])
+    assert words.count("broken") <= binom.ppf(0.999, runs, DELTA / 2)
+    assert words.count("kept") <= binom.ppf(0.999, runs, DELTA / 2)

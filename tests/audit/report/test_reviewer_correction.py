@@ -1,4 +1,4 @@
-"""Verdicts without the errors of reviewers, beside those on what they said."""
+"""Verdicts without the errors of reviewers, and those on what they said beside them."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from demur.audit.report.page import page
 from demur.audit.report.plan import Settings
 from demur.audit.report.reviewer_correction import correction_of
 from demur.audit.reviewer_error import reviewer_error
+from demur.policies.promise import ANSWERS_LACK
 from demur.review.disagreement import DecidedCheck
 from tests.audit.report.simulated import simulated
 from tests.audit.report.simulated_audits import THRESHOLD, in_brief
@@ -42,7 +43,7 @@ def document_of(ledger, target, error, replicates=0):
     return audit(ledger, settings).document
 
 
-def test_the_corrected_verdict_stands_beside_the_other_one():
+def test_what_reviewers_say_stands_beside_the_corrected_verdict():
     rng = np.random.default_rng(0)
     ledger, true = reviewed(40_000, rng, spot_check=0.1)
     error = looks(rng, wrong=400, right=2_000)
@@ -51,11 +52,12 @@ def test_the_corrected_verdict_stands_beside_the_other_one():
     corrected = one["corrected"]
     assert corrected["lower"] < true < corrected["upper"]
     assert corrected["value"] < one["estimate"]["value"]  # most are right, and some of these are called wrong
-    assert one["verdict"] == corrected["verdict"] == "kept"
-    assert "corrected for the errors of reviewers" in corrected["why"]
+    assert one["verdict"] == corrected["verdict"] == one["observed"]["verdict"] == "kept"
+    assert one["why"].startswith("corrected for the errors of reviewers between")
+    assert "What reviewers say, not corrected, would be: kept" in one["why"]
     assert document["labels"]["reviewers"]["n_sensitivity"] == 400
     shown = page(document)
-    assert "Corrected for the errors of reviewers" in shown
+    assert "The verdict is the one corrected for the errors of reviewers" in shown
     assert "by blind second looks at 400 wrong and 2,000 right answers" in shown
 
 
@@ -74,11 +76,53 @@ def test_the_corrected_verdict_stands_beside_the_other_one():
 def test_where_too_little_is_known_nothing_is_corrected_and_one_line_says_so(error, source, said):
     ledger, _ = reviewed(4_000, np.random.default_rng(1), spot_check=0.2, source=source)
     document = document_of(ledger, 0.1, error)
-    assert document["headline"]["judgements"][0]["corrected"] is None
+    (one,) = document["headline"]["judgements"]
+    assert one["corrected"] is one["observed"] is None
+    assert "corrected for" not in one["why"]
     assert said in document["labels"]["reviewers"]["says"]
     assert bool(said) == bool(document["labels"]["reviewers"]["says"])
     if said:
         assert page(document).count(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "specificity", "target", "observed", "decides"),
+    [
+        (0.95, 0.9, 1.25, "broken", "kept"),  # they accuse right answers
+        (0.5, 1.0, 0.75, "kept", "broken"),  # they miss half of the wrong ones
+    ],
+)
+def test_the_corrected_verdict_decides_the_headline(sensitivity, specificity, target, observed, decides):
+    rng = np.random.default_rng(2)
+    ledger, true = reviewed(60_000, rng, spot_check=0.2, sensitivity=sensitivity, specificity=specificity)
+    error = looks(rng, wrong=4_000, right=20_000, sensitivity=sensitivity, specificity=specificity)
+    headline = document_of(ledger, target * true, error)["headline"]
+    (one,) = headline["judgements"]
+    assert headline["verdict"] == one["verdict"] == decides
+    assert one["observed"]["verdict"] == observed
+    assert f"What reviewers say, not corrected, would be: {observed}" in one["why"]
+    without = document_of(ledger, target * true, None)["headline"]
+    assert without["verdict"] == observed
+
+
+def test_reviewers_who_tell_no_more_than_chance_decide_nothing():
+    rng = np.random.default_rng(3)
+    ledger, true = reviewed(20_000, rng, spot_check=0.2)
+    error = looks(rng, wrong=100, right=100, sensitivity=0.3, specificity=0.5)
+    document = document_of(ledger, 3 * true, error)
+    (one,) = document["headline"]["judgements"]
+    assert one["observed"]["verdict"] == "kept"
+    assert document["headline"]["verdict"] == "not enough evidence"
+    assert one["why"].startswith("what reviewers say of wrong answers tells no more than chance")
+    assert "tells no more than chance" in page(document)
+
+
+def test_few_labels_break_a_promise_only_if_the_exact_intervals_do():
+    rng = np.random.default_rng(4)
+    ledger, _ = reviewed(400, rng, spot_check=0.08)
+    (one,) = document_of(ledger, 0.001, looks(rng, wrong=400, right=2_000))["headline"]["judgements"]
+    assert one["estimate"]["labelled"] < 30
+    assert (one["observed"]["verdict"], one["verdict"]) == ("broken", "not enough evidence")
 
 
 def test_outcomes_of_others_are_not_corrected_with_them():
@@ -87,9 +131,11 @@ def test_outcomes_of_others_are_not_corrected_with_them():
     assert found.words.endswith("10 of 100 outcomes come from others")
 
 
-def test_a_promise_about_sets_is_not_corrected():
-    ledger, _ = reviewed(4_000, np.random.default_rng(1), spot_check=0.2)
-    promise = {"share": "of the sets lack the right label", "target": 0.1, "delta": None, "n": 100, "statement": "s"}
+@pytest.mark.parametrize("source", ["review", "lab"])
+@pytest.mark.parametrize("share", ["of the sets lack the right label", ANSWERS_LACK])
+def test_a_promise_about_sets_or_parts_of_answers_is_not_corrected_and_says_so(share, source):
+    ledger, _ = reviewed(4_000, np.random.default_rng(1), spot_check=0.2, source=source)
+    promise = {"share": share, "target": 0.1, "delta": None, "n": 100, "statement": "s"}
     asked = AuditSettings(
         settings=Settings(replicates=0),
         promises={name: [promise] for name in ledger.artifacts.names},
@@ -97,6 +143,7 @@ def test_a_promise_about_sets_is_not_corrected():
     )
     for one in audit(ledger, asked).document["headline"]["judgements"]:
         assert one["corrected"] is None
+        assert ("reviewers err as well, and that is not in this number" in one["why"]) == (source == "review")
 
 
 @pytest.mark.long
@@ -108,7 +155,8 @@ def test_at_the_target_reviewers_who_err_break_the_promise_and_the_correction_do
     for _ in range(runs):
         ledger, _ = reviewed(20_000, rng, spot_check=0.06)
         (one,) = document_of(ledger, target, looks(rng))["headline"]["judgements"]
-        words["plain"] += one["verdict"] == "broken"
+        words["plain"] += one["observed"]["verdict"] == "broken"
+        assert one["verdict"] == one["corrected"]["verdict"]
         words["corrected"] += one["corrected"]["verdict"] == "broken"
         words["covered"] += one["corrected"]["lower"] <= target <= one["corrected"]["upper"]
     assert words["plain"] > 0.1 * runs

@@ -9,7 +9,7 @@ from math import isnan, nan
 import pytest
 from uuid_utils.compat import uuid7
 
-from demur.audit.report.verdict import PromiseVerdict
+from demur.audit.report.judgement import PromiseVerdict
 from demur.audit.state import reports, runs
 from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, ReportNotFound, Summary
 from demur.audit.state.runs import MOST_ATTEMPTS, RunLost, RunStatus
