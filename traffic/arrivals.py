@@ -27,6 +27,8 @@ class LabelledAnswer:
     prediction: Answer | None
     outcome: Answer
     label_probability: float
+    source: str
+    """Who told the outcome."""
 
 
 def arrived(
@@ -66,7 +68,7 @@ def checked(
     """The answers of an artifact since then that were drawn for a label and have one, in the order in which their first
     labels came, each with the outcome that counts: it may have been corrected from elsewhere."""
     rows = connection.execute(
-        "select r.prediction, o.label, r.label_probability from records r join lateral ("
+        "select r.prediction, o.label, r.label_probability, o.source from records r join lateral ("
         "   select min(id) as first from outcomes where record_id = r.id and source = 'review'"
         f" ) reviewed on reviewed.first is not null join lateral {THE_ONE_OF_R} o on true"
         " where r.model = %(model)s and r.artifact = %(artifact)s and r.created_at >= %(since)s"
@@ -74,4 +76,4 @@ def checked(
         " order by reviewed.first",
         {"model": model, "artifact": artifact, "since": since, "precedence": listed(precedence)},
     ).fetchall()
-    return [LabelledAnswer(prediction=row[0], outcome=row[1], label_probability=row[2]) for row in rows]
+    return [LabelledAnswer(prediction=row[0], outcome=row[1], label_probability=row[2], source=row[3]) for row in rows]

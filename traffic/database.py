@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import Conninfo
+from psycopg.pq import Conninfo, TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -113,6 +113,20 @@ class Database:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self._pool.check()  # of the others that rest there, none is to meet with the same
             raise ConnectionLost(f"PostgreSQL at {described(self.dsn)} is not available: {one_line(error)}") from error
+
+    @contextmanager
+    def by_themselves(self) -> Iterator[Connection]:
+        """A connection on which each statement commits when it ends, in one turn to the server and back: for what is
+        one statement. Raises as `transaction` does."""
+        with self.transaction() as connection:
+            connection.autocommit = True
+            try:
+                yield connection
+            finally:
+                if connection.info.transaction_status is TransactionStatus.IDLE:
+                    connection.autocommit = False
+                else:  # it broke, or was left in the middle of something: nobody is to meet it like that
+                    connection.close()
 
     def _check(self, connection: Connection) -> None:
         """A connection that has rested is asked whether it lives before it is used: one turn to the server and back."""

@@ -60,7 +60,12 @@ class LabelledFile:
         return len(self.inputs)
 
 
-def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile:
+def read_inputs(path: Path, form: FileForm | None = None) -> LabelledFile:
+    """Read rows as `read_labelled_file` does, with or without a label: none is read, and each is an empty text."""
+    return read_labelled_file(path, form, with_labels=False)
+
+
+def read_labelled_file(path: Path, form: FileForm | None = None, *, with_labels: bool = True) -> LabelledFile:
     """Read rows with an `input`, a `label` and perhaps a `group` and a `cluster` from .jsonl, .csv or .parquet.
 
     A label is a text, or a list of texts (under `label` or `labels`) where labels do not exclude each other. In a CSV
@@ -73,12 +78,12 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
     any_spread = False
     for where, row in rows_of(path, chosen):
         column = "labels" if chosen.label == "label" and "label" not in row and "labels" in row else chosen.label
-        spread = (column in row or any_spread) and (
+        spread = (column in row or any_spread or not with_labels) and (
             chosen.whole or (chosen.input == FileForm.input and chosen.input not in row)
         )
         any_spread |= spread
         for needed, key in ((chosen.input, "input_column"), (column, "label_column")):
-            if needed == chosen.input and spread:
+            if (needed == chosen.input and spread) or (needed == column and not with_labels):
                 continue
             if needed not in row:
                 raise BadDataFile(f"{where}: {no_column(needed, row, chosen.setting(key))}")
@@ -86,7 +91,7 @@ def read_labelled_file(path: Path, form: FileForm | None = None) -> LabelledFile
                 raise BadDataFile(f"{where}: {needed!r} is empty")
         if chosen.cluster not in row and chosen.cluster != FileForm.cluster:
             raise BadDataFile(f"{where}: {no_column(chosen.cluster, row, chosen.setting('cluster_column'))}")
-        label = row[column]
+        label = row[column] if with_labels else ""
         inputs.append(_spread(row, column, chosen) if spread else row[chosen.input])
         labels.append([str(one) for one in label] if isinstance(label, list) else str(label))
         groups.append(None if row.get("group") in (None, "") else str(row["group"]))

@@ -2,6 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+LABEL_COLUMNS: dict[str, tuple[str, ...]] = {
+    "probabilities": ("p_", "prob_", "proba_", "probability_"),
+    "logits": ("logit_",),
+}
+"""With which the column of a label may begin, by what it holds."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileForm:

@@ -7,6 +7,7 @@ from uuid import UUID
 import orjson
 from psycopg.rows import class_row
 
+from demur.traffic import corrected_replies
 from demur.traffic.database import Connection
 from demur.traffic.record import Answer, Entry, KeyUse, Outcome, Record, ShadowDecision
 
@@ -91,7 +92,8 @@ class RecordNotFound(LookupError):
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write the records, their inputs and replies, and what was decided in the shadow. Again, it changes nothing."""
+    """Write the records, their inputs and replies, and what was decided in the shadow. Again, it changes nothing.
+    Without a shadow it is all there or not at all, whether or not a transaction is open."""
     payloads = _json(
         [
             {
@@ -106,12 +108,14 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
     )
     if len(payloads) > LARGEST_STATEMENT and len(entries) > 1:
         half = len(entries) // 2
-        append(connection, entries[:half])
-        append(connection, entries[half:])
+        with connection.transaction():
+            append(connection, entries[:half])
+            append(connection, entries[half:])
         return
     records = _json([entry.record for entry in entries])
     if ZERO in records or ZERO in payloads:
-        append_plainly(connection, entries)
+        with connection.transaction():
+            append_plainly(connection, entries)
         return
     connection.execute(APPEND, (records, payloads), prepare=True)
     _append_shadows(connection, entries)
@@ -227,21 +231,37 @@ def find_output(connection: Connection, record_id: UUID) -> Any:
     return None if row is None else row[0]
 
 
-def add_outcome(connection: Connection, record_id: UUID, *, label: Answer, source: str, author: str | None) -> Outcome:
+def add_outcome(
+    connection: Connection,
+    record_id: UUID,
+    *,
+    label: Answer,
+    source: str,
+    author: str | None,
+    text: str | None = None,
+    codes: Sequence[str] = (),
+) -> Outcome:
     """Append the truth about an existing record. Earlier ones stay; `demur.traffic.outcomes` says which one counts.
+    A `text` in the place of the reply is left out where the reply itself is no longer kept.
 
     Whoever waits for the record is told when the transaction has committed.
     """
-    with connection.cursor(row_factory=class_row(Outcome)) as cursor:
-        cursor.execute(
-            "insert into outcomes (record_id, label, source, author) values (%s, %s, %s, %s)"
-            " returning label, source, author, created_at",
-            (record_id, _json(label), source, author),
-        )
-        written = cursor.fetchone()
-    assert written is not None
+    row = connection.execute(
+        "insert into outcomes (record_id, label, source, author, codes) values (%s, %s, %s, %s, %s)"
+        " returning id, created_at",
+        (record_id, _json(label), source, author, list(codes) or None),
+    ).fetchone()
+    assert row is not None
+    kept = text is not None and corrected_replies.keep(connection, {row[0]: (record_id, text)})
     tell_waiting(connection, record_id)
-    return written
+    return Outcome(
+        label=label,
+        source=source,
+        author=author,
+        created_at=row[1],
+        text=text if kept else None,
+        codes=list(codes) or None,
+    )
 
 
 def tell_waiting(connection: Connection, record_id: UUID) -> None:
@@ -253,7 +273,7 @@ def outcomes_of(connection: Connection, record_id: UUID) -> list[Outcome]:
     """All outcomes of a record, oldest first."""
     with connection.cursor(row_factory=class_row(Outcome)) as cursor:
         cursor.execute(
-            "select label, source, author, created_at from outcomes where record_id = %s order by id",
+            f"select {corrected_replies.OUTCOME} where o.record_id = %s order by o.id",
             (record_id,),
         )
         return cursor.fetchall()

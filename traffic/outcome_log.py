@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
-from psycopg.rows import class_row
 
+from demur.traffic import corrected_replies
 from demur.traffic.database import Connection
 from demur.traffic.log import KEYED, OUTCOMES_CHANNEL
 from demur.traffic.record import Answer, KeyUse, Outcome
@@ -18,7 +18,7 @@ APPEND = """
 insert into outcomes (record_id, label, source, author)
 select record_id, label, source, author from json_to_recordset(%s::json) as told (
     position integer, record_id uuid, label json, source text, author text) order by position
-returning label, source, author, created_at
+returning id, created_at
 """
 
 CLAIM = (
@@ -37,6 +37,8 @@ class NewOutcome:
     label: Answer
     source: str
     author: str | None
+    text: str | None = None
+    """What should have been written in the place of the reply."""
 
 
 def models_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -45,18 +47,28 @@ def models_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, str]:
 
 
 def append(connection: Connection, told: Sequence[NewOutcome]) -> list[Outcome]:
-    """Append outcomes of existing records in this order, and return them as they were written. Whoever waits for one of
-    the records is told when the transaction has committed."""
+    """Append outcomes of existing records in this order, and return them as they were written: without a text where the
+    reply is no longer kept. Whoever waits for one of the records is told when the transaction has committed."""
     if not told:
         return []
     rows = orjson.dumps([{"position": at, **_row(one)} for at, one in enumerate(told)]).decode()
-    with connection.cursor(row_factory=class_row(Outcome)) as cursor:
-        written = cursor.execute(APPEND, (rows,)).fetchall()
+    written = connection.execute(APPEND, (rows,)).fetchall()
+    texts = {row[0]: (one.record_id, one.text) for row, one in zip(written, told, strict=True) if one.text is not None}
+    kept = corrected_replies.keep(connection, texts) if texts else set()
     records = list({one.record_id for one in told})
     connection.execute(
         "select pg_notify(%s, record::text) from unnest(%s::uuid[]) told (record)", (OUTCOMES_CHANNEL, records)
     )
-    return written
+    return [
+        Outcome(
+            label=one.label,
+            source=one.source,
+            author=one.author,
+            created_at=at,
+            text=one.text if outcome_id in kept else None,
+        )
+        for (outcome_id, at), one in zip(written, told, strict=True)
+    ]
 
 
 def claim(connection: Connection, use: KeyUse, records: Mapping[int, UUID]) -> set[int]:
@@ -71,11 +83,12 @@ def outcomes_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, list[
     """All outcomes of these records, each record's oldest first."""
     found: dict[UUID, list[Outcome]] = {record_id: [] for record_id in ids}
     rows = connection.execute(
-        "select record_id, label, source, author, created_at from outcomes where record_id = any(%s) order by id",
+        f"select o.record_id, {corrected_replies.OUTCOME} where o.record_id = any(%s) order by o.id",
         (list(found),),
     )
-    for record_id, label, source, author, at in rows:
-        found[record_id].append(Outcome(label=label, source=source, author=author, created_at=at))
+    for record_id, label, source, author, at, text, codes in rows:
+        told = Outcome(label=label, source=source, author=author, created_at=at, text=text, codes=codes)
+        found[record_id].append(told)
     return found
 
 

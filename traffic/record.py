@@ -28,12 +28,32 @@ class Cost(TypedDict):
     """Of the calls, those that another endpoint than a model's first one answered, by its address."""
 
 
+class TokenLogprobs(TypedDict):
+    """How sure a model was of the tokens of a text, from its beginning on; of a very long one not to its end."""
+
+    lengths: list[int]
+    """Characters of each token."""
+
+    logprobs: list[float]
+    """Natural logarithms, rounded."""
+
+
 class Reply(TypedDict):
     """What a language model wrote."""
 
     text: str
     finish_reason: str
     """`stop`, or `length` where it was cut off."""
+
+    reasoning: NotRequired[str]
+    """The trace that led to the text, or the beginning of a very long one. Missing where there was none."""
+
+    reasoning_characters: NotRequired[int]
+    """How long the whole trace was, where only its beginning is kept."""
+
+    tokens: NotRequired[TokenLogprobs]
+    """Missing where no score read log-probabilities, and where the text is not what the model wrote, letter for
+    letter."""
 
 
 @dataclass(kw_only=True, slots=True)  # frozen it would take four times as long to make, and millions are made
@@ -164,3 +184,8 @@ class Outcome:
     source: str
     author: str | None
     created_at: datetime
+    text: str | None = None
+    """What should have been written in the place of a reply that is wrong. Kept as long as the reply is."""
+
+    codes: list[str] | None = None
+    """Why the reply is wrong, in the codes of the configuration; None where nobody said."""

@@ -1,11 +1,23 @@
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 
+import psycopg
 import pytest
+from psycopg.errors import DivisionByZero
 
 from demur.review import cases
 from demur.serve.database.opening import MIGRATIONS, open_database
 from demur.traffic import log
-from demur.traffic.database import Database, DatabaseUnavailable, Migration, UnknownSchema, described, migrate
+from demur.traffic.database import (
+    ConnectionLost,
+    Database,
+    DatabaseUnavailable,
+    Migration,
+    UnknownSchema,
+    described,
+    migrate,
+)
 from tests.conftest import entry, find_shadow
 
 
@@ -95,3 +107,51 @@ def test_a_database_that_takes_no_writes_is_unavailable_and_asked_anew(dsn):
     with database.transaction() as connection:  # another connection, such as one to the server that took over
         log.append(connection, [entry()])
     database.close()
+
+
+def count(database):
+    with database.transaction() as connection:
+        return connection.execute("select count(*) from records").fetchone()[0]
+
+
+def test_a_statement_by_itself_is_committed_when_it_ends(database):
+    with database.by_themselves() as connection:
+        log.append(connection, [entry(), entry()])
+        assert count(database) == 2  # another connection sees them already
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_next_one_has_a_transaction_again(dsn, fails):
+    """Whatever a statement by itself came to: what is written in a transaction that fails is not there."""
+    database = Database(dsn, max_connections=1)  # both get the same connection
+    with suppress(DivisionByZero), database.by_themselves() as connection:
+        connection.execute("select 1 / %s", (0 if fails else 1,))
+    with suppress(RuntimeError), database.transaction() as connection:
+        log.append(connection, [entry()])
+        raise RuntimeError
+    assert count(database) == 0
+    database.close()
+
+
+def test_a_connection_that_breaks_by_itself_is_told_as_lost(dsn):
+    database = Database(dsn, max_connections=1)
+    with pytest.raises(ConnectionLost), database.by_themselves() as connection:
+        connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert count(database) == 0  # over a new one
+    database.close()
+
+
+def test_records_that_take_several_statements_are_written_together_or_not_at_all(database, monkeypatch):
+    monkeypatch.setattr(log, "LARGEST_STATEMENT", 1000)
+    wrong = entry(input="a" * 2000, model=None)  # no record is without
+    with pytest.raises(psycopg.IntegrityError), database.by_themselves() as connection:
+        log.append(connection, [entry(input="a" * 2000), wrong])
+    assert count(database) == 0
+
+
+def test_a_record_whose_input_cannot_be_written_is_not_written(database):
+    """A zero in a text is written value by value, and inputs come after their records."""
+    wrong = replace(entry(input="a\0b"), input_expires_at="no time")
+    with pytest.raises(psycopg.DataError), database.by_themselves() as connection:
+        log.append(connection, [wrong])
+    assert count(database) == 0
