@@ -10,7 +10,9 @@ from psycopg.rows import class_row
 
 from demur.traffic.database import Connection
 
-Through = Literal["page", "list", "api", "export"]
+Through = Literal["page", "list", "api", "export", "ahead"]
+"""`ahead`: it was sent to the person's browser before they had answered the case before. That they saw it is a view
+of its own, through `page`; a browser that held it and never showed it has none."""
 
 LIST_AGAIN_SECONDS = 600
 """A list is loaded again and again: within this time the same beginnings shown to the same person are one view."""

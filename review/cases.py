@@ -15,7 +15,7 @@ LAPSED = "(status = 'claimed' and lease_until < clock_timestamp())"
 
 CASE = (
     'select id, record_id, kind, model, "group", confidence, created_at, priority, due_at, overdue_at,'
-    " opinions_wanted, blind, adjudicating, token, settles_at, ended_at, label, resolution,"
+    " opinions_wanted, blind, adjudicating, token, settles_at, ended_at, label, resolution, ahead, assigned_to,"
     f" case when {LAPSED} then case when adjudicating then 'adjudication' else 'waiting' end else status end as status,"
     f" case when {LAPSED} then null else claimed_by end as claimed_by,"
     f" case when {LAPSED} then null else lease_until end as lease_until from review_items i"
@@ -40,6 +40,10 @@ NOT_YET_BY = (
 that has seen what the model said."""
 
 
+NOT_ANOTHERS = "(i.assigned_to is null or i.assigned_to = %(reviewer)s or i.due_at < clock_timestamp())"
+"""Whether a case is not kept for somebody else: what is kept is everybody's once its due time is over."""
+
+
 class CaseNotFound(LookupError):
     """There is no such case: nobody was ever to look at this prediction."""
 
@@ -62,6 +66,11 @@ class Backlog:
     def open(self) -> int:
         return self.waiting + self.claimed + self.answered + self.adjudication
 
+    @property
+    def free(self) -> int:
+        """Those that wait for somebody to take them: what is left to do, wherever that is told."""
+        return self.waiting + self.adjudication
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
@@ -76,9 +85,12 @@ class Filter:
     claimed_by: str | None = None
     """Only those that this person holds, or spoke about last."""
 
+    assigned_to: str | None = None
+    """Only those that are kept for this person."""
+
 
 def find(connection: Connection, case_id: UUID) -> Case | None:
-    return next(iter(_cases(connection, "where id = %(id)s", {"id": case_id})), None)
+    return next(iter(cases_where(connection, "where id = %(id)s", {"id": case_id})), None)
 
 
 def case(connection: Connection, case_id: UUID) -> Case:
@@ -95,7 +107,7 @@ def backlog(connection: Connection, scope: ReviewerScope = EVERYTHING) -> Backlo
         for status, n, overdue, oldest in connection.execute(
             "select status, count(*), count(*) filter (where due_at < clock_timestamp()), min(created_at)"
             f" from review_items where ended_at is null and {IN_SCOPE} group by status",
-            _scope(scope),
+            scope_values(scope),
         ).fetchall()
     }
     n = {status.value: counts.get(status.value, (0, 0, None))[0] for status in Status}
@@ -109,6 +121,16 @@ def backlog(connection: Connection, scope: ReviewerScope = EVERYTHING) -> Backlo
     )
 
 
+def kept_for(connection: Connection, person: str, scope: ReviewerScope = EVERYTHING) -> int:
+    """Count the open cases in the scope that are kept for a person."""
+    row = connection.execute(
+        f"select count(*) from review_items where assigned_to = %(person)s and ended_at is null and {IN_SCOPE}",
+        {"person": person, **scope_values(scope)},
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def listed(
     connection: Connection,
     which: Filter,
@@ -119,7 +141,7 @@ def listed(
     offset: int = 0,
 ) -> list[Case]:
     """Cases in the order in which they are worked; those that have ended follow, or stand alone, newest first."""
-    where, values = _where(which, scope)
+    where, values = condition(which, scope)
     values |= {"limit": limit, "offset": offset}
     if which.statuses and not set(which.statuses) & set(ENDED):
         order_by, where = IN_ORDER[order], f"{where} and ended_at is null"  # as the indexes have it
@@ -127,19 +149,19 @@ def listed(
         order_by, where = "ended_at desc, id", f"{where} and ended_at is not null"
     else:
         order_by = f"ended_at desc nulls first, {IN_ORDER[order]}"
-    return _cases(connection, f"where {where} order by {order_by} limit %(limit)s offset %(offset)s", values)
+    return cases_where(connection, f"where {where} order by {order_by} limit %(limit)s offset %(offset)s", values)
 
 
 def ids(connection: Connection, which: Filter, *, scope: ReviewerScope = EVERYTHING) -> list[UUID]:
     """Return the ids of all these cases, oldest first."""
-    where, values = _where(which, scope)
+    where, values = condition(which, scope)
     rows = connection.execute(f"select id from review_items i where {where} order by created_at, id", values)
     return [row[0] for row in rows.fetchall()]
 
 
 def some(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, Case]:
     """These cases, as far as they exist."""
-    return {one.id: one for one in _cases(connection, "where id = any(%(ids)s)", {"ids": list(case_ids)})}
+    return {one.id: one for one in cases_where(connection, "where id = any(%(ids)s)", {"ids": list(case_ids)})}
 
 
 def opinions_of(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, list[Opinion]]:
@@ -148,7 +170,8 @@ def opinions_of(connection: Connection, case_ids: Sequence[UUID]) -> dict[UUID, 
     with connection.cursor(row_factory=class_row(Opinion)) as cursor:
         cursor.execute(
             "select case_id, token, at, reviewer, adjudicates, label, reason, comment, saw_prediction, seconds,"
-            " undone_at from review_opinions where case_id = any(%s) order by case_id, token",
+            " undone_at, text, codes from review_opinions left join review_corrections using (case_id, token)"
+            " where case_id = any(%s) order by case_id, token",
             (list(case_ids),),
         )
         for opinion in cursor:
@@ -174,13 +197,13 @@ def draft_of(connection: Connection, case_id: UUID, reviewer: str) -> dict[str, 
     return None if row is None else row[0]
 
 
-def _where(which: Filter, scope: ReviewerScope) -> tuple[str, dict[str, Any]]:
+def condition(which: Filter, scope: ReviewerScope) -> tuple[str, dict[str, Any]]:
     """The condition under which a case is meant, and its values."""
-    wheres, values = [IN_SCOPE], _scope(scope)
+    wheres, values = [IN_SCOPE], scope_values(scope)
     if which.statuses is not None:
         wheres.append("status = any(%(statuses)s)")
         values["statuses"] = [status.value for status in which.statuses]
-    for column in ("model", "group", "claimed_by"):
+    for column in ("model", "group", "claimed_by", "assigned_to"):
         if (value := getattr(which, column)) is not None:
             wheres.append(f'"{column}" = %({column})s')
             values[column] = value
@@ -189,14 +212,16 @@ def _where(which: Filter, scope: ReviewerScope) -> tuple[str, dict[str, Any]]:
     return " and ".join(wheres), values
 
 
-def _scope(scope: ReviewerScope) -> dict[str, Any]:
+def scope_values(scope: ReviewerScope) -> dict[str, Any]:
+    """The parameters of `IN_SCOPE`."""
     return {
         "models": None if scope.models is None else list(scope.models),
         "groups": None if scope.groups is None else list(scope.groups),
     }
 
 
-def _cases(connection: Connection, rest: str, values: dict[str, Any]) -> list[Case]:
+def cases_where(connection: Connection, rest: str, values: dict[str, Any]) -> list[Case]:
+    """Cases by the rest of a query over `review_items i`."""
     with connection.cursor(row_factory=kwargs_row(_case)) as cursor:
         cursor.execute(f"{CASE} {rest}", values)
         return cursor.fetchall()

@@ -71,6 +71,8 @@ class DecidedCheck:
     """Whether what was decided in the end says so."""
 
     n: int
+    spot_check: bool = True
+    """Whether the model had answered, and the case was a spot check; False: the prediction was held."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +93,9 @@ class PersonsWork:
 
     agreed: int
     """Of these, those that say what was decided in the end."""
+
+    skipped: int
+    """Cases that they do not want again."""
 
 
 ITEMS = f"(select * from review_items where {IN_SCOPE})"
@@ -173,13 +178,18 @@ def checked(connection: Connection, window: StatisticsWindow) -> list[SecondLook
 def decided_checks(connection: Connection, model: str, *, until: datetime) -> list[DecidedCheck]:
     """Return all blind second looks at a model's cases that were decided before that moment."""
     rows = connection.execute(
-        "select f.label::jsonb <> r.prediction::jsonb, i.label::jsonb <> r.prediction::jsonb, count(*)"
+        "select f.label::jsonb <> r.prediction::jsonb, i.label::jsonb <> r.prediction::jsonb, f.kind = 'spot_check',"
+        " count(*)"
         " from review_items i join review_items f on f.id = i.record_id join records r on r.id = f.id"
         " where i.kind = 're_review' and i.model = %s and i.status = 'resolved' and i.ended_at < %s"
-        " and i.label is not null and f.label is not null and r.prediction is not null group by 1, 2 order by 1, 2",
+        " and i.label is not null and f.label is not null and r.prediction is not null group by 1, 2, 3"
+        " order by 1, 2, 3",
         (model, until),
     ).fetchall()
-    return [DecidedCheck(first_overturns=first, truth_overturns=truth, n=n) for first, truth, n in rows]
+    return [
+        DecidedCheck(first_overturns=first, truth_overturns=truth, spot_check=answered, n=n)
+        for first, truth, answered, n in rows
+    ]
 
 
 def work(connection: Connection, window: StatisticsWindow) -> list[PersonsWork]:
@@ -190,10 +200,16 @@ def work(connection: Connection, window: StatisticsWindow) -> list[PersonsWork]:
         f"  and (i.kind = 're_review' or exists (select from {SAID} other"
         "     where other.case_id = o.case_id and other.reviewer <> o.reviewer)) as compared"
         f"  from {SAID} o join {ITEMS} i on i.id = o.case_id where o.at >= %(since)s and o.at < %(until)s)"
-        " select reviewer, count(*), percentile_cont(0.5) within group (order by seconds),"
-        " count(*) filter (where label is null), count(*) filter (where adjudicates),"
-        " count(*) filter (where compared), count(*) filter (where compared and label::jsonb = final)"
-        " from said group by reviewer order by count(*) desc, reviewer",
+        " , answers as (select reviewer, count(*) as n, percentile_cont(0.5) within group (order by seconds) as took,"
+        "   count(*) filter (where label is null) as unclear, count(*) filter (where adjudicates) as decided,"
+        "   count(*) filter (where compared) as compared,"
+        "   count(*) filter (where compared and label::jsonb = final) as agreed from said group by reviewer),"
+        " skips as (select reviewer, count(*) as skipped from review_skips s"
+        f"  where exists (select from {ITEMS} i where i.id = s.case_id) and at >= %(since)s and at < %(until)s"
+        "   group by reviewer)"
+        " select reviewer, coalesce(n, 0), coalesce(took, 'NaN'), coalesce(unclear, 0), coalesce(decided, 0),"
+        " coalesce(compared, 0), coalesce(agreed, 0), coalesce(skipped, 0)"
+        " from answers full join skips using (reviewer) order by coalesce(n, 0) desc, reviewer",
         window.values,
     ).fetchall()
     return [
@@ -205,6 +221,7 @@ def work(connection: Connection, window: StatisticsWindow) -> list[PersonsWork]:
             decided=row[4],
             compared=row[5],
             agreed=row[6],
+            skipped=row[7],
         )
         for row in rows
     ]

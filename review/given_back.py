@@ -13,6 +13,9 @@ KEPT_AWAY = (
 )
 """Whether a case `i` does not come to a person yet."""
 
+SKIPPED = "exists (select from review_skips s where s.reviewer = %(reviewer)s and s.case_id = i.id)"
+"""Whether a person does not want a case `i` again: `demur.review.skips`."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenBack:
@@ -48,7 +51,7 @@ def left_for(
         "select count(*), extract(epoch from min(until) - clock_timestamp())::float8"
         " from review_given_back g join review_items i on i.id = g.case_id"
         " where g.reviewer = %(reviewer)s and until > clock_timestamp() and status = any(%(free)s)"
-        f" and (%(model)s::text is null or model = %(model)s) and {IN_SCOPE} and {NOT_YET_BY}",
+        f" and (%(model)s::text is null or model = %(model)s) and {IN_SCOPE} and {NOT_YET_BY} and not {SKIPPED}",
         {
             "reviewer": reviewer,
             "free": [status.value for status in free],

@@ -26,6 +26,7 @@ TRANSITIONS = {
     Status.CLAIMED: {Status.WAITING, Status.ADJUDICATION, Status.ANSWERED, Status.WITHDRAWN},  # back: released, lapsed
     Status.ANSWERED: {Status.CLAIMED, Status.WAITING, Status.ADJUDICATION, Status.RESOLVED, Status.WITHDRAWN},
     Status.ADJUDICATION: {Status.CLAIMED, Status.EXPIRED, Status.WITHDRAWN},
+    Status.RESOLVED: {Status.CLAIMED},  # whoever resolved it alone changes their answer: `demur.review.reopening`
 }
 """The moves that the database lets through; every one of them becomes an event."""
 
@@ -105,6 +106,12 @@ class Case:
     resolution: str | None
     """`agreed`, `majority`, `adjudicated`, or `undecided`, where even who was to decide could not tell."""
 
+    ahead: bool = False
+    """Whoever holds it was sent it in advance, and has not opened it yet."""
+
+    assigned_to: str | None = None
+    """For whom it is kept: nobody else gets it before its due time is over."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
@@ -124,6 +131,12 @@ class ReviewVerdict:
     label: Answer | None = None
     reason: str | None = None
     comment: str | None = None
+    text: str | None = None
+    """What should have been written in the place of a reply that is wrong."""
+
+    codes: tuple[str, ...] = ()
+    """Why the reply is wrong, in the codes of the configuration."""
+
     saw_prediction: bool
     """Whether they had seen what the model said when they said it."""
 
@@ -146,6 +159,11 @@ class Opinion:
 
     undone_at: datetime | None
     """When it was taken back: it does not count."""
+
+    text: str | None = None
+    """What should have been written in the place of the reply. Kept as long as the reply is."""
+
+    codes: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,18 +1,15 @@
 """How much there is for people to do, counted no further than is asked for."""
 
 from dataclasses import dataclass
+from math import isfinite
 
 from demur.review.cases import IN_ORDER
 from demur.review.item import ENDED, Case, QueueOrder, Status
+from demur.review.pace import HOUR, pace
 from demur.traffic.database import Connection
 
 MOST_AHEAD = 10_000
 """A case that is further back than this is said to be here."""
-
-LATEST_ENDED = 1_000
-"""So many of the cases that ended last, and none that ended more than an hour ago, say how fast it goes."""
-
-HOUR = 3600.0
 
 OPEN_CASES = (
     "select (select count(*) from (select from review_items where status = 'waiting' limit %(most)s) waiting)"
@@ -30,13 +27,6 @@ PLACE = {
     for status in (Status.WAITING, Status.ADJUDICATION)
 }
 
-PACE = (
-    "select count(*), count(*) filter (where status = 'resolved'),"
-    " extract(epoch from clock_timestamp() - min(ended_at))::float8 from ("
-    "  select status, ended_at from review_items where ended_at > clock_timestamp() - interval '1 hour'"
-    "  order by ended_at desc limit %(most)s) latest"
-)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expectation:
@@ -46,7 +36,7 @@ class Expectation:
     """How many cases come before it, `MOST_AHEAD` where there are more; None where it has ended."""
 
     expected_seconds: float | None
-    """Until it is resolved at the pace of the last hour; None where it has ended, or nothing was resolved."""
+    """Until it is resolved at the pace of late; None where it has ended, or nothing was resolved."""
 
 
 NOTHING_EXPECTED = Expectation(ahead=None, expected_seconds=None)
@@ -62,17 +52,16 @@ def open_cases(connection: Connection, *, at_most: int) -> int:
 def expect(connection: Connection, case: Case, order: QueueOrder) -> Expectation:
     """What comes before a case in the order in which cases are worked, and how long that will take at the pace of late.
 
-    It is as if everybody could answer every case. Reads no more than `MOST_AHEAD` entries of one index, and the
-    `LATEST_ENDED` cases.
+    It is as if everybody could answer every case. Reads no more than `MOST_AHEAD` entries of one index, and what
+    `pace` reads.
     """
     if case.status in ENDED:
         return NOTHING_EXPECTED
     ahead = 0  # somebody has it
     if case.status in (Status.WAITING, Status.ADJUDICATION):
         ahead = _before(connection, case, order)
-    n, resolved, since_first = connection.execute(PACE, {"most": LATEST_ENDED}).fetchone() or (0, 0, None)
-    span = max(since_first, 1.0) if n == LATEST_ENDED else HOUR
-    return Expectation(ahead=ahead, expected_seconds=(ahead + 1) * span / resolved if resolved else None)
+    hours = pace(connection).hours_for(ahead + 1)
+    return Expectation(ahead=ahead, expected_seconds=HOUR * hours if isfinite(hours) else None)
 
 
 def _before(connection: Connection, case: Case, order: QueueOrder) -> int:

@@ -114,24 +114,30 @@ def subscriptions(connection: Connection) -> list[Subscription]:
 
 
 def announce(connection: Connection, case_id: UUID, event: WebhookEvent) -> None:
-    """Put what has just become of a case into the outbox, for every webhook that wants to know, and wake whoever waits
-    for its record. Doing it again changes nothing.
+    """Put what has just become of a case into the outbox, see `announce_all`."""
+    announce_all(connection, [case_id], event)
+
+
+def announce_all(connection: Connection, case_ids: Sequence[UUID], event: WebhookEvent) -> None:
+    """Put what has just become of cases into the outbox, for every webhook that wants to know, and wake whoever waits
+    for their records. Doing it again changes nothing.
 
     Of a re-review only a verdict that changes something is told.
     """
+    ids = list(case_ids)
     connection.execute(
         "insert into webhook_deliveries (webhook, event, case_id)"
         " select s.webhook, %(event)s, i.id from webhook_subscriptions s, review_items i"
-        " where i.id = %(id)s and %(event)s = any(s.events) and (s.models is null or i.model = any(s.models))"
+        " where i.id = any(%(ids)s) and %(event)s = any(s.events) and (s.models is null or i.model = any(s.models))"
         "   and (i.kind <> 're_review'"
         "     or (%(event)s = 'resolved' and i.label is not null and i.resolution <> 'agreed' and i.label::jsonb"
         "       is distinct from (select first.label::jsonb from review_items first where first.id = i.record_id)))"
         " on conflict do nothing",
-        {"id": case_id, "event": event.value},
+        {"ids": ids, "event": event.value},
     )
     if event is not WebhookEvent.OVERDUE:
         connection.execute(
-            "select pg_notify(%s, record_id::text) from review_items where id = %s", (OUTCOMES_CHANNEL, case_id)
+            "select pg_notify(%s, record_id::text) from review_items where id = any(%s)", (OUTCOMES_CHANNEL, ids)
         )
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf, nan
+from math import nan
 from typing import Any
 from uuid import UUID
 
-from demur.review.cases import IN_SCOPE
+from demur.review.cases import IN_SCOPE, scope_values
 from demur.review.item import ReviewerScope
 from demur.traffic.database import Connection
 
@@ -36,12 +36,6 @@ class Progress:
 
     resolved_last_hour: int
 
-    def hours_for(self, cases: int) -> float:
-        """How long so many take at the pace of the last hour; infinite when nothing was done in it."""
-        if not self.resolved_last_hour:
-            return inf if cases else 0.0
-        return cases / self.resolved_last_hour
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueBucket:
@@ -62,7 +56,7 @@ def progress(connection: Connection, reviewer: str, since: datetime, scope: Revi
         "select count(*) filter (where ended_at >= %(since)s), count(*) filter (where ended_at >= hour)"
         " from review_items, (select clock_timestamp() - interval '1 hour' as hour) clock"
         f" where ended_at >= least(%(since)s, hour) and status = 'resolved' and {IN_SCOPE}",
-        {"since": since, **_values(scope)},
+        {"since": since, **scope_values(scope)},
     ).fetchone()
     assert own is not None
     assert team is not None
@@ -79,7 +73,7 @@ def shelves(connection: Connection, scope: ReviewerScope) -> list[QueueBucket]:
     rows = connection.execute(
         f'select model, "group", count(*) from review_items where ended_at is null and {IN_SCOPE}'
         ' group by model, "group" order by model, "group" nulls first',
-        _values(scope),
+        scope_values(scope),
     ).fetchall()
     return [QueueBucket(model=model, group=group, open=n) for model, group, n in rows]
 
@@ -98,10 +92,3 @@ def glances(connection: Connection, record_ids: Sequence[UUID]) -> dict[UUID, An
             {"ids": list(record_ids), "fully": FULLY, "beginning": BEGINNING},
         ).fetchall()
     )
-
-
-def _values(scope: ReviewerScope) -> dict[str, Any]:
-    return {
-        "models": None if scope.models is None else list(scope.models),
-        "groups": None if scope.groups is None else list(scope.groups),
-    }

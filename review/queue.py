@@ -5,23 +5,26 @@ and notes every other one as an event.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from demur.review import cases, given_back
-from demur.review.cases import IN_ORDER, IN_SCOPE, NOT_YET_BY
+from demur.review import cases, corrections, given_back
+from demur.review.cases import IN_ORDER, IN_SCOPE, NOT_ANOTHERS, NOT_YET_BY
 from demur.review.item import ENDED, EVERYTHING, Case, Claim, NewCase, QueueOrder, ReviewerScope, ReviewVerdict, Status
-from demur.review.outbox import WebhookEvent, announce
+from demur.review.outbox import WebhookEvent, announce_all
 from demur.traffic import log
 from demur.traffic.database import Connection, migrations_in
-from demur.traffic.record import Answer
 
 REVIEW_MIGRATIONS = migrations_in("review", Path(__file__).parent / "migrations")
 
-SEATS = "status = case when adjudicating then 'adjudication' else 'waiting' end, lease_until = null, claimed_by = null"
+SEATS = (
+    "status = case when adjudicating then 'adjudication' else 'waiting' end, lease_until = null, claimed_by = null,"
+    " ahead = false"
+)
 """What a case is after a claim that led to nothing."""
 
 
@@ -71,7 +74,7 @@ def claim(
     taken = _claim(
         connection,
         "id = %(id)s and (status in ('waiting', 'adjudication') or (status = 'claimed' and claimed_by = %(reviewer)s))",
-        {"id": case_id, "reviewer": reviewer, "seconds": lease_seconds},
+        {"id": case_id, "reviewer": reviewer, "seconds": lease_seconds, "ahead": False},
     )
     if taken is None:
         raise ClaimLost(f"{_why_lost(connection, case_id)}; take another one")
@@ -87,14 +90,18 @@ def claim_next(
     order: QueueOrder = QueueOrder.AGE,
     model: str | None = None,
     again: bool = False,
+    ahead: bool = False,
 ) -> Claim | None:
     """Take the case that comes first of those that are free and that this person may answer; None when there is none.
-    Cases about which people disagree come before all others. Two callers never get the same one.
+    What is kept for this person comes before all others, and then cases about which people disagree. What is kept for
+    somebody else is left out until its due time is over. Two callers never get the same one.
 
-    A case that this person gave back a while ago is left out, unless they ask for such cases too (`again`).
+    A case that this person gave back a while ago is left out, unless they ask for such cases too (`again`); one that
+    they skipped (`demur.review.skips`) always is. `ahead`: they do not look at it yet (`demur.review.ahead`).
     """
     lapse(connection)
     values = {
+        "ahead": ahead,
         "again": again,
         "reviewer": reviewer,
         "seconds": lease_seconds,
@@ -102,12 +109,14 @@ def claim_next(
         "groups": None if scope.groups is None else list(scope.groups),
         "model": model,
     }
-    for status in (Status.ADJUDICATION, Status.WAITING) if scope.adjudicates else (Status.WAITING,):
+    statuses = (Status.ADJUDICATION, Status.WAITING) if scope.adjudicates else (Status.WAITING,)
+    for whose, status in product(("assigned_to = %(reviewer)s and ended_at is null", NOT_ANOTHERS), statuses):
         taken = _claim(
             connection,
             f"id = (select id from review_items i where status = '{status.value}' and {IN_SCOPE} and {NOT_YET_BY}"
+            f" and {whose}"
             " and (%(model)s::text is null or model = %(model)s)"
-            f" and (%(again)s or not {given_back.KEPT_AWAY})"
+            f" and (%(again)s or not {given_back.KEPT_AWAY}) and not {given_back.SKIPPED}"
             f" order by {IN_ORDER[order]} limit 1 for update skip locked)",
             values,
         )
@@ -125,9 +134,10 @@ def heartbeat(
     lease_seconds: float,
     draft: dict[str, Any] | None = None,
 ) -> Claim:
-    """Prolong a claim, and keep what the person has typed so far."""
+    """Prolong a claim, and keep what the person has typed so far. A case that was claimed ahead is open from now on."""
     row = connection.execute(
-        "update review_items set lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)"
+        "update review_items set lease_until = clock_timestamp() + make_interval(secs => %(seconds)s),"
+        " opened_at = case when ahead then clock_timestamp() else opened_at end, ahead = false"
         " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s"
         " and lease_until >= clock_timestamp() returning lease_until, adjudicating",
         {"id": case_id, "reviewer": reviewer, "token": token, "seconds": lease_seconds},
@@ -140,7 +150,9 @@ def heartbeat(
 
 
 def keep_draft(connection: Connection, case_id: UUID, reviewer: str, content: dict[str, Any]) -> None:
-    """Keep what somebody typed, in place of what they typed before."""
+    """Keep what somebody typed, in place of what they typed before; no text for a reply that is no longer kept."""
+    if content.get("text") is not None and not corrections.is_reply_kept(connection, case_id):
+        content = {**content, "text": None}
     connection.execute(
         "insert into review_drafts (case_id, reviewer, content) values (%s, %s, %s)"
         " on conflict (case_id, reviewer) do update set content = excluded.content, at = clock_timestamp()",
@@ -156,10 +168,10 @@ def answer(
     Sending the same again changes nothing. Raises `ClaimLost` if it is not this claim that holds the case.
     """
     row = connection.execute(
-        "update review_items set status = 'answered', lease_until = null,"
+        "update review_items set status = 'answered', lease_until = null, ahead = false,"
         " settles_at = clock_timestamp() + make_interval(secs => %(undo)s), moved_by = %(reviewer)s,"
         " moved_detail = %(detail)s where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s"
-        " and token = %(token)s and lease_until >= clock_timestamp() returning adjudicating",
+        " and token = %(token)s and lease_until >= clock_timestamp() returning adjudicating, opened_at",
         {
             "id": case_id,
             "reviewer": reviewer,
@@ -174,21 +186,26 @@ def answer(
         return cases.case(connection, case_id)
     connection.execute(
         "insert into review_opinions"
-        " (case_id, token, reviewer, adjudicates, label, reason, comment, saw_prediction, seconds)"
-        " values (%(id)s, %(token)s, %(reviewer)s, %(adjudicates)s, %(label)s, %(reason)s, %(comment)s, %(saw)s,"
-        "   extract(epoch from clock_timestamp() - (select at from review_events"
-        "     where case_id = %(id)s and token = %(token)s and to_status = 'claimed' order by id limit 1)))",
+        " (case_id, token, reviewer, adjudicates, label, reason, comment, codes, saw_prediction, seconds)"
+        " values (%(id)s, %(token)s, %(reviewer)s, %(adjudicates)s, %(label)s, %(reason)s, %(comment)s, %(codes)s,"
+        "   %(saw)s,"
+        "   extract(epoch from clock_timestamp() - coalesce(%(opened)s::timestamptz, (select at from review_events"
+        "     where case_id = %(id)s and token = %(token)s and to_status = 'claimed' order by id limit 1))))",
         {
             "id": case_id,
             "token": token,
             "reviewer": reviewer,
             "adjudicates": row[0],
+            "opened": row[1],
             "label": None if verdict.label is None else _json(verdict.label),
             "reason": verdict.reason,
             "comment": verdict.comment,
+            "codes": list(verdict.codes) or None,
             "saw": verdict.saw_prediction,
         },
     )
+    if verdict.text is not None:
+        corrections.keep(connection, case_id, token, verdict.text)
     connection.execute("delete from review_drafts where case_id = %s and reviewer = %s", (case_id, reviewer))
     return cases.case(connection, case_id)
 
@@ -197,7 +214,7 @@ def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, le
     """Take an answer back while there is time, and hold the case again, under a new token. What was said stays on
     record as taken back. Doing it again changes nothing."""
     row = connection.execute(
-        "update review_items set status = 'claimed', settles_at = null, token = token + 1,"
+        "update review_items set status = 'claimed', settles_at = null, token = token + 1, opened_at = null,"
         " lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), moved_by = %(reviewer)s,"
         " moved_detail = '{\"why\": \"taken back\"}' where id = %(id)s and status = 'answered'"
         " and claimed_by = %(reviewer)s and token = %(token)s and settles_at >= clock_timestamp()"
@@ -212,15 +229,25 @@ def undo(connection: Connection, case_id: UUID, reviewer: str, *, token: int, le
     connection.execute(
         "update review_opinions set undone_at = clock_timestamp() where case_id = %s and token = %s", (case_id, token)
     )
+    if (draft := corrections.as_draft(connection, case_id, token)) is not None:  # nobody writes a text twice
+        keep_draft(connection, case_id, reviewer, draft)
     return Claim(case_id=case_id, reviewer=reviewer, token=row[0], lease_until=row[1], adjudicating=row[2])
 
 
-def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int, away_seconds: float = 0) -> None:
+def release(
+    connection: Connection,
+    case_id: UUID,
+    reviewer: str,
+    *,
+    token: int,
+    away_seconds: float = 0,
+    why: str | None = None,
+) -> None:
     """Give a claimed case back unanswered. For `away_seconds` it does not come to this person by itself."""
     changed = connection.execute(
-        f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = null"
+        f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = %(detail)s"
         " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and token = %(token)s",
-        {"id": case_id, "reviewer": reviewer, "token": token},
+        {"id": case_id, "reviewer": reviewer, "token": token, "detail": None if why is None else _json({"why": why})},
     ).rowcount
     if changed == 0:
         raise ClaimLost(_why_lost(connection, case_id))
@@ -228,29 +255,42 @@ def release(connection: Connection, case_id: UUID, reviewer: str, *, token: int,
         given_back.keep_away(connection, case_id, reviewer, seconds=away_seconds)
 
 
-def free(connection: Connection, case_id: UUID, reviewer: str, *, why: str) -> None:
-    """Let go of a case if this person holds it: it waits for anybody again, for this person too."""
+def free(connection: Connection, case_id: UUID, reviewer: str, *, why: str, only_ahead: bool = False) -> None:
+    """Let go of a case if this person holds it: it waits for anybody again, for this person too. `only_ahead`: not
+    where they have opened it."""
     connection.execute(
         f"update review_items set {SEATS}, moved_by = %(reviewer)s, moved_detail = %(detail)s"
-        " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s",
-        {"id": case_id, "reviewer": reviewer, "detail": _json({"why": why})},
+        " where id = %(id)s and status = 'claimed' and claimed_by = %(reviewer)s and (ahead or not %(only_ahead)s)",
+        {"id": case_id, "reviewer": reviewer, "detail": _json({"why": why}), "only_ahead": only_ahead},
     )
 
 
-def withdraw(connection: Connection, case_id: UUID, actor: str, *, why: str) -> Case:
-    """End a case that nobody need look at any more, whoever holds it. Doing it again changes nothing."""
-    changed = connection.execute(
-        "update review_items set status = 'withdrawn', lease_until = null, settles_at = null,"
-        " ended_at = clock_timestamp(), moved_by = %(actor)s, moved_detail = %(detail)s"
-        " where id = %(id)s and status <> all(%(ended)s)",
-        {"id": case_id, "actor": actor, "detail": _json({"why": why}), "ended": [status.value for status in ENDED]},
-    ).rowcount
-    if changed:
-        announce(connection, case_id, WebhookEvent.WITHDRAWN)
+def withdraw(connection: Connection, case_id: UUID, actor: str | None, *, why: str) -> Case:
+    """End a case that nobody need look at any more, whoever holds it. Doing it again changes nothing. `actor`: who
+    said so; None: no person."""
+    changed = withdraw_all(connection, [case_id], actor, why=why)
     now = cases.case(connection, case_id)
-    if changed == 0 and now.status is not Status.WITHDRAWN:
+    if not changed and now.status is not Status.WITHDRAWN:
         raise ClaimLost(f"this case has ended: it is {now.status.value}")
     return now
+
+
+def withdraw_all(connection: Connection, case_ids: Sequence[UUID], actor: str | None, *, why: str) -> list[UUID]:
+    """End all these cases that have not ended, whoever holds them; return which."""
+    rows = connection.execute(
+        "update review_items set status = 'withdrawn', lease_until = null, settles_at = null, ahead = false,"
+        " ended_at = clock_timestamp(), moved_by = %(actor)s, moved_detail = %(detail)s"
+        " where id = any(%(ids)s) and status <> all(%(ended)s) returning id",
+        {
+            "ids": list(case_ids),
+            "actor": actor,
+            "detail": _json({"why": why}),
+            "ended": [status.value for status in ENDED],
+        },
+    ).fetchall()
+    ended = [row[0] for row in rows]
+    announce_all(connection, ended, WebhookEvent.WITHDRAWN)
+    return ended
 
 
 def lapse(connection: Connection, case_id: UUID | None = None) -> int:
@@ -265,12 +305,13 @@ def lapse(connection: Connection, case_id: UUID | None = None) -> int:
 
 def forget_inputs(connection: Connection) -> int:
     """Delete the inputs whose time is up, except of cases that a person has yet to look at; return how many."""
-    row = connection.execute(
+    gone = connection.execute(
         "with gone as (delete from payloads p where expires_at < clock_timestamp() and not exists ("
         "  select 1 from review_items i where i.record_id = p.record_id and i.ended_at is null) returning record_id),"
-        f" keys as ({log.FORGET_KEYS.format(ids='select record_id from gone')}) select count(*) from gone"
-    ).fetchone()
-    return 0 if row is None else int(row[0])
+        f" keys as ({log.FORGET_KEYS.format(ids='select record_id from gone')}) select record_id from gone"
+    ).fetchall()
+    corrections.forget(connection, [row[0] for row in gone])
+    return len(gone)
 
 
 def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim | None:
@@ -281,7 +322,9 @@ def _claim(connection: Connection, which: str, values: dict[str, Any]) -> Claim 
         "   lease_until = clock_timestamp() + make_interval(secs => %(seconds)s),"
         "   adjudicating = i.adjudicating or free.status = 'adjudication',"
         "   first_claimed_at = coalesce(first_claimed_at, clock_timestamp()),"
-        "   moved_by = %(reviewer)s, moved_detail = null,"
+        "   moved_by = %(reviewer)s, moved_detail = null, ahead = %(ahead)s,"
+        "   opened_at = case when free.status <> 'claimed' then null when i.ahead then clock_timestamp()"
+        "     else i.opened_at end,"
         "   token = i.token + case when free.status = 'claimed' then 0 else 1 end"
         " from free where i.id = free.id returning i.id, i.token, i.lease_until, i.adjudicating",
         values,
@@ -302,20 +345,31 @@ def _check_may(connection: Connection, wanted: Case, reviewer: str, scope: Revie
     check_covers(scope, wanted)
     if wanted.status is Status.ADJUDICATION and not scope.adjudicates:
         raise NotYours("people disagree about this case, and you are not among those who decide")
-    free = connection.execute(
-        f"select {NOT_YET_BY} from review_items i where id = %(id)s", {"id": wanted.id, "reviewer": reviewer}
-    ).fetchone()
-    if free and not free[0] and wanted.status is not Status.ANSWERED and wanted.status not in ENDED:
+    if wanted.status is Status.ANSWERED or wanted.status in ENDED:
+        return
+    free, not_anothers = connection.execute(
+        f"select {NOT_YET_BY}, {NOT_ANOTHERS} from review_items i where id = %(id)s",
+        {"id": wanted.id, "reviewer": reviewer},
+    ).fetchone() or (True, True)
+    if not free:
         raise NotYours("you have answered this case before; it waits for somebody else")
+    if not not_anothers and wanted.claimed_by != reviewer:
+        raise NotYours(f"this case is kept for {wanted.assigned_to}{_until_due(wanted)}; whoever leads can change that")
+
+
+def _until_due(case: Case) -> str:
+    return "" if case.due_at is None else f" until {case.due_at.astimezone():%Y-%m-%d %H:%M %Z}, when it is due"
 
 
 def _said_before(connection: Connection, case_id: UUID, reviewer: str, token: int, verdict: ReviewVerdict) -> bool:
-    row: tuple[Answer | None, str | None, str | None] | None = connection.execute(
-        "select label, reason, comment from review_opinions"
+    row: tuple[Any, ...] | None = connection.execute(
+        "select label, reason, comment, text, coalesce(codes, '{}')"
+        " from review_opinions left join review_corrections using (case_id, token)"
         " where case_id = %s and token = %s and reviewer = %s and undone_at is null",
         (case_id, token, reviewer),
     ).fetchone()
-    return row is not None and row == (verdict.label, verdict.reason, verdict.comment)
+    said = (verdict.label, verdict.reason, verdict.comment, verdict.text, list(verdict.codes))
+    return row is not None and row == said
 
 
 def _why_lost(connection: Connection, case_id: UUID) -> str:

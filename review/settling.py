@@ -14,8 +14,9 @@ import orjson
 import psycopg
 from uuid_utils.compat import uuid7
 
-from demur.review import cases, queue
+from demur.review import cases, corrections, queue
 from demur.review.adjudication import Agreement, adjudicate
+from demur.review.corrections import Correction
 from demur.review.item import Case, Kind, Opinion, Status
 from demur.review.outbox import WebhookEvent, announce
 from demur.traffic import log
@@ -101,7 +102,8 @@ def _settle(connection: Connection, case: Case, opinions: Sequence[Opinion], rul
     counting = [opinion for opinion in opinions if opinion.undone_at is None]
     latest = counting[-1]
     if latest.adjudicates:
-        _resolve(connection, case, latest.label, "undecided" if latest.label is None else "adjudicated", rules)
+        how = "undecided" if latest.label is None else "adjudicated"
+        _resolve(connection, case, latest.label, how, rules, corrections.agreed([latest], latest.label))
         return
     wanted = 1 if case.kind is Kind.RE_REVIEW else case.opinions_wanted
     if len(counting) >= wanted and rules.prone and case.kind is not Kind.RE_REVIEW:
@@ -114,12 +116,24 @@ def _settle(connection: Connection, case: Case, opinions: Sequence[Opinion], rul
         verdicts.append(cases.case(connection, case.record_id).label)  # what it checks
     found = adjudicate(verdicts, minimum=len(verdicts))  # who cannot tell leaves it to somebody else
     if found.status is Agreement.AGREED or (found.status is Agreement.MAJORITY and not rules.unanimous):
-        _resolve(connection, case, found.verdict, found.status.value, rules)
+        assert found.verdict is not None  # else nobody would agree
+        if corrections.differ(counting, found.verdict):
+            _move(connection, case, Status.ADJUDICATION, {"why": "they correct it differently"})
+            return
+        correction = corrections.agreed(counting, found.verdict)
+        _resolve(connection, case, found.verdict, found.status.value, rules, correction)
     else:
         _move(connection, case, Status.ADJUDICATION, {"why": "cannot tell" if None in verdicts else "they disagree"})
 
 
-def _resolve(connection: Connection, case: Case, label: Answer | None, resolution: str, rules: Settlement) -> None:
+def _resolve(
+    connection: Connection,
+    case: Case,
+    label: Answer | None,
+    resolution: str,
+    rules: Settlement,
+    correction: Correction,
+) -> None:
     connection.execute(
         "update review_items set status = 'resolved', settles_at = null, ended_at = clock_timestamp(),"
         " label = %(label)s, resolution = %(resolution)s, moved_by = null, moved_detail = %(detail)s where id = %(id)s",
@@ -131,7 +145,17 @@ def _resolve(connection: Connection, case: Case, label: Answer | None, resolutio
         },
     )
     if label is not None and not (case.kind is Kind.RE_REVIEW and resolution == "agreed"):  # that says nothing new
-        log.add_outcome(connection, case.record_id, label=label, source=REVIEW, author=case.claimed_by)
+        log.add_outcome(
+            connection,
+            case.record_id,
+            label=label,
+            source=REVIEW,
+            author=correction.author or case.claimed_by,
+            text=correction.text,
+            codes=correction.codes,
+        )
+    if label is None and case.kind is not Kind.RE_REVIEW:  # an answer that was changed: what it had said is not known
+        connection.execute("delete from outcomes where record_id = %s and source = %s", (case.record_id, REVIEW))
     announce(connection, case.id, WebhookEvent.RESOLVED)
     if case.kind is not Kind.RE_REVIEW and label is not None:
         _draw_re_review(connection, case, rules)
@@ -197,10 +221,28 @@ def pass_due(connection: Connection, at_due: AtDue) -> int:
     return len(rows)
 
 
+def withdraw_known(connection: Connection) -> int:
+    """Withdraw held cases of which a caller has told the outcome, unless somebody is at them; return how many. Drawn
+    cases stay, because what people say of them measures the model, or other people."""
+    rows = connection.execute(
+        "select id from review_items i where kind = 'held' and status in ('waiting', 'adjudication')"
+        " and exists (select from outcomes o where o.record_id = i.record_id and o.source <> %s)"
+        " limit %s for update skip locked",
+        (REVIEW, AT_ONCE),
+    ).fetchall()
+    for (case_id,) in rows:
+        queue.withdraw(connection, case_id, None, why="its outcome was told")
+    return len(rows)
+
+
 def _move(connection: Connection, case: Case, to: Status, detail: dict[str, str], *, wanted: int | None = None) -> None:
+    """Let a case wait for others: it is not kept for whoever has spoken, nor for anybody where it is to be decided."""
     connection.execute(
-        "update review_items set status = %(to)s, settles_at = null, claimed_by = null, moved_by = null,"
-        " moved_detail = %(detail)s, opinions_wanted = coalesce(%(wanted)s, opinions_wanted) where id = %(id)s",
+        "update review_items i set status = %(to)s, settles_at = null, claimed_by = null, moved_by = null,"
+        " moved_detail = %(detail)s, opinions_wanted = coalesce(%(wanted)s, opinions_wanted),"
+        " assigned_to = case when %(to)s = 'waiting' and not exists (select from review_opinions o"
+        "   where o.case_id = i.id and o.reviewer = i.assigned_to and o.undone_at is null) then assigned_to end"
+        " where id = %(id)s",
         {"to": to.value, "detail": _json(detail), "wanted": wanted, "id": case.id},
     )
 

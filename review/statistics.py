@@ -5,7 +5,7 @@ A case is open from when it came until it is resolved, expired or withdrawn.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import inf, nan
+from math import nan
 from typing import Any
 
 from demur.review.cases import IN_SCOPE
@@ -71,13 +71,7 @@ class Flow:
     """Of the cases resolved in the window."""
 
     resolved_per_hour: float
-    """Over the hours in which there was a queue at all."""
-
-    hours_of_work: float
-    """Until the open cases are resolved if no other comes; infinite while none is resolved."""
-
-    hours_to_empty: float
-    """Until the queue is empty if cases come and go as in the window; infinite if they come no slower than they go."""
+    """Over the hours of the window in which there was a queue at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,8 +157,6 @@ def flows(connection: Connection, window: StatisticsWindow) -> list[Flow]:
             to_first_claim=_waits(n_claimed, claimed),
             to_resolution=_waits(resolved, took),
             resolved_per_hour=resolved / hours,
-            hours_of_work=_until_none(still, resolved, hours),
-            hours_to_empty=_until_none(still, ended - arrived, hours),
         )
         for total, model, still, arrived, ended, resolved, n_claimed, claimed, took in rows
     ]
@@ -243,13 +235,6 @@ def _begun(connection: Connection, window: StatisticsWindow) -> datetime:
     ).fetchone()
     assert row is not None
     return row[0] or window.since
-
-
-def _until_none(still: int, fewer: int, hours: float) -> float:
-    """Hours until nothing is left of `still`, at so many fewer in `hours`."""
-    if still == 0:
-        return 0.0
-    return still * hours / fewer if fewer > 0 else inf
 
 
 def _waits(n: int, quantiles: list[float] | None) -> Waits:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from demur.review import cases, load, queue
+from demur.review import cases, load, pace, queue
 from demur.review.item import QueueOrder, ReviewVerdict
 from demur.review.load import expect
 from demur.review.settling import Settlement, settle
@@ -89,7 +89,7 @@ def test_the_pace_is_that_of_the_last_hour(database, waiting):
 
 
 def test_where_much_ended_in_the_last_hour_the_latest_say_how_fast_it_goes(database, waiting, monkeypatch):
-    monkeypatch.setattr(load, "LATEST_ENDED", 4)
+    monkeypatch.setattr(pace, "LATEST_ENDED", 4)
     *done, last = waiting(*({"at": later(n)} for n in range(7)))
     with database.transaction() as connection:
         for minutes, one in zip((50, 40, 8, 6, 4, 2), done, strict=True):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.review import outbox, queue, settling
+from demur.review.changes import CaseChange, change_cases
 from demur.review.outbox import (
     FIRST_SECONDS,
     LONGEST_SECONDS,
@@ -110,6 +111,18 @@ def test_every_move_that_is_news_is_in_the_outbox_and_once(put, run):
     run(resolve, overdue, "ada", "7")  # late is another event
     assert [event for _, event, case in run(written) if case == overdue] == ["overdue", "resolved"]
     assert waits not in [case for *_, case in run(written)]
+
+
+def test_a_due_time_that_was_moved_is_told_again_when_it_has_passed(put, run):
+    (case,) = put()
+    for _ in range(2):
+        run(lambda c: c.execute("update review_items set due_at = clock_timestamp() where id = %s", (case,)))
+        run(settling.sweep, Settlement(at_due="notify"))
+        (delivery,) = take(run)
+        run(outbox.delivered, delivery.id)
+        later = CaseChange(values={"due_at": datetime.now(UTC) + timedelta(hours=4)})
+        run(change_cases, [case], "lea", later, why="it can wait")
+    assert run(written) == []
 
 
 def test_a_move_that_is_taken_back_is_not_told(put, database, run):

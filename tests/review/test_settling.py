@@ -234,6 +234,27 @@ def test_what_happens_at_the_due_time(database, at_due, statuses, priority):
     assert told(database, free) == []
 
 
+def test_held_cases_whose_outcome_was_told_leave_the_queue(database):
+    """Unless somebody is at them; drawn cases stay, and what people said of a case makes nothing known."""
+    held, unknown, taken, answered = put(database, 4)
+    (drawn,) = put(database, kind=Kind.SPOT_CHECK)
+    with database.transaction() as connection:
+        for case_id in (held, taken, drawn):
+            log.add_outcome(connection, case_id, label="7", source="laboratory", author=None)
+        log.add_outcome(connection, unknown, label="7", source="review", author="ada")
+        claim = queue.claim(connection, taken, "ada", lease_seconds=60)
+        other = queue.claim(connection, answered, "ada", lease_seconds=60)
+        verdict = ReviewVerdict(label="1", saw_prediction=False)
+        queue.answer(connection, answered, "ada", token=other.token, verdict=verdict, undo_seconds=60)
+        log.add_outcome(connection, answered, label="7", source="laboratory", author=None)
+        assert settling.withdraw_known(connection) == 1
+        found = {one: cases.case(connection, one).status for one in (held, unknown, taken, answered, drawn)}
+        assert list(found.values()) == ["withdrawn", "waiting", "claimed", "answered", "waiting"]
+        assert cases.events_of(connection, held)[-1].detail == {"why": "its outcome was told"}
+        queue.release(connection, taken, "ada", token=claim.token)
+        assert settling.withdraw_known(connection) == 1
+
+
 @pytest.mark.parametrize("oddness", ["update review_opinions set label = '{}'", "delete from review_opinions"])
 def test_a_case_that_cannot_be_settled_keeps_no_other_waiting(database, caplog, oddness):
     odd, fine = put(database, 2)

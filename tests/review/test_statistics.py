@@ -56,20 +56,6 @@ def test_what_came_and_went(past, database):
     assert letters.to_first_claim.n == 0
     assert math.isnan(letters.to_first_claim.median)
     assert everything.resolved_per_hour == 3 / 24
-    assert everything.hours_of_work == 3 / (3 / 24)
-    assert everything.hours_to_empty == math.inf  # 5 came and 4 went
-    assert letters.hours_of_work == math.inf
-
-
-def test_when_the_queue_is_empty(past, database):
-    for hours in (20, 18, 16, 14):
-        past.case(created=ago(30), ended=ago(hours))
-    past.case(created=ago(40))
-    past.case(created=ago(12))
-    (everything, _) = asked(database, statistics.flows)
-    assert everything.hours_to_empty == 2 / ((4 - 1) / 24)
-    past.end_all(ago(1))
-    assert asked(database, statistics.flows)[0].hours_to_empty == 0
 
 
 def test_a_young_queue_is_measured_from_its_first_case(past, database):
@@ -81,7 +67,7 @@ def test_a_young_queue_is_measured_from_its_first_case(past, database):
 
 def test_an_empty_queue(database):
     (everything,) = asked(database, statistics.flows)
-    assert (everything.open, everything.arrived, everything.resolved_per_hour, everything.hours_of_work) == (0, 0, 0, 0)
+    assert (everything.open, everything.arrived, everything.resolved_per_hour) == (0, 0, 0)
     assert math.isnan(everything.to_resolution.median)
     curve = asked(database, statistics.backlog_curve, points=4)
     assert curve.open == [0] * 5
@@ -198,10 +184,10 @@ def test_what_re_reviews_found(past, database):
             for model, until in (("digits", ago(0)), ("digits", ago(6.5)), ("letters", ago(0)))
         )
     assert now == [
-        DecidedCheck(first_overturns=False, truth_overturns=True, n=1),
-        DecidedCheck(first_overturns=True, truth_overturns=True, n=2),
+        DecidedCheck(first_overturns=False, truth_overturns=True, spot_check=False, n=1),
+        DecidedCheck(first_overturns=True, truth_overturns=True, spot_check=False, n=2),
     ]
-    assert before == [DecidedCheck(first_overturns=True, truth_overturns=True, n=1)]  # as it was known then
+    assert before == [DecidedCheck(first_overturns=True, truth_overturns=True, spot_check=False, n=1)]
     assert other == []
 
 
@@ -218,7 +204,7 @@ def test_what_each_person_did(past, database):
     past.re_review(other, created=ago(7), ended=ago(6), label="7", said=[("ben", "7", False)])  # beside the first one
     ben, ada, eva = asked(database, disagreement.work)
     assert ben == PersonsWork(
-        reviewer="ben", opinions=5, median_seconds=10, cannot_tell=1, decided=0, compared=4, agreed=2
+        reviewer="ben", opinions=5, median_seconds=10, cannot_tell=1, decided=0, compared=4, agreed=2, skipped=0
     )
     assert (ada.reviewer, ada.opinions, ada.compared, ada.agreed) == ("ada", 3, 2, 2)
     assert (eva.reviewer, eva.opinions, eva.decided, eva.compared) == ("eva", 2, 2, 0)
