@@ -40,6 +40,7 @@ MODELS = {
     "digits": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": list("0123456789")}},
     "mood": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": ["good", "fair", "bad"]}},
     "cause": {**CLASSIFIER, "task": {"kind": "multiclass", "labels": CAUSES}},
+    "claims": {**CLASSIFIER, "task": {"kind": "binary", "labels": ["no", "yes"]}},
     "topics": {**TAGGER, "task": {"kind": "multilabel", "labels": ["billing", "delivery", "returns"]}},
     "tags": {**TAGGER, "task": {"kind": "multilabel", "labels": TAGS}},
     "codes": {**TAGGER, "task": {"kind": "multilabel", "labels": ["A0101", "A0102", "B01"], "tree": TREE}},
@@ -71,6 +72,18 @@ KINDS = {
         "prediction_set": ["right"],
         "reply": {"text": "Yes.", "finish_reason": "stop"},
     },
+    "marked reply": {
+        "model": "writer",
+        "input": "When does it come, and where can I look?",
+        "prediction": "right",
+        "prediction_set": ["right"],
+        "reply": {
+            "text": "## On **5 May**\n\n[Look](https://a.example)\n\n```\ntrack 7\n```\n\n| a | b |\n|-|-:|\n| 1 | 2 |",
+            "finish_reason": "stop",
+            "reasoning": "It was sent on 3 May. Wait. " * 20,
+            "tokens": {"lengths": [5, 4, 6], "logprobs": [-0.1, -1.5, -0.1]},
+        },
+    },
     "fields": {"model": "mood", "input": {"name": "kettle", "price": 31.5, "tags": ["a", "b"]}, "prediction": "good"},
     "leak": {
         "model": "parts",
@@ -81,6 +94,7 @@ KINDS = {
         "label_confidence": [0.8, 0.3],
         "output": {"candidates": {"part 3": 0.4, "part 7": 0.9, "part 12": 0.2}},
     },
+    "claim": {"model": "claims", "input": "Is 28 + 1 = 39?", "prediction": "no", "prediction_set": ["no"]},
     "gone": {"model": "mood", "input": SENTENCE, "prediction": None, "confidence": None},
 }
 
@@ -93,9 +107,10 @@ def made(*, output=None, **changes):
 class Site:
     """The pages over a database of their own, at a port of their own."""
 
-    def __init__(self, dsn, *, models=MODELS, **review):
+    def __init__(self, dsn, *, models=MODELS, reviewed=None, **review):
         self.database = open_database(dsn)
-        config = Config.model_validate({"models": models, "review": {"undo_seconds": 60, **review}})
+        review = {"undo_seconds": 60, "models": reviewed or {}, **review}
+        config = Config.model_validate({"models": models, "review": review})
         self.desk = ReviewService(config, self.database)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

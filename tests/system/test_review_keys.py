@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from demur.review.item import Status
+from demur.serve.web.review.service import ReviewService
 from tests.system.review_site import READY, at_case, press, until
 
 pytestmark = pytest.mark.slow
@@ -274,7 +275,7 @@ def test_a_key_right_after_the_case_came_is_not_taken_and_said(site, as_reviewer
 
 
 def test_keys_while_an_answer_is_sent_are_said_here_and_on_the_next_page(site, as_reviewer):
-    running = site()
+    running = site(ahead_seconds=0)  # there is a time without a case
     first, second = running.put("picture", "picture")
     ada = as_reviewer("Ada", running.url)
     first_case(ada, first)
@@ -291,7 +292,7 @@ def test_keys_while_an_answer_is_sent_are_said_here_and_on_the_next_page(site, a
 
 
 def test_what_is_typed_while_an_answer_is_sent_is_said(site, as_reviewer):
-    running = site()
+    running = site(ahead_seconds=0)  # there is a time without a case
     first, second = running.put("many ticks", "many ticks")
     ada = as_reviewer("Ada", running.url)
     first_case(ada, first)
@@ -431,7 +432,7 @@ def test_the_back_button_shows_the_case_as_it_is_now(site, as_reviewer):
 
 
 def test_a_second_tab_cannot_answer_what_the_first_has_answered(site, as_reviewer):
-    running = site()
+    running = site(ahead_seconds=0)
     first, second = running.put("picture", "picture")
     ada = as_reviewer("Ada", running.url)
     first_case(ada, first)
@@ -449,7 +450,7 @@ def test_a_second_tab_cannot_answer_what_the_first_has_answered(site, as_reviewe
 
 
 def test_undo_frees_the_case_that_was_taken_meanwhile(site, as_reviewer):
-    running = site()
+    running = site(ahead_seconds=0)
     first, second = running.put("picture", "picture")
     ada = as_reviewer("Ada", running.url)
     first_case(ada, first)
@@ -459,7 +460,7 @@ def test_undo_frees_the_case_that_was_taken_meanwhile(site, as_reviewer):
     press(ada, "u")
     at_case(ada, first)
     assert running.case(first).claimed_by == "Ada"
-    assert running.case(second).status is Status.WAITING
+    until(lambda: running.case(second).status is Status.WAITING or running.case(second).ahead)
     bob = as_reviewer("Bob", running.url)
     first_case(bob, second)
 
@@ -479,16 +480,42 @@ def test_a_case_that_was_given_back_does_not_come_next(site, as_reviewer):
     first_case(bob, first)
     press(bob, "g")
     bob.wait_for_url("**gave_back*")
-    press(ada, "a")
+    press(ada, "b")
     at_case(ada, first)
     assert running.case(first).claimed_by == "Ada"
+
+
+@pytest.mark.parametrize("method", ["release", "undo"])
+def test_a_slow_reply_to_letting_go_does_not_take_the_case_again(method, site, as_reviewer, monkeypatch):
+    """The page says every second that somebody is there; a case that was just let go is not one that was lost."""
+    running = site(lease_seconds=3)
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    first_case(ada, first)
+    if method == "undo":
+        press(ada, "3")
+        at_case(ada, second)
+        ada.get_by_text("It is on its way").wait_for(state="detached")
+    do, claims = getattr(ReviewService, method), []
+    monkeypatch.setattr(ReviewService, method, lambda *given, **named: (do(*given, **named), time.sleep(4))[0])
+    ada.on("request", lambda request: claims.append(request.url) if request.url.endswith("/claim") else None)
+    press(ada, "g" if method == "release" else "u")
+    if method == "release":
+        press(ada, "3")
+        missed(ada, "“3” was not taken: this case is being given back.")
+        ada.wait_for_url("**gave_back*")
+        assert running.case(first).status is Status.WAITING
+    else:
+        ada.wait_for_url(re.compile(f"/cases/{first}"))
+        assert running.case(second).status is Status.WAITING
+    assert claims == []
 
 
 def test_the_model_that_was_chosen_stays_chosen_after_giving_back(site, as_reviewer):
     running = site()
     first, _, third = running.put("picture", "text", "picture")
     ada = as_reviewer("Ada", running.url)
-    ada.get_by_label("Model").select_option("digits")
+    ada.locator("select[name=model]").select_option("digits")
     ada.wait_for_url("**model=digits**")
     first_case(ada, first)
     press(ada, "g")

@@ -1,9 +1,13 @@
 """How a case is answered on its page: which labels it offers, in which form, and by which keys."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Literal
 
+from demur.serve.config.review_models import NO_WORDS
+from demur.serve.config.review_words import ModelWords
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.review.label_search import search_of
@@ -14,17 +18,24 @@ FEW = len(DIGITS)
 """So many labels have a key each."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "none": ("0e=", "None of the labels holds"),
-    "cannot": ("x?-", "Cannot tell: say why"),
-    "comment": ("cm,", "Write a comment"),
+    "none": ("0y=", "None of the labels holds"),
+    "accept": ("af&", "Take what the model says"),
+    "cannot": ("x-", "Cannot tell: say why"),
+    "comment": ("co,", "Write a comment"),
     "release": ("gr_", "Give the case back"),
+    "skip": ("s;$", "Skip the case: not for me again"),
     "undo": ("ul<", "Take the last answer back"),
     "next": ("nj>", "Take the next case"),
-    "again": ("at^", "Take a case that you gave back"),
+    "correct": ("e*", "Correct the reply"),
+    "trace": ("t|", "Show how the model came to its reply"),
+    "raw": ("m~", "Show the reply as it was written, or rendered"),
+    "again": ("b^", "Take a case that you gave back"),
     "zoom": ("zv+", "Enlarge the picture"),
     "pixels": ("pd%", "Show the pixels, or the smooth picture"),
     "queue": ("qw.", "Back to the queue"),
-    "help": ("hk!", "Show or hide all keys"),
+    "find": ("k@", "Find a case: by its id, or by what is written in it"),
+    "guide": ("?i", "Show how cases are judged, and what the labels mean"),
+    "help": ("h!", "Show or hide all keys"),
 }
 """The keys of each command, the first that no label has taken, and what it does."""
 
@@ -48,7 +59,7 @@ class LabelChoice:
     """The labels right above it."""
 
     title: str = ""
-    """What the file of labels says beside it."""
+    """What the configuration or the file of labels says beside it."""
 
     share: float | None = None
     """How probable the model found it, where that may be shown."""
@@ -84,13 +95,16 @@ class AnswerForm:
     def span(self) -> str:
         """The keys of the labels, in words."""
         keys = [choice.key for choice in self.choices if choice.key]
-        return "" if not keys else keys[0] if len(keys) == 1 else f"{keys[0]}–{keys[-1]}"
+        follow_on = all(ord(later) - ord(key) in (1, -9) for key, later in pairwise(keys))  # 0 comes behind 9
+        return ", ".join(keys) if len(keys) < 3 or not follow_on else f"{keys[0]}–{keys[-1]}"
 
 
-def answering(task: TaskConfig | None, options: int = 0, offered: Sequence[LabelChoice] = ()) -> AnswerForm:
+def answering(
+    task: TaskConfig | None, options: int = 0, offered: Sequence[LabelChoice] = (), words: ModelWords = NO_WORDS
+) -> AnswerForm:
     """How a case of this task is answered, where the question has so many options (0: it has none). Of a sparse task
     only the labels that are `offered` are on the page. Without a task, which is no longer served, nothing can be
-    chosen."""
+    chosen. `words`: titles and keys of labels."""
     if task is None:
         return AnswerForm(form="list", choices=(), keys=command_keys(()))
     if task.sparse:
@@ -103,12 +117,13 @@ def answering(task: TaskConfig | None, options: int = 0, offered: Sequence[Label
             n_labels=len(task.labels),
         )
     labels = task.labels[: options or None]
-    keys = label_keys(labels)
     choices = in_tree(task) if task.tree else [LabelChoice(label=label) for label in labels]
-    if keys:
+    keys = label_keys([one.label for one in choices] if words.keys else labels, words.keys)
+    titles = words.titles
+    if keys or titles:
         choices = [
-            LabelChoice(label=one.label, key=key, depth=one.depth, above=one.above)
-            for one, key in zip(choices, keys, strict=True)
+            replace(one, key=key, title=titles.get(one.label, ""))
+            for one, key in zip(choices, keys or [None] * len(choices), strict=True)
         ]
     form: Literal["buttons", "list", "ticks"] = "ticks" if not task.exclusive else "buttons" if keys else "list"
     prefix = "" if keys else search_prefix(labels)
@@ -130,13 +145,19 @@ def chosen_labels(labels: Sequence[str], *, none: bool, exclusive: bool) -> Answ
     return list(labels)
 
 
-def label_keys(labels: Sequence[str]) -> tuple[str, ...]:
-    """A key for each label: itself where every label is one character, else its place. None where there are many."""
+def label_keys(labels: Sequence[str], given: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """A key for each label: the one that is given, itself where every label is one character, the first letter of yes
+    and no, else its place. None where there are many."""
     if len(labels) > FEW:
         return ()
+    if given:
+        left = iter([digit for digit in DIGITS if digit not in given.values()])
+        return tuple(given[label] if label in given else next(left) for label in labels)
     own = tuple(label.lower() for label in labels)
     if all(len(one) == 1 and one.isascii() and one.isalnum() for one in own) and len(set(own)) == len(own):
         return own
+    if sorted(own) == ["no", "yes"]:
+        return tuple(label[0] for label in own)
     return DIGITS[: len(labels)]
 
 

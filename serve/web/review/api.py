@@ -1,19 +1,19 @@
 """The review API: everything that the pages can do, for machines."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, isfinite
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AwareDatetime
 
-from demur.review.cases import Filter
-from demur.review.item import Case, Status
+from demur.review.changes import MOST_CASES
+from demur.review.item import Case
 from demur.serve.contract.wire import parse
 from demur.serve.web.review import review_wire as wire
+from demur.serve.web.review.case_query import CaseQuery
 from demur.serve.web.review.label_search import MOST_FOUND
 from demur.serve.web.review.site import Content, Name, Reviews, Site, Word, problems, reply
 from demur.serve.web.shared.bodies import takes
@@ -36,11 +36,13 @@ TAKEN = (
     wire.AnswerRequest,
     wire.TokenRequest,
     wire.UndoRequest,
+    wire.SkipRequest,
+    wire.ReopenRequest,
     wire.WithdrawRequest,
 )
 """Bodies, which are parsed by hand."""
 
-router = APIRouter()
+router = APIRouter(tags=["Cases"])
 
 
 @router.get("/v1/me", response_model=wire.MeView, responses=problems(401, 403), summary="What you may see and do")
@@ -79,7 +81,9 @@ def progress(
     since: Annotated[AwareDatetime | None, Query(description="By default the last midnight, in UTC.")] = None,
 ) -> Response:
     start = since or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return reply({"since": start, **asdict(reviews.progress(name, start))})
+    hours = reviews.pace(name).hours_for(reviews.backlog(name).free)
+    told = {**asdict(reviews.progress(name, start)), "hours_of_work": hours if isfinite(hours) else None}
+    return reply({"since": start, **told})
 
 
 @router.get(
@@ -96,31 +100,24 @@ def shelves(name: Name, reviews: Reviews) -> Response:
     "/v1/cases",
     response_model=wire.CaseList,
     responses=problems(401, 403, 422, 503),
-    summary="Cases in the order in which they are worked, then those that have ended, newest first",
+    summary="Cases in the order in which they are worked, then those that have ended; what is looked for, newest first",
 )
 def listed(
     name: Name,
     reviews: Reviews,
-    status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
-    model: Word | None = None,
-    group: Word | None = None,
-    overdue: Annotated[bool, Query(description="Only open ones whose due time has passed.")] = False,
-    mine: Annotated[bool, Query(description="Only those that you hold, or spoke about last.")] = False,
+    query: Annotated[CaseQuery, Depends()],
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
     offset: Annotated[int, Query(ge=0, le=FARTHEST)] = 0,
     glance: Annotated[bool, Query(description="With the beginning of each input.")] = False,
+    count: Annotated[bool, Query(description=f"Also how many fit, up to {MOST_CASES:,}.")] = False,
 ) -> Response:
-    which = Filter(
-        statuses=tuple(status) if status else None,
-        model=model,
-        group=group,
-        overdue=overdue,
-        claimed_by=name if mine else None,
-    )
-    found = reviews.listed(name, which, limit=limit + 1, offset=offset)
+    wanted = query.search(name)
+    found = reviews.find(name, wanted, limit=limit + 1, offset=offset)
+    fit = reviews.count(name, wanted) if count else None
     inputs = reviews.glances(name, found[:limit]) if glance else {}
     lines = [{**_line(case), "glance": inputs.get(case.record_id)} for case in found[:limit]]
-    return reply({"cases": lines, "more": len(found) > limit})
+    told = fit if fit is not None and fit <= MOST_CASES else None
+    return reply({"cases": lines, "more": len(found) > limit, "count": told})
 
 
 @router.get(
@@ -216,7 +213,7 @@ def heartbeat(name: Name, reviews: Reviews, id: UUID, content: Content) -> Respo
 )
 def answer(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
     told = parse(wire.AnswerRequest, content)
-    case = reviews.answer(name, id, told.token, label=told.label, reason=told.reason, comment=told.comment)
+    case = reviews.answer(name, id, told.token, **told.said)
     shown = wire.prediction_json(reviews.record(case), ended=case.ended_at is not None)
     return reply({"case": _line(case), "undo_until": case.settles_at, "prediction": shown})
 
@@ -243,6 +240,41 @@ def undo(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
 def release(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
     reviews.release(name, id, parse(wire.TokenRequest, content).token)
     return Response(status_code=204)
+
+
+@router.post(
+    "/v1/cases/{id}/skip",
+    status_code=204,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.SkipRequest),
+    summary="Give a case back for good: others get it at once, and it never comes to you by itself again",
+)
+def skip(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    told = parse(wire.SkipRequest, content)
+    reviews.skip(name, id, told.token, told.reason)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/answers",
+    response_model=wire.OwnAnswerList,
+    responses=problems(401, 403, 422, 503),
+    summary="Your last 20 answers, and whether you can still change them",
+)
+def own_answers(name: Name, reviews: Reviews) -> Response:
+    now = datetime.now(UTC)
+    return reply({"answers": [wire.own_answer_json(one, now) for one in reviews.last_answers(name)]})
+
+
+@router.post(
+    "/v1/cases/{id}/reopen",
+    response_model=wire.ClaimView,
+    responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 503),
+    openapi_extra=takes(wire.ReopenRequest, required=False),
+    summary="Take an answer of yours back that counts already, where nobody has built on it, and hold the case again",
+)
+def reopen(name: Name, reviews: Reviews, id: UUID, content: Content) -> Response:
+    return reply(wire.claim_json(reviews.reopen(name, id, parse(wire.ReopenRequest, content or b"{}").why)))
 
 
 @router.post(

@@ -14,7 +14,7 @@ from demur.serve.config.access import AccessConfig
 from demur.serve.config.file import Config
 from demur.serve.contract.wire import dump
 from demur.serve.web.errors import problem_json, status_of
-from demur.serve.web.review import api, exchange_routes, overview
+from demur.serve.web.review import api, case_changes, desk, exchange_routes, overview
 from demur.serve.web.review.pages import add_pages
 from demur.serve.web.review.review_wire import draft_json
 from demur.serve.web.review.service import ReviewService
@@ -46,10 +46,10 @@ def console_app(config: Config, database: Database) -> FastAPI:
     add_body_limits(app, config.limits)
     add_browser_headers(app)
     app.add_middleware(PlainCookies)
-    add_docs(app)
+    add_docs(app, of="Review")
     site = add_site(app, ReviewService(config, database), database)
-    for routes in (api, exchange_routes):
-        app.include_router(routes.router, dependencies=[Depends(only_known)])
+    for routes in (api.router, case_changes.router, desk.api, exchange_routes.router):
+        app.include_router(routes, dependencies=[Depends(only_known)])
     add_pages(app, site)
     add_problems(app, log, _problem)
     app.openapi = lambda: _openapi(app, config.access)  # type: ignore[method-assign]
@@ -73,7 +73,7 @@ def _openapi(app: FastAPI, access: AccessConfig | None) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes, servers=app.servers
         )
         document["paths"] = {path: told for path, told in document["paths"].items() if path.startswith("/v1/")}
-        describe(document["components"]["schemas"], *api.TAKEN)
+        describe(document["components"]["schemas"], *api.TAKEN, *case_changes.TAKEN, desk.DecideRequest)
         overview.say_unknown(document["components"]["schemas"])
         describe_refusals(document)
         if access is not None and access.mode == "keys":

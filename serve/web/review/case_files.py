@@ -30,7 +30,19 @@ ENDINGS: dict[CaseFormat, str] = {"label-studio": "json", "csv": "csv", "parquet
 
 ROWS_AT_ONCE = 1000
 
-OPINION = ("reviewer", "at", "adjudicates", "label", "reason", "comment", "saw_prediction", "seconds", "undone_at")
+OPINION = (
+    "reviewer",
+    "at",
+    "adjudicates",
+    "label",
+    "reason",
+    "comment",
+    "saw_prediction",
+    "seconds",
+    "undone_at",
+    "text",
+    "codes",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +108,7 @@ def _row(dossier: Dossier) -> dict[str, Any]:
         "label": case.label,
         "input": dossier.value,
         "reply": record.reply["text"] if record.reply else None,
+        "reasoning": record.reply.get("reasoning") if record.reply else None,
         "prediction": record.prediction,
         "prediction_set": record.prediction_set,
         "confidence": record.confidence,
@@ -110,7 +123,8 @@ def _row(dossier: Dossier) -> dict[str, Any]:
 
 COLUMNS = (
     "case", "record", "model", "group", "kind", "status", "priority", "created_at", "due_at", "ended_at", "resolution",
-    "label", "input", "reply", "prediction", "prediction_set", "confidence", "action", "reason", "artifact",
+    "label", "input", "reply", "reasoning", "prediction", "prediction_set", "confidence", "action", "reason",
+    "artifact",
     "label_probability", "scores", "opinions",
 )  # fmt: skip
 
@@ -162,6 +176,7 @@ def _schema(task: TaskConfig) -> Any:
     text, time, number = pa.string(), pa.timestamp("us", tz="UTC"), pa.float64()
     answer = text if task.exclusive else pa.list_(text)
     said = {"at": time, "undone_at": time, "adjudicates": pa.bool_(), "saw_prediction": pa.bool_(), "seconds": number}
+    said |= {"codes": pa.list_(text)}
     types = {
         **dict.fromkeys(("created_at", "due_at", "ended_at"), time),
         **dict.fromkeys(("label", "prediction"), answer),

@@ -16,9 +16,11 @@ from demur.serve.contract.hosts import UnknownModel
 from demur.serve.web.review.case_files import ENDINGS, MEDIA_TYPES, CaseFormat, config_for, write_cases
 from demur.serve.web.review.case_import import ImportedAnnotation, counted, import_verdicts, people_of
 from demur.serve.web.review.label_studio import InputKind, rows_of_export
+from demur.serve.web.review.learning_file import check_writes_texts, write_learning
 from demur.serve.web.review.review_wire import Label
 from demur.serve.web.review.service import ReviewService
-from demur.serve.web.review.site import Content, Name, Reviews, Word, problems, reply
+from demur.serve.web.review.site import Content, Name, Reviews, Site, Word, problems, reply
+from demur.traffic.learning_rows import FORMS, LearningForm
 
 CHUNK = 1 << 16
 
@@ -44,7 +46,7 @@ class ImportView(BaseModel):
     rows: list[ImportRow]
 
 
-router = APIRouter()
+router = APIRouter(tags=["Files in and out"])
 
 
 @router.get(
@@ -52,8 +54,8 @@ router = APIRouter()
     response_class=Response,
     responses={
         200: {
-            "description": "The file. `X-Demur-Left-Out` counts the cases whose input is no longer kept, which"
-            " nobody could look at elsewhere.",
+            "description": "The file. `X-Demur-Left-Out` counts the cases that are not in it: those whose input is no"
+            " longer kept, which nobody could look at elsewhere, and of `pairs` and `training` all that give no row.",
             "content": {kind: {} for kind in MEDIA_TYPES.values()},
         },
         **problems(401, 403, 404, 422, 503),
@@ -62,25 +64,39 @@ router = APIRouter()
 )
 def export(
     name: Name,
-    reviews: Reviews,
+    site: Site,
     model: Word,
-    format: Annotated[CaseFormat, Query()] = "label-studio",
+    format: Annotated[
+        CaseFormat | LearningForm,
+        Query(
+            description="Tasks of Label Studio, or all that is known as CSV, Parquet or JSON lines. Of a task that"
+            " writes texts also, as JSON lines, preference `pairs` and `training` conversations."
+        ),
+    ] = "label-studio",
     status: Annotated[Sequence[Status] | None, Query(description="Any of these; by default all.")] = None,
     with_predictions: Annotated[
         bool, Query(description="Label Studio: also what the model said, except of blind cases.")
     ] = False,
 ) -> Response:
+    reviews = site.reviews
     task = _task_of(reviews, model)
     ids = reviews.ids(name, Filter(statuses=tuple(status) if status else None, model=model))
+    if format in FORMS:
+        check_writes_texts(model, task)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has been sent
-    written = write_cases(reviews.dossiers(name, ids), file, format, task, with_predictions=with_predictions)
+    if format == "pairs" or format == "training":
+        left_out = len(ids) - write_learning(site, name, model, format, ids, file)
+        file_name, media_type = f"{model}-{format}.jsonl", MEDIA_TYPES["jsonl"]
+    else:
+        written = write_cases(reviews.dossiers(name, ids), file, format, task, with_predictions=with_predictions)
+        left_out, file_name, media_type = written.left_out, f"{model}.{ENDINGS[format]}", MEDIA_TYPES[format]
     file.seek(0)
     headers = {
         "Cache-Control": "no-store",
-        "Content-Disposition": f'attachment; filename="{model}.{ENDINGS[format]}"',
-        "X-Demur-Left-Out": str(written.left_out),
+        "Content-Disposition": f'attachment; filename="{file_name}"',
+        "X-Demur-Left-Out": str(left_out),
     }
-    return StreamingResponse(_chunks(file), media_type=MEDIA_TYPES[format], headers=headers)
+    return StreamingResponse(_chunks(file), media_type=media_type, headers=headers)
 
 
 @router.get(

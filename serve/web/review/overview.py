@@ -1,8 +1,9 @@
 """The overview for those who lead reviews: how the queue fares, and where people differ."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal
 
 import orjson
@@ -21,13 +22,15 @@ from demur.audit.opinions import (
     overturn_rates,
     reviewers_checked,
 )
-from demur.review import cases, disagreement, statistics
+from demur.review import cases, disagreement, skips, statistics
 from demur.review.cases import Backlog
 from demur.review.disagreement import PersonsWork
 from demur.review.item import ReviewerScope
+from demur.review.pace import pace
+from demur.review.skips import SkippedByAll
 from demur.review.statistics import BacklogCurve, Flow, StatisticsWindow
 from demur.serve.config.review import ReviewConfig
-from demur.serve.web.shared.quantities import date, duration, hours, percent
+from demur.serve.web.shared.quantities import date, duration, percent
 from demur.traffic.database import Connection, Database
 
 Span = Literal["24h", "7d", "30d"]
@@ -69,6 +72,10 @@ class Overview:
     """Those of which there is something to see."""
 
     now: Backlog
+    hours_of_work: float
+    """Until somebody has resolved what waits, at the pace of the last hour, or since the first case came within it: the
+    figure of the queue. Infinite where nothing was resolved in it."""
+
     total: Flow
     by_model: list[Flow]
     backlog: BacklogCurve
@@ -82,10 +89,22 @@ class Overview:
     labels: list[LabelDisagreement]
     reviewers: ReviewersChecked
     people: list[PersonsWork]
+    skipped: int
+    """Cases that somebody skipped in the window; two people who skip one are two."""
+
+    skipped_by_all: list[SkippedByAll]
+    """How things stand now, whatever the window."""
 
 
-def overview_of(connection: Connection, scope: ReviewerScope, span: Span, model: str | None = None) -> Overview:
-    """Return what there is to know of the window that ends now, of one model or of all in the scope."""
+def overview_of(
+    connection: Connection,
+    scope: ReviewerScope,
+    span: Span,
+    model: str | None = None,
+    people: Mapping[str, ReviewerScope] = MappingProxyType({}),
+) -> Overview:
+    """Return what there is to know of the window that ends now, of one model or of all in the scope. `people`: those
+    who are named in the configuration, and what each may see and do."""
     until = statistics.now(connection)
     window = StatisticsWindow(since=until - SPANS[span], until=until, scope=narrowed(scope, model))
     total, *by_model = statistics.flows(connection, window)
@@ -95,13 +114,16 @@ def overview_of(connection: Connection, scope: ReviewerScope, span: Span, model:
     units = disagreement.together(connection, window)
     checks = disagreement.checked(connection, window)
     overall = overturn_rate(overturned)
+    now = cases.backlog(connection, window.scope)
+    worked = disagreement.work(connection, window)
     return Overview(
         window=span,
         since=window.since,
         until=until,
         model=model,
         models=[flow.model for flow in seen if flow.model is not None],
-        now=cases.backlog(connection, window.scope),
+        now=now,
+        hours_of_work=pace(connection, window.scope).hours_for(now.free),
         total=total,
         by_model=by_model,
         backlog=statistics.backlog_curve(connection, window),
@@ -123,7 +145,9 @@ def overview_of(connection: Connection, scope: ReviewerScope, span: Span, model:
         ),
         labels=label_disagreements(units),
         reviewers=reviewers_checked(checks, overall),
-        people=disagreement.work(connection, window),
+        people=worked,
+        skipped=sum(person.skipped for person in worked),
+        skipped_by_all=skips.skipped_by_all(connection, window.scope, people),
     )
 
 
@@ -150,7 +174,8 @@ def add_overview_routes(
         scope = review.scope_of(name)
         assert scope is not None, "whoever leads is among the people"
         with database.transaction() as connection:
-            return overview_of(connection, scope, span, model)
+            people = {name: person.scope for name, person in review.people.items()}
+            return overview_of(connection, scope, span, model, people)
 
     @app.get("/overview", include_in_schema=False)
     def show(request: Request, window: str = "24h", model: str = "") -> Response:
@@ -166,9 +191,8 @@ def add_overview_routes(
             spans=list(SPANS),
             led=led(found.overturned),
             duration=duration,
-            hours=hours,
             percent=percent,
-            work_left=work_left,
+            growth=growth,
             date=date,
         )
 
@@ -200,10 +224,8 @@ def led(found: Overturns) -> bool:
     return found.seen.upper < found.blind.lower
 
 
-def work_left(flow: Flow) -> str:
-    """When the queue will be empty, in words."""
-    if flow.open == 0:
-        return "nobody waits"
-    if flow.ended > flow.arrived:
-        return f"the queue is empty in {hours(flow.hours_to_empty)}, as cases come and go"
-    return "more come than are done" if flow.ended < flow.arrived else "as many come as are done"
+def growth(flow: Flow) -> str:
+    """Whether the queue grew in the window, in words."""
+    if flow.ended == flow.arrived:
+        return "as many came as were done"
+    return "more came than were done" if flow.ended < flow.arrived else "fewer came than were done"

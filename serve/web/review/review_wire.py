@@ -11,9 +11,12 @@ from pydantic import BaseModel, Field
 
 from demur.audit.visible import visible
 from demur.review.cases import Backlog
+from demur.review.changes import MOST_CASES
 from demur.review.item import ENDED, Case, Claim, Event, Kind, Opinion, Status
+from demur.review.reopening import OwnAnswer
 from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.task import TaskConfig
+from demur.serve.contract.corrections import CorrectedText
 from demur.serve.contract.fields import fields_of
 from demur.serve.contract.wire import Body, Listed, OutcomeView, Problem, Word
 from demur.serve.web.review.label_search import FoundLabel, Match
@@ -40,6 +43,8 @@ class Draft(Body):
     label: Label | None = None
     reason: Text | None = None
     comment: Text | None = None
+    text: CorrectedText | None = None
+    codes: Listed[Word] | None = None
 
 
 class NextRequest(Body):
@@ -62,10 +67,32 @@ class AnswerRequest(Body):
     )
     reason: Text | None = Field(default=None, description="Why it cannot be told. Needed where `label` is null.")
     comment: Text | None = None
+    text: CorrectedText | None = Field(
+        default=None,
+        description="What should have been written, where the label says that a reply is `wrong`. Kept as long as the"
+        " reply is.",
+    )
+    codes: Listed[Word] | None = Field(
+        default=None, description="Why the reply is wrong: any of `codes` of the task. Only where the label is `wrong`."
+    )
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """All of it but the claim, as the service takes it."""
+        said = {name: getattr(self, name) for name in ("label", "reason", "comment", "text")}
+        return {**said, "codes": self.codes or ()}
 
 
 class TokenRequest(Body):
     token: Token
+
+
+class SkipRequest(TokenRequest):
+    reason: Word | None = Field(default=None, description="Why you do not want it again.")
+
+
+class ReopenRequest(Body):
+    why: Word | None = Field(default=None, description="Kept in the history of the case.")
 
 
 class UndoRequest(TokenRequest):
@@ -85,7 +112,7 @@ class MeView(BaseModel):
     models: list[str] | None = Field(description="Of which models you see cases; null: of all.")
     groups: list[str] | None = Field(description="Of which groups; null: of all, and of none.")
     adjudicates: bool = Field(description="You decide where others disagree or cannot tell.")
-    leads: bool = Field(description="You see the overview and every history, and may withdraw cases.")
+    leads: bool = Field(description="You see the overview and every history, and may withdraw and assign cases.")
 
 
 class BacklogView(BaseModel):
@@ -110,6 +137,10 @@ class ProgressView(BaseModel):
     )
     resolved: int = Field(description="By all since then.")
     resolved_last_hour: int
+    hours_of_work: float | None = Field(
+        description="Until what waits is resolved, at the pace of the last hour, or since the first case came within"
+        " it; null where nothing was resolved in it."
+    )
 
 
 class ShelfView(BaseModel):
@@ -141,6 +172,7 @@ class CaseLine(BaseModel):
     adjudicating: bool = Field(description="The next answer decides.")
     confidence: float | None = Field(description="Null as well where the answer is to be given blindly.")
     claimed_by: str | None = Field(description="Who holds it, or who spoke last.")
+    assigned_to: str | None = Field(description="For whom it is kept: nobody else gets it before its due time is over.")
     lease_until: datetime | None
     settles_at: datetime | None = Field(description="Until when the last answer can be taken back.")
     ended_at: datetime | None
@@ -157,6 +189,9 @@ class ListedCase(CaseLine):
 class CaseList(BaseModel):
     cases: list[ListedCase]
     more: bool = Field(description="There are more behind these.")
+    count: int | None = Field(
+        description=f"How many fit, where that was asked for; null as well where there are more than {MOST_CASES:,}."
+    )
 
 
 class TaskView(BaseModel):
@@ -170,6 +205,7 @@ class TaskView(BaseModel):
     n_labels: int
     labels_url: str = Field(description="Where labels are found by typing; add `&query=`.")
     tree: dict[str, list[str]] | None = Field(description="The labels right above a label, where there are any.")
+    codes: list[str] = Field(description="Why a reply may be wrong, where the task is to write one.")
 
 
 class FoundLabelView(BaseModel):
@@ -214,6 +250,10 @@ class OpinionView(BaseModel):
     saw_prediction: bool
     seconds: float = Field(description="From the claim to the answer.")
     undone_at: datetime | None = Field(description="When it was taken back; it does not count.")
+    text: str | None = Field(
+        description="What should have been written in the place of the reply; null as well once that is no longer kept."
+    )
+    codes: list[str] | None = Field(description="Why the reply is wrong; null where nobody said.")
 
 
 class EventView(BaseModel):
@@ -239,6 +279,10 @@ class CaseView(CaseLine):
     input: Any = Field(description="As it was sent; null when it is no longer kept.")
     task: TaskView | None = Field(description="Null where the model is no longer served.")
     reply: str | None = Field(description="The text to be judged, where the task is to write one.")
+    reasoning: str | None = Field(
+        description="How the model came to the text, of a very long trace the beginning. Null where it wrote none, and"
+        " while you are to answer without having seen what the model said."
+    )
     prediction: ShownPrediction | None = Field(description="Null while you are to answer without having seen it.")
     draft: Draft | None = Field(description="What you typed before and did not send, or sent too late.")
     own: OpinionView | None = Field(description="What you said, unless you took it back.")
@@ -267,6 +311,19 @@ class AnswerView(BaseModel):
     prediction: ShownPrediction
 
 
+class OwnAnswerView(BaseModel):
+    """One of your last answers."""
+
+    case: CaseLine
+    own: OpinionView
+    can_change: bool = Field(description="`reopen` takes it back, and you hold the case again.")
+    why_not: str | None = Field(description="Why it cannot be changed any more; null where it can.")
+
+
+class OwnAnswerList(BaseModel):
+    answers: list[OwnAnswerView] = Field(description="The latest first.")
+
+
 class LostClaim(Problem):
     """A claim that no longer holds. What was typed is not lost."""
 
@@ -278,7 +335,7 @@ class LostClaimResponse(BaseModel):
     error: LostClaim
 
 
-def task_json(model: str, task: TaskConfig) -> dict[str, Any]:
+def task_json(model: str, task: TaskConfig, codes: Sequence[str] = ()) -> dict[str, Any]:
     """`TaskView`."""
     tree: dict[str, list[str]] | None = None
     if task.tree:
@@ -289,6 +346,7 @@ def task_json(model: str, task: TaskConfig) -> dict[str, Any]:
         TaskView,
         task,
         tree=tree,
+        codes=list(codes),
         labels=None if task.sparse else task.labels,
         n_labels=len(task.labels),
         labels_url=f"/v1/labels?{urlencode({'model': model})}",
@@ -332,6 +390,7 @@ def case_json(sight: VisibleCase, name: str, task: dict[str, Any] | None, now: d
         input=sight.value,
         task=task,
         reply=record.reply["text"] if record.reply else None,
+        reasoning=record.reply.get("reasoning") if record.reply and sight.shown else None,
         prediction=prediction_json(record, ended=case.status in ENDED) if sight.shown else None,
         draft=draft_json(sight.draft),
         own=opinions_json([sight.own])[0] if sight.own else None,
@@ -339,6 +398,16 @@ def case_json(sight: VisibleCase, name: str, task: dict[str, Any] | None, now: d
         events=events_json(sight.events),
         outcomes=[fields_of(OutcomeView, told, at=told.created_at) for told in sight.outcomes],
     )
+
+
+def own_answer_json(one: OwnAnswer, now: datetime) -> dict[str, Any]:
+    """`OwnAnswerView`."""
+    return {
+        "case": case_line_json(one.case, now),
+        "own": opinions_json([one.opinion])[0],
+        "can_change": one.why_not is None,
+        "why_not": one.why_not,
+    }
 
 
 def prediction_json(record: Record, *, ended: bool) -> dict[str, Any]:

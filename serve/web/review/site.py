@@ -21,11 +21,28 @@ from demur.serve.web.review.label_search import search_of
 from demur.serve.web.review.service import ReviewService
 from demur.serve.web.review.words import FILTERS
 from demur.serve.web.shared.bodies import whole_body
+from demur.serve.web.shared.header import header_of
 from demur.serve.web.shared.look import LOGIN_SCRIPT, beside, our_files, page_response, root_of, templates_of
 from demur.serve.web.shared.visitor import NoReviewer, visitor_of
 from demur.traffic.database import Database
 
-SCRIPTS = ("early.js", "review.js", "case.js", "guard.js", "keys.js", "labels.js", "sending.js")
+SCRIPTS = (
+    "early.js",
+    "review.js",
+    "case.js",
+    "desk.js",
+    "desk.css",
+    "forward.js",
+    "guard.js",
+    "keys.js",
+    "labels.js",
+    "sending.js",
+    "reply.js",
+    "reply.css",
+    "changing.js",
+    "grid.js",
+    "grid.css",
+)
 
 FILES = our_files(*(Path(__file__).parent / "templates" / name for name in SCRIPTS), LOGIN_SCRIPT)
 
@@ -54,19 +71,21 @@ class ReviewSite:
     """What the API says of the task of each model."""
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Respond with a template of `serve/web/review/templates`."""
+        return page_response(self.html(request, template, **values), status, pictures=template == "overview.html")
+
+    def html(self, request: Request, template: str, **values: Any) -> str:
         """Render a template of `serve/web/review/templates`."""
         name, review = name_of(request), self.config.review
-        html = self.templates.get_template(template).render(
-            root=root_of(request),
-            place="review",
-            audits=beside(request, "audit"),
-            reviewer=name,
+        scope = review.scope_of(name) if name else None
+        return self.templates.get_template(template).render(
+            **header_of(request, top=beside(request, "")[:-1], here="Review", name=name),
             leads=review.leads(name),
+            decides=scope is not None and scope.adjudicates,
             sees_access_log=sees_access_log(request) if access_is_on(request.scope) else review.leads(name),
             now=datetime.now(UTC),
             **values,
         )
-        return page_response(html, status, pictures=template == "overview.html")
 
     def lead_of(self, request: Request) -> str:
         """The name of whoever asks, where they lead reviews; else raise `NoReviewer` or `NotYours`."""
@@ -79,7 +98,9 @@ def add_site(app: FastAPI, reviews: ReviewService, database: Database) -> Review
     templates = templates_of("demur.serve.web.review", FILES)
     templates.filters.update(FILTERS)
     config = reviews.config
-    tasks = {name: wire.task_json(name, model.task) for name, model in config.models.items()}
+    tasks = {
+        name: wire.task_json(name, model.task, config.review.codes_of(name)) for name, model in config.models.items()
+    }
     site = ReviewSite(reviews=reviews, config=config, database=database, templates=templates, tasks=tasks)
     app.state.site = site
     tables = [model.task.table for model in config.models.values() if model.task.sparse]

@@ -5,7 +5,7 @@ from datetime import datetime
 from math import isfinite, isnan
 from typing import Any
 
-from demur.review.item import Case
+from demur.review.item import Case, Event
 from demur.traffic.record import Answer
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
@@ -66,13 +66,33 @@ def due(case: Case, now: datetime) -> str:
     return f"in {lasting(left)}" if left >= 0 else f"overdue {lasting(-left)}"
 
 
+def work(hours: float) -> str:
+    """How long work takes; a line where that is not known."""
+    return lasting(hours * 3600) if isfinite(hours) else "–"
+
+
 def pace(hours: float) -> str:
     """How long the team needs for what waits."""
     if hours == 0:
         return "nothing waits"
     if not isfinite(hours):
         return "nobody answered in the last hour"
-    return f"{lasting(hours * 3600)} of work at the pace of the last hour"
+    return f"{work(hours)} of work at the pace of the last hour"
+
+
+def moved(event: Event) -> str:
+    """A move of a case in words, or what was changed about it, with the reason."""
+    detail = event.detail or {}
+    told = [_set(key, value) for key, value in detail.get("set", {}).items()] or [event.to_status.value]
+    return ", ".join(told) + (f": {detail['why']}" if detail.get("why") else "")
+
+
+def _set(key: str, value: Any) -> str:
+    if key == "assigned_to":
+        return "kept for nobody" if value is None else f"kept for {value}"
+    if key == "due_at":
+        return "no due time" if value is None else f"due {datetime.fromisoformat(value):%Y-%m-%d %H:%M %Z}"
+    return f"{key} {value}"
 
 
 def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -86,12 +106,15 @@ def in_turn(steps: Sequence[Mapping[str, Any]]) -> str:
 FILTERS = {
     "age": age,
     "due": due,
+    "is_known": isfinite,
     "how": lambda resolution: HOW.get(resolution, resolution),
     "in_turn": in_turn,
     "lasting": lasting,
+    "moved": moved,
     "pace": pace,
     "percent": percent,
     "said": said,
     "sureness": sureness,
+    "work": work,
 }
 """As templates call them."""

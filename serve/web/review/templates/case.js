@@ -1,16 +1,20 @@
 // A case that is being answered. What a person has typed or chosen is kept in this browser and on the server until it
 // is known to have arrived.
 import { busy, keyTooSoon, missed } from "./guard.js";
+import { at, goOn, stillHere } from "./forward.js";
+import { correction } from "./reply.js";
 import { offer, showChosen, ticks } from "./labels.js";
-import { capital, insist, online, post, say } from "./sending.js";
+import { capital, online, post, say } from "./sending.js";
 
 const $ = (id) => document.getElementById(id);
 const root = document.body.dataset.root;
+const THERE_SECONDS = 120; // since somebody moved or pressed anything: the next case is kept for them
 
 function work(form) {
+  const over = new AbortController(); // another case is shown
   const { case: caseId, who, model } = form.dataset;
   const comment = $("comment"), reason = $("reason");
-  const buttons = [...form.querySelectorAll("button[name=label]")];
+  const buttons = [...form.querySelectorAll("button[name=label]:not(.accept)")];
   const none = form.querySelector("button[name=none]");
   const place = `demur ${who} ${caseId}`;
   const token = Number(form.dataset.token);
@@ -38,14 +42,15 @@ function work(form) {
     return chosen;
   }
 
-  const draftNow = () => ({ label: labelNow(), reason: reason.value || null, comment: comment.value || null });
-  const isEmpty = (draft) => !draft || !((draft.label && draft.label.length) || draft.reason || draft.comment);
+  const draftNow = () => ({ label: labelNow(), reason: reason.value || null, comment: comment.value || null, ...correction.now() });
+  const isEmpty = (draft) => !draft || !((draft.label && draft.label.length) || draft.reason || draft.comment || correction.isIn(draft));
 
   function fill(draft) {
     comment.value = draft.comment ?? "";
     comment.closest("details").open = Boolean(draft.comment);
     reason.value = draft.reason ?? "";
     $("cannot").open = Boolean(draft.reason);
+    correction.fill(draft);
     const labels = new Set([draft.label ?? []].flat());
     for (const label of labels) offer({ label });
     for (const tick of ticks) tick.checked = labels.has(tick.value);
@@ -72,24 +77,14 @@ function work(form) {
     kept.write(answer);
     occupy("your answer before was still being sent");
     say("Sending …");
-    const reply = await insist(`${caseId}/answer`, { token, ...answer }, "Not sent yet.");
-    if (reply.status === 200) {
-      gone = true;
-      kept.remove();
-      return next();
-    }
+    const words = answer.label === null ? "that you cannot tell" : [answer.label].flat().join(", ") || "no label";
+    const reply = await goOn({ caseId, token, answer, words, model, done: kept.remove });
+    if (!reply || gone) return; // another case is shown, or what became of this one
     sending = false;
     delete form.dataset.busy;
     form.removeAttribute("aria-busy");
     if (reply.status === 409) return lost(reply.message);
     say(`${capital(reply.message)}.`, true);
-  }
-
-  async function next() {
-    say("Sent. The next case is coming …");
-    const reply = await insist("next", model ? { model } : {}, "Sent.");
-    const query = new URLSearchParams({ after: caseId, ...(model && { model }), ...(reply.status === 204 && { nothing: "true" }) });
-    location.assign(reply.status === 200 ? `${root}/cases/${reply.content.case_id}?${query}` : `${root}/?${query}`);
   }
 
   const withComment = (answer) => send({ ...answer, comment: comment.value.trim() || null });
@@ -98,7 +93,9 @@ function work(form) {
     const label = labelNow();
     if (label === null) return missed(form.dataset.form === "list" ? "Nothing is sent: choose a label first." : "Nothing is sent: press the key of a label.");
     if (label.length === 0) return missed(`Nothing is sent: no label is ticked. Does none hold? Press ${none.dataset.key}, “None of these”.`);
-    withComment({ label, reason: null });
+    const objection = correction.against(label);
+    if (objection) return missed(objection);
+    withComment({ label, reason: null, ...correction.now() });
   }
 
   function sendNone() {
@@ -108,7 +105,8 @@ function work(form) {
   }
 
   function sendReason(why) {
-    if (why) withComment({ label: null, reason: why });
+    if (why && correction.isIn(correction.now())) missed("Nothing is sent: the reply was corrected, so it can be told. Undo the changes in the editor first.");
+    else if (why) withComment({ label: null, reason: why });
     else missed("Nothing is sent: say why it cannot be told.");
   }
 
@@ -119,6 +117,15 @@ function work(form) {
     if (button?.name === "none") return sendNone();
     if (button?.name === "reason") return sendReason(button.value);
     if (button?.name === "cannot") return sendReason(reason.value.trim());
+    if (button?.classList.contains("accept")) {
+      button.classList.add("sent");
+      return withComment({ label: button.value, reason: null });
+    }
+    if (button?.name === "corrected") {
+      if (!correction.isIn(correction.now())) return missed("Nothing is sent: the text is still that of the model. Change it, or say that the reply is right.");
+      chosen = "wrong";
+      return sendChosen();
+    }
     if (button?.name === "label") {
       chosen = button.value;
       button.classList.add("sent");
@@ -126,14 +133,21 @@ function work(form) {
     sendChosen();
   });
 
+  document.addEventListener("submit", (event) => { // it is let go of: that it is not theirs any more is no loss, and it is not taken again
+    if (!event.target.matches("#release, #skip, [data-undo]")) return;
+    sending = true;
+    occupy(event.target.matches("#release, #skip") ? "this case is being given back" : "the answer before is being taken back");
+  }, { signal: over.signal });
+
   // ---- keeping the case ----
 
   const lease = Number(form.dataset.lease);
   let leaseEnd = Date.now() + 1000 * Number(form.dataset.left);
   let touched = Date.now(), typing = null;
-  const idle = () => Date.now() - touched > 2000 * lease; // nobody is there: the case shall go to others
+  const quietFor = (seconds) => Date.now() - touched > 1000 * seconds;
+  const idle = () => quietFor(2 * lease); // nobody is there: the case shall go to others
   for (const sign of ["keydown", "pointerdown", "pointermove", "wheel", "touchstart"]) {
-    document.addEventListener(sign, () => { touched = Date.now(); }, { passive: true });
+    document.addEventListener(sign, () => { touched = Date.now(); }, { passive: true, signal: over.signal });
   }
 
   let beating = false, unsaved = false;
@@ -164,7 +178,14 @@ function work(form) {
   }
 
   const every = Math.min(30, Math.max(1, lease / 3));
-  (async () => { for (;;) { await online(failing ? Math.min(5, every) : every); await beat(); } })();
+  (async () => {
+    while (!over.signal.aborted) {
+      await online(failing ? Math.min(5, every) : every);
+      if (over.signal.aborted) return;
+      await beat();
+      if (!quietFor(THERE_SECONDS)) stillHere();
+    }
+  })();
 
   function changed() {
     unsaved = true;
@@ -172,14 +193,14 @@ function work(form) {
     clearTimeout(typing);
     typing = setTimeout(beat, 1500);
   }
-  for (const field of [comment, reason]) field.addEventListener("input", changed);
+  for (const field of [comment, reason, $("text")].filter(Boolean)) field.addEventListener("input", changed);
   form.addEventListener("change", changed); // after what lies above and below a label has followed it
 
   const showLease = () => {
     const left = Math.max(0, (leaseEnd - Date.now()) / 1000);
     $("lease").textContent = left < 60 ? `Yours for another ${Math.round(left)} s` : `Yours for another ${Math.round(left / 60)} min`;
   };
-  setInterval(showLease, 1000);
+  const ticking = setInterval(showLease, 1000);
 
   async function hasEnded() {
     const reply = await fetch(`${root}/v1/cases/${caseId}`, { signal: AbortSignal.timeout(15000) });
@@ -194,7 +215,7 @@ function work(form) {
     if (!isEmpty(draft)) kept.write(draft);
     occupy("the case was not yours at that time");
     form.dataset.lost = "true";
-    const typedText = [[draft.label ?? []].flat().join(", "), draft.reason, draft.comment].filter(Boolean).join("; ");
+    const typedText = [[draft.label ?? []].flat().join(", "), draft.reason, draft.comment, draft.text && "the corrected reply"].filter(Boolean).join("; ");
     const panel = $("lost");
     panel.hidden = false;
     const line = (text) => panel.appendChild(Object.assign(document.createElement("p"), { textContent: text }));
@@ -203,10 +224,11 @@ function work(form) {
     if (typedText) line(`Kept, and not sent: ${typedText}.`);
     const what = line("As soon as it is free it is taken for you again.");
     say("");
-    for (let pause = 1; ; pause = Math.min(2 * pause, 20)) {
+    for (let pause = 1; !over.signal.aborted; pause = Math.min(2 * pause, 20)) {
       if (idle()) { what.textContent = "Press any key to go on."; await new Promise((done) => document.addEventListener("keydown", done, { once: true })); }
       try {
         const reply = await post(`${caseId}/claim`);
+        if (over.signal.aborted) return;
         if (reply.status === 200) return location.reload();
         if (reply.status === 409 && await hasEnded()) { what.textContent = "It has ended, and waits for nobody any more."; return; }
         if (reply.status !== 409 && reply.status < 500) { what.textContent = `${capital(reply.message)}.`; return; }
@@ -219,7 +241,21 @@ function work(form) {
   fill(kept.read() ?? JSON.parse(form.dataset.draft));
   kept.tidy();
   showChosen();
+  at({ form, lost, kept: (seconds) => { leaseEnd = Date.now() + 1000 * seconds; } });
+
+  return () => {
+    gone = true;
+    over.abort();
+    clearInterval(ticking);
+    clearTimeout(typing);
+  };
 }
 
-const form = $("answer");
-if (form) work(form);
+let end = null;
+
+/** A page has come, or a case in the place of another. */
+export function begin() {
+  end?.();
+  const form = $("answer");
+  end = form ? work(form) : null;
+}

@@ -11,14 +11,19 @@ let pressedAt = 0; // when it was pressed, by the event itself: a page that was 
 
 for (const type of ["keydown", "click"]) window.addEventListener(type, (event) => { pressedAt = event.timeStamp; }, true);
 
+let page = 0; // which one it is, in this tab
 const ready = () => document.body.setAttribute("data-ready", "");
-if (document.getElementById("answer")) {
+
+/** A page has come, or a case in the place of another. */
+export function begin() {
+  const which = ++page;
+  quietSince = Infinity;
+  if (!document.querySelector("#answer, #desk .dispute")) return ready();
   requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (which !== page) return;
     quietSince = performance.now();
-    setTimeout(ready, KEY_MILLISECONDS);
+    setTimeout(() => { if (which === page) ready(); }, KEY_MILLISECONDS);
   }));
-} else {
-  ready();
 }
 
 export const nameOf = (key) => (key === " " ? "Space" : `“${key}”`);
@@ -33,6 +38,16 @@ export function missed(text) {
 /** A press did something: what was said of the one before is over. */
 export function taken() {
   sign.textContent = "";
+}
+
+/** What is to be said still when this page has been loaded again. */
+export function carry(text) {
+  try { sessionStorage.setItem(CARRIED, text); } catch { /* forbidden */ }
+}
+
+/** What was said on this page need not be said on another one. */
+export function carryNothing() {
+  try { sessionStorage.removeItem(CARRIED); } catch { /* forbidden */ }
 }
 
 function tooSoon(what, milliseconds) {
@@ -53,7 +68,7 @@ export function busy(form, what) {
   if (!form?.dataset.busy) return false;
   const text = `${what} was not taken: ${form.dataset.busy}.`;
   missed(text);
-  try { sessionStorage.setItem(CARRIED, text); } catch { /* forbidden */ }
+  carry(text);
   return true;
 }
 

@@ -2,13 +2,23 @@
 import { busy, clickTooSoon, heldDown, keyTooSoon, missed, nameOf, taken } from "./guard.js";
 
 const $ = (id) => document.getElementById(id);
-const form = $("answer"), help = $("help"), find = $("find"), cannot = $("cannot"), scrolls = $("scrolls");
+let form, help, find, cannot, scrolls; // of the case that is shown
+
+/** A page has come, or a case in the place of another. */
+export function begin() {
+  [form, help, find, cannot, scrolls] = ["answer", "help", "find", "cannot", "scrolls"].map($);
+  help?.addEventListener("close", () => { $("help-missed").textContent = ""; });
+  form?.addEventListener("input", (event) => { // the next case does not have it; of a lost one it is kept
+    if (writesInto(event.target) && !form.dataset.lost) busy(form, "What you typed");
+  });
+}
 
 const writesInto = (element) => element instanceof HTMLTextAreaElement || element instanceof HTMLSelectElement
   || (element instanceof HTMLInputElement && /^(text|search|password)$/.test(element.type));
-const actsByItself = (element) => element?.matches("a, button, summary, input:not([name=label], #pixels)");
+const actsByItself = (element) => element?.matches("a, button, summary, input:not([name=label], #pixels, #raw)");
+const isNowhere = (element) => element === document.body || element === $("question"); // nothing has the focus, or the title of a case that just came
 const isThere = (element) => !element.disabled && element.getClientRects().length > 0;
-const opensOnly = (element) => element.matches("summary, textarea, #pixels, #zoom");
+const opensOnly = (element) => element.matches("summary, textarea, #pixels, #raw, #zoom");
 const isLabel = (element) => element.name === "label" || element.name === "none";
 
 const reasonFor = (key) => (cannot?.open && cannot.querySelector(`[data-reason="${CSS.escape(key)}"]`)) || undefined;
@@ -28,7 +38,7 @@ function activate(element) {
   } else if (element.tagName === "SUMMARY") { // at once, so that the next key finds the focus there
     const details = element.parentElement;
     details.open = !details.open;
-    (details.open ? details.querySelector("button") : element).focus();
+    ((details.open && details.querySelector("[data-first], button")) || element).focus();
   } else {
     element.click();
   }
@@ -45,7 +55,7 @@ export function press(key) {
   if (!opensOnly(element)) {
     const leaves = element.tagName === "A";
     if (!(leaves && form?.dataset.lost) && busy(form, nameOf(key))) return;
-    if (element.closest("#answer, #release") && keyTooSoon(key)) return;
+    if (element.closest("#answer, #release, #desk .sides") && keyTooSoon(key)) return;
     if (cannot?.open && isLabel(element)) return missed(`${nameOf(key)} was not taken: “Cannot tell” is open. Esc closes it.`);
   }
   taken();
@@ -88,7 +98,6 @@ function inHelp(event, key) {
   if (key === help.dataset.key.at(-1) || key === "Escape") { event.preventDefault(); help.close(); }
   else if (key.length === 1 && key !== " ") $("help-missed").textContent = `${nameOf(key)} was not taken: close this list first, with Esc.`;
 }
-help?.addEventListener("close", () => { $("help-missed").textContent = ""; });
 
 document.addEventListener("keydown", (event) => {
   const typesSpecial = event.getModifierState("AltGraph");
@@ -102,7 +111,7 @@ document.addEventListener("keydown", (event) => {
     return heldDown(key);
   }
   if (key === "Enter" && at === $("reason")) { event.preventDefault(); return event.repeat ? heldDown(key) : $("send-reason").click(); }
-  if (scrolls && (at === document.body || (at === find && !find.value && !key.startsWith("Arrow"))) && scrollBy(key)) return event.preventDefault();
+  if (scrolls && (isNowhere(at) || (at === find && !find.value && !key.startsWith("Arrow"))) && scrollBy(key)) return event.preventDefault();
   if (writesInto(at)) return;
   if (key === "Enter") {
     if (form && !actsByItself(at)) { event.preventDefault(); enter(); }
@@ -112,10 +121,6 @@ document.addEventListener("keydown", (event) => {
   if (find && !reasonFor(key)) return goToSearch();
   if (isCommand(key)) event.preventDefault();
   press(key);
-});
-
-form?.addEventListener("input", (event) => { // the next case does not have it; of a lost one it is kept
-  if (writesInto(event.target) && !form.dataset.lost) busy(form, "What you typed");
 });
 
 document.addEventListener("click", (event) => {

@@ -4,20 +4,24 @@ import { enter, isCommand, press } from "./keys.js";
 import { heldDown, keyTooSoon, missed, taken } from "./guard.js";
 
 const $ = (id) => document.getElementById(id);
-const form = $("answer"), find = $("find"), how = $("how"), ticked = $("ticked"), tally = $("chosen");
-export const ticks = form ? [...form.querySelectorAll("input[name=label]")] : [];
-const one = form?.dataset.form === "list";
+let form, find, how, ticked, tally; // of the case that is shown
+export let ticks = [];
+let one = false; // exactly one label holds
+let lookedUp; // the address where labels are found
 const BOUNCE_MILLISECONDS = 250;
 const PAUSE_MILLISECONDS = 120; // in which somebody types on, before the server is asked
-const lookedUp = find?.dataset.labels; // the address where labels are found
 const labels = (n) => `${n} ${n === 1 ? "label" : "labels"}`;
 
 // ---- labels above labels ----
 
-const above = new Map(ticks.map((tick) => [tick.value, JSON.parse(tick.dataset.above ?? "[]")]));
-const byLabel = new Map(ticks.map((tick) => [tick.value, tick]));
-const below = new Map();
-for (const [label, parents] of above) for (const parent of parents) below.set(parent, [...(below.get(parent) ?? []), label]);
+let above = new Map(), below = new Map(), byLabel = new Map();
+
+function findLinks() {
+  above = new Map(ticks.map((tick) => [tick.value, JSON.parse(tick.dataset.above ?? "[]")]));
+  byLabel = new Map(ticks.map((tick) => [tick.value, tick]));
+  below = new Map();
+  for (const [label, parents] of above) for (const parent of parents) below.set(parent, [...(below.get(parent) ?? []), label]);
+}
 
 function spread(label, links, checked) {
   for (const next of links.get(label) ?? []) {
@@ -34,7 +38,6 @@ function watch(tick) {
     showChosen();
   });
 }
-ticks.forEach(watch);
 
 // ---- those that are chosen ----
 
@@ -64,9 +67,9 @@ function remove(tick) {
 
 // ---- found by typing ----
 
-const itemOf = (tick) => ({ tick, item: tick.closest("li"), text: tick.value.toLowerCase() });
-let items = ticks.map(itemOf);
-const atFirst = new Set(ticks); // what is listed while nothing is typed
+const itemOf = (tick) => ({ tick, item: tick.closest("li"), text: tick.value.toLowerCase(), all: `${tick.value} ${tick.dataset.title ?? ""}`.toLowerCase() });
+let items = [];
+let atFirst = new Set(); // what is listed while nothing is typed
 const visible = () => items.filter(({ item }) => !item.hidden);
 let tickedAt = -Infinity;
 
@@ -77,7 +80,7 @@ function best(query) {
   return found.find(({ text }) => text === query) ?? found.find(({ text }) => text.startsWith(query)) ?? found[0];
 }
 
-const hint = how ? [...how.childNodes] : [];
+let hint = [];
 const tell = (text) => (text ? how.replaceChildren(text) : how.replaceChildren(...hint));
 const typed = () => find.value.trim().toLowerCase();
 const commands = (prefix) => [...document.querySelectorAll("#help dt kbd")].filter((key) => key.textContent.startsWith(prefix))
@@ -93,7 +96,7 @@ function search() {
   const query = text === prefix ? "" : text;
   if (lookedUp) return lookUp(query, text === prefix);
   const words = query.split(/\s+/).filter(Boolean);
-  for (const { item, text: label } of items) item.hidden = !words.every((word) => label.includes(word));
+  for (const { item, all } of items) item.hidden = !words.every((word) => all.includes(word));
   const marked = words.length ? best(query) : undefined;
   for (const found of items) found.item.classList.toggle("first", found === marked);
   marked?.item.scrollIntoView({ block: "nearest" });
@@ -189,8 +192,62 @@ function showFound(found) {
   tell(!first ? "No label is like that." : sure ? `${n}; Enter ${one ? "sends" : "ticks"} ${first.text}.` : `${n} like it; ↓ goes to them.`);
 }
 
-$("plain-find")?.remove(); // for browsers without scripts
-if (find) {
+/** A page has come, or a case in the place of another. */
+export function begin() {
+  [form, find, how, ticked, tally] = ["answer", "find", "how", "ticked", "chosen"].map($);
+  ticks = form ? [...form.querySelectorAll("input[name=label]")] : [];
+  one = form?.dataset.form === "list";
+  lookedUp = find?.dataset.labels;
+  findLinks();
+  ticks.forEach(watch);
+  items = ticks.map(itemOf);
+  atFirst = new Set(ticks);
+  tickedAt = -Infinity;
+  hint = how ? [...how.childNodes] : [];
+  asking.abort();
+  answered = Promise.resolve();
+  $("plain-find")?.remove(); // for browsers without scripts
+  if (find) beginSearch();
+  for (const chip of document.querySelectorAll("[data-choose]")) makeButton(chip);
+  const accept = $("accept");
+  accept?.addEventListener("click", (event) => {
+    choose(JSON.parse(accept.dataset.labels), true);
+    letGo(event);
+  });
+}
+
+// ---- what the model says ----
+
+/** Tick these labels; where they are ticked all, and `only` is not asked for, untick them. */
+function choose(labels, only = false) {
+  const some = labels.map((label) => offer({ label }) ?? byLabel.get(label)).filter(Boolean);
+  const checked = only || one || !some.every((tick) => tick.checked);
+  for (const tick of some) {
+    if (tick.checked === checked) continue;
+    tick.checked = checked;
+    tick.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+  if (how) tell(checked ? `${some.map(nameOfLabel).join(", ")} ${some.length === 1 ? "is" : "are"} ${one ? "chosen" : "ticked"}.` : "");
+}
+
+/** After a click `Enter` sends, and does not press the button again. */
+function letGo(event) {
+  if (event.detail > 0) (find ?? event.currentTarget)[find ? "focus" : "blur"]();
+}
+
+/** A label that the model named can be pressed, where labels are ticked or listed. */
+function makeButton(chip) {
+  if (!byLabel.has(chip.dataset.choose) && !lookedUp) return;
+  const button = Object.assign(document.createElement("button"), { type: "button", className: chip.className });
+  button.append(...chip.childNodes);
+  button.addEventListener("click", (event) => {
+    choose([chip.dataset.choose]);
+    letGo(event);
+  });
+  chip.replaceWith(button);
+}
+
+function beginSearch() {
   find.closest(".search").hidden = false;
   if (matchMedia("(pointer: fine)").matches && document.activeElement === document.body) find.focus({ preventScroll: true });
   find.addEventListener("input", () => { taken(); search(); });

@@ -1,6 +1,5 @@
 // Talking to the server, and what the page says of it.
 
-const status = document.getElementById("status");
 const root = document.body.dataset.root;
 
 const wait = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000));
@@ -8,30 +7,42 @@ const wait = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000)
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function say(text, trouble = false) {
+  const status = document.getElementById("status"); // of the case that is shown
+  if (!status) return;
   if (status.textContent !== text) status.textContent = text;
   status.classList.toggle("trouble", trouble);
 }
 
-export async function post(path, body) {
-  const reply = await fetch(`${root}/v1/cases/${path}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}), signal: AbortSignal.timeout(15000),
+const AFTER_LEAVING = 60_000; // characters of a body that a browser still sends when the page is left
+
+export async function postTo(path, value) {
+  const body = JSON.stringify(value ?? {});
+  const reply = await fetch(`${root}/v1/${path}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body, keepalive: body.length < AFTER_LEAVING, signal: AbortSignal.timeout(15000),
   });
   const content = reply.status === 204 ? null : await reply.json().catch(() => null);
   return { status: reply.status, content, message: content?.error?.message ?? `the service answered ${reply.status}` };
 }
 
+export const post = (path, body) => postTo(`cases/${path}`, body);
+
 /** So many seconds, or until there is a connection again. */
 export const online = (seconds) => Promise.race([wait(seconds), new Promise((done) => window.addEventListener("online", done, { once: true }))]);
 
-/** Ask until there is an answer that is one. */
-export async function insist(path, body, trouble) {
+/** Whether something that is insisted on does not get through. */
+export let failing = false;
+
+/** Ask until there is an answer that is one. `tell` is told what is in the way. */
+export async function insist(path, body, trouble, tell = (text) => say(text, true)) {
   for (let pause = 1; ; pause = Math.min(2 * pause, 15)) {
     try {
-      const reply = await post(path, body);
-      if (reply.status < 500 && reply.status !== 429) return reply;
-      say(`${trouble} The service answers ${reply.status}: trying again.`, true);
+      const reply = await postTo(path, body);
+      failing = reply.status >= 500 || reply.status === 429;
+      if (!failing) return reply;
+      tell(`${trouble} The service answers ${reply.status}: trying again.`);
     } catch {
-      say(`${trouble} No connection: trying again.`, true);
+      failing = true;
+      tell(`${trouble} No connection: trying again.`);
     }
     await online(pause);
   }

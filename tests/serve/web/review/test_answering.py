@@ -2,6 +2,7 @@
 
 import pytest
 
+from demur.serve.config.review_words import ModelWords
 from demur.serve.config.task import LETTERS, TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.review.answering import COMMANDS, answering, chosen_labels, command_keys, label_keys, search_prefix
@@ -13,7 +14,9 @@ from demur.serve.web.review.answering import COMMANDS, answering, chosen_labels,
         (tuple("0123456789"), tuple("0123456789")),
         (tuple("9876543210"), tuple("9876543210")),  # a label is its own key, wherever it stands
         (LETTERS[:4], tuple("abcd")),
-        (("yes", "no"), ("1", "2")),
+        (("yes", "no"), ("y", "n")),
+        (("No", "Yes"), ("n", "y")),
+        (("yes", "maybe"), ("1", "2")),
         (tuple("abcdefghij"), tuple("abcdefghij")),
         (("a", "A"), ("1", "2")),  # one key for both would not do
         (("+", "-"), ("1", "2")),  # they are keys of commands
@@ -63,7 +66,7 @@ def test_form(task, form, searched):
 def test_a_question_has_as_many_letters_as_options():
     way = answering(TaskConfig(kind="choice"), 3)
     assert [(choice.label, choice.key) for choice in way.choices] == [("A", "a"), ("B", "b"), ("C", "c")]
-    assert way.keys["comment"] == "m"
+    assert way.keys["comment"] == "o"
     assert way.span == "a–c"
 
 
@@ -88,6 +91,18 @@ def test_a_tree_is_told_from_the_top_down_and_every_label_once():
     assert [choice.key for choice in way.choices] == list("123456")
 
 
+def test_titles_and_keys_of_labels_are_those_of_the_configuration():
+    words = ModelWords.model_validate({"labels": {"bad": {"key": "b", "title": "of no use"}, "good": {"key": "2"}}})
+    way = answering(TaskConfig.model_validate({"kind": "multiclass", "labels": ["good", "fair", "bad"]}), words=words)
+    assert [(one.key, one.title) for one in way.choices] == [("2", ""), ("1", ""), ("b", "of no use")]
+    assert way.span == "2, 1, b"
+    ten = answering(TaskConfig.model_validate({"kind": "multiclass", "labels": [f"l{at}" for at in range(10)]}))
+    assert ten.span == "1–0"
+    many = TaskConfig.model_validate({"kind": "multiclass", "labels": [f"l{at}" for at in range(11)]})
+    titled = answering(many, words=ModelWords.model_validate({"labels": {"l3": {"title": "the third"}}}))
+    assert [(one.key, one.title) for one in titled.choices[2:4]] == [(None, ""), (None, "the third")]
+
+
 def test_where_labels_are_found_by_typing_commands_begin_with_a_sign():
     way = answering(TaskConfig.model_validate({"kind": "multilabel", "labels": [f"l{i}" for i in range(11)]}))
     assert (way.prefix, way.keys["comment"], way.keys["none"]) == ("/", "/c", "/0")
@@ -105,7 +120,7 @@ def test_the_sign_of_commands_begins_no_label(labels, prefix):
 def test_none_of_ten_labels_has_a_key_of_its_own():
     ten = answering(TaskConfig.model_validate({"kind": "multilabel", "labels": [f"label {i}" for i in range(10)]}))
     assert "0" in {choice.key for choice in ten.choices}
-    assert ten.keys["none"] == "e"
+    assert ten.keys["none"] == "y"
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,11 @@ def test_a_case_from_the_queue_to_its_answer(ask, held):
         "n_labels": 3,
         "labels_url": "/v1/labels?model=toy",
         "tree": None,
+        "codes": [],
     }
     assert seen["prediction"]["prediction_set"] == ["7", "1"]
     assert seen["prediction"]["reason"] is None
-    draft = {"label": "3", "reason": None, "comment": "hm"}
+    draft = {"label": "3", "reason": None, "comment": "hm", "text": None, "codes": None}
     ask("ada", "post", f"/v1/cases/{id}/heartbeat", {"token": claim["token"], "draft": draft})
     assert ask("ada", "get", claim["url"])["draft"] == draft
     answer = {"token": claim["token"], "label": "3"}
@@ -165,10 +166,10 @@ def test_what_was_typed_for_a_lost_claim_is_kept(ask, held, database):
     error = ask("ada", "post", f"/v1/cases/{id}/answer", answer, status=409)["error"]
     assert (error["kind"], error["kept"]) == ("ClaimLost", True)
     assert "is with eve" in error["message"]
-    assert error["draft"] == {"label": "7", "reason": None, "comment": "two\nlines"}
+    assert error["draft"] == {"label": "7", "reason": None, "comment": "two\nlines", "text": None, "codes": None}
     typed = {"token": late, "draft": {"comment": "three"}}
     error = ask("ada", "post", f"/v1/cases/{id}/heartbeat", typed, status=409)["error"]
-    assert error["draft"] == {"label": None, "reason": None, "comment": "three"}
+    assert error["draft"] == {"label": None, "reason": None, "comment": "three", "text": None, "codes": None}
     error = ask("Zo%C3%AB", "post", f"/v1/cases/{id}/claim", status=409)["error"]
     assert (error["kept"], error["draft"]) == (False, None)
     for what in ("release", "undo"):
@@ -461,7 +462,7 @@ nearly_right = st.fixed_dictionaries(
 
 
 @given(
-    st.sampled_from(["next", "id/claim", "id/heartbeat", "id/answer", "id/undo", "id/release", "id/withdraw"]),
+    st.sampled_from(["next", "id/claim", "id/heartbeat", "id/answer", "id/undo", "id/release", "id/withdraw", "bulk"]),
     nearly_right | anything,
     st.text(max_size=8),
 )

@@ -462,6 +462,30 @@ def test_export_and_import_on_the_command_line(run, held, database, tmp_path):
     assert "oldest" in status
 
 
+def test_many_cases_are_changed_on_the_command_line(run, held, database):
+    first, second = held(), held()
+    with database.transaction() as connection:
+        queue.claim(connection, first, "bob", lease_seconds=60)
+    words = ("change", "show=open&model=toy", "--why", "they know them", "--keep-for", "ada", "--priority", 3)
+    assert run(*words, "--yes").exit_code == 0
+    assert (state(database, second)[0].assigned_to, state(database, second)[0].priority) == ("ada", 3)
+    assert state(database, first)[0].assigned_to is None
+    told = run(*words, "--yes").output
+    assert "Nobody called ada has answered a case yet" in told
+    assert "it is with bob" in told
+    assert "0 of 2 cases were changed, 1 were so before, 1 were left" in told
+    assert run(*words).exit_code == 1  # it asks before, and nobody said yes
+    assert run("change", "model=toy", "--why", "x", "--keep-for", "", "--due-hours", 2, "--yes").exit_code == 0
+    assert state(database, second)[0].assigned_to is None
+    assert run("change", "model=toy", "--why", "x", "--withdraw", "--yes").exit_code == 0
+    assert state(database, second)[0].status == "withdrawn"
+    with database.transaction() as connection:
+        (actor,) = connection.execute(
+            "select distinct actor from review_events where case_id = %s and actor is not null", (second,)
+        ).fetchone()
+    assert actor.endswith(" (command)")
+
+
 def test_the_command_line_says_what_is_wrong(run, tmp_path):
     for words, why in (
         (("export", "toy", "--out", tmp_path / "x", "--format", "xml"), "not one of: label-studio"),
@@ -469,6 +493,10 @@ def test_the_command_line_says_what_is_wrong(run, tmp_path):
         (("label-config", "toy"), "there is no case"),
         (("import", tmp_path / "nothing.json"), "there is no such file"),
         (("export", "nobody", "--out", tmp_path / "x"), "nobody"),
+        (("change", "model=toy", "--why", "x"), "write either --withdraw, or any of"),
+        (("change", "model=toy", "--why", "x", "--withdraw", "--priority", 1), "write either --withdraw, or any of"),
+        (("change", "nonsense=toy", "--why", "x", "--withdraw"), "'nonsense' is not one of"),
+        (("change", "model=toy", "--why", "x", "--due-hours", "-1", "--yes"), "write a time to come"),
     ):
         done = run(*words)
         assert done.exit_code == 1

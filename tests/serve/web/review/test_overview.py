@@ -13,9 +13,9 @@ from demur.review.item import ReviewerScope
 from demur.review.statistics import BacklogCurve, Flow, Waits
 from demur.serve.config.review import Person
 from demur.serve.web.review.app import console_app
-from demur.serve.web.review.overview import narrowed, overview_of, work_left
+from demur.serve.web.review.overview import growth, narrowed, overview_of
 from demur.serve.web.review.overview_plots import plots_of
-from demur.serve.web.shared.quantities import duration, hours, percent
+from demur.serve.web.shared.quantities import duration, percent
 from tests.review.history import History
 
 BEGUN = {"at": datetime.now(UTC)}
@@ -76,8 +76,8 @@ def test_the_key_figures(visit, past):
         "With somebody": "0",
         "To be decided": "1",
         "Overdue": "1",
-        "Resolved per hour": "0.2",  # six in 24 hours
-        "Work left": "8 h",
+        "Work left": "–",
+        "Done in 24 hours": "6",
         "Until somebody looks": "30 min",
         "Until resolved": "1.5 h",
         "Model overturned": "20%",  # one of five
@@ -121,7 +121,7 @@ def test_the_numbers(visit, past):
     assert datetime.fromisoformat(told["now"]["oldest"]) == ago(6)
     assert [flow["model"] for flow in told["by_model"]] == told["models"] == ["digits", "letters"]
     assert (told["total"]["open"], told["total"]["resolved"], told["total"]["model"]) == (2, 6, None)
-    assert told["total"]["hours_to_empty"] is None  # as many came as went, and that has no end
+    assert told["hours_of_work"] is None  # nobody answered in the last hour
     assert len(told["backlog"]["at"]) == 61
     assert told["backlog"]["open"][-1] == 2
     by_confidence = told["overturned"]["by_confidence"]
@@ -153,7 +153,7 @@ def test_the_numbers_are_as_documented(visit, past):
     for window in ("24h", "7d"):
         checker.validate(lead.get(f"/review/v1/overview?window={window}").json())
     flow = document["components"]["schemas"]["Flow"]["properties"]
-    assert flow["hours_of_work"]["description"].startswith("Until the open cases are resolved")
+    assert flow["resolved_per_hour"]["description"].startswith("Over the hours of the window")
     assert flow["open"]["type"] == "integer"
 
 
@@ -215,22 +215,19 @@ def flow(model="digits", arrived=5, ended=3, still=2):
         to_first_claim=waits,
         to_resolution=waits,
         resolved_per_hour=1.0,
-        hours_of_work=2.0,
-        hours_to_empty=4.0,
     )
 
 
 @pytest.mark.parametrize(
     ("arrived", "ended", "still", "words"),
     [
-        (5, 3, 2, "more come than are done"),
-        (3, 3, 2, "as many come as are done"),
-        (3, 4, 2, "the queue is empty in 4 h, as cases come and go"),
-        (3, 4, 0, "nobody waits"),
+        (5, 3, 2, "more came than were done"),
+        (3, 3, 2, "as many came as were done"),
+        (3, 4, 2, "fewer came than were done"),
     ],
 )
 def test_what_is_left(arrived, ended, still, words):
-    assert work_left(flow(arrived=arrived, ended=ended, still=still)) == words
+    assert growth(flow(arrived=arrived, ended=ended, still=still)) == words
 
 
 def test_pictures_are_svg_with_words_in_them():
@@ -288,5 +285,4 @@ def test_durations(seconds, words):
 
 
 def test_quantities_that_are_not_known():
-    assert hours(float("inf")) == percent(float("nan")) == "–"
-    assert (hours(0.5), percent(0.256)) == ("30 min", "26%")
+    assert (percent(float("nan")), percent(0.256)) == ("–", "26%")

@@ -175,7 +175,7 @@ def test_progress_is_told(visit, cases):
     page = ada.get("/review/").text
     assert re.search(r"You today: <strong>2</strong> cases, median \d+ s", page)
     assert "Team today: <strong>2</strong> done" in page
-    assert "30 min of work at the pace of the last hour" in page
+    assert re.search(r"\d+ (s|min) of work at the pace of the last hour", page)
     assert "You today: <strong>0</strong> cases" in visit("bob").get("/review/").text
 
 
@@ -255,12 +255,12 @@ def test_why_a_case_is_asked_cannot_be_told_until_it_is_answered(visit, database
 
     def nameless(page, one):
         page = page.replace(str(one), "id")
-        return re.sub(r'data-left="[^"]*"|\d+ (s|min)\b', "", page)
+        return re.sub(r'data-left="[^"]*"|\d+ (s|min)\b|id="progress">[^<]*', "", page)
 
     listed = ada.get("/review/").text
     lines = [row.split("</tr>")[0] for row in listed.split("<tr>") if "/review/cases/" in row]
     assert len(lines) == 3
-    assert len({nameless(re.sub("cases/[0-9a-f-]+", "", line), "id") for line in lines}) == 1
+    assert len({nameless(re.sub('cases/[0-9a-f-]+|value="[0-9a-f-]+"', "", line), "id") for line in lines}) == 1
     for path, act in (("", ada.get), ("/claim", ada.post)):
         pages = {nameless(act(f"/review/cases/{one}{path}").text, one) for one in ids}
         assert len(pages) == 1
