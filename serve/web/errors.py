@@ -12,8 +12,10 @@ from demur.calibration_store.model_jobs import JobNotFound, TooManyJobs
 from demur.calibration_store.standing import RoleRefused
 from demur.calibration_store.store import ArtifactNotFound, NothingToRollBack
 from demur.review.cases import CaseNotFound
+from demur.review.changes import MoreFit
 from demur.review.outbox import DeliveryNotFound
 from demur.review.queue import ClaimLost, NotYours
+from demur.review.search import SearchTooWide
 from demur.serve.access.refusals import FormRefused, FromElsewhere, NotAllowed, NotKnown, TooOften, UnknownHost
 from demur.serve.access.sessions import LoginRefused
 from demur.serve.contract.batching import Overloaded
@@ -40,6 +42,7 @@ LONGEST_MESSAGE = 4000
 STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
     InvalidRequest: 422,
+    SearchTooWide: 422,
     TooLarge: 413,
     BodyTooSlow: 408,
     UnknownModel: 404,
@@ -51,6 +54,7 @@ STATUS: dict[type[Exception], int] = {
     AlarmNotFound: 404,
     KeyReused: 409,
     ClaimLost: 409,
+    MoreFit: 409,
     NoReviewer: 401,
     NotKnown: 401,
     NotAllowed: 403,

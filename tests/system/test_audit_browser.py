@@ -1,20 +1,26 @@
 """The auditors' pages in a real browser."""
 
+import re
 import socket
 import threading
 
+import numpy as np
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
+from playwright.sync_api import expect
 
+from demur.audit.report.audit import AuditSettings, audit
+from demur.audit.report.plan import Settings
 from demur.audit.state import runs
 from demur.serve.database.opening import open_database
 from demur.serve.web.audit import alarms
 from demur.serve.web.audit.alarms import PageAlarm
 from demur.serve.web.audit.app import audits_app
+from tests.audit.report.simulated import simulated
 from tests.conftest import PAGE_MILLISECONDS
-from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report
+from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report, summary
 from tests.serve.web.audit.traffic import config_of
 
 pytestmark = pytest.mark.slow
@@ -52,6 +58,17 @@ def page(browser):
     assert complaints == []
 
 
+def keep_real(database, model="digits"):
+    """Keep a report of simulated traffic as a service makes it, and return its id."""
+    ledger = simulated(4_000, np.random.default_rng(0), spot_check=0.2).ledger
+    made = audit(ledger, AuditSettings(settings=Settings(replicates=100), max_risk=0.001, command="demur audit"))
+    (id,) = keep(
+        database,
+        new_report(model=model, html=made.as_html(), document=made.as_json(), of=summary("broken", 0.05)),
+    )
+    return id
+
+
 @pytest.fixture
 def places(site, monkeypatch):
     """The address of each kind of page."""
@@ -63,12 +80,17 @@ def places(site, monkeypatch):
         runs.take(connection, lease_seconds=600)
         runs.ask(connection, "digits", since=MONDAY - DAY, until=MONDAY, asked_by="ada")
         runs.failed(connection, runs.take(connection, lease_seconds=600), "OutOfMemory: " + "no_blank" * 30)
+    real = keep_real(database)
     alarm = PageAlarm(model="digits", words="More answers are wrong than were promised.", since=MONDAY, path="/")
     monkeypatch.setattr(alarms, "SOURCES", (lambda _: [alarm],))
     return {
         "list": f"{url}/",
         "list of one": f"{url}/?model=digits",
         "report": f"{url}/reports/{ids[-1]}",
+        "real report": f"{url}/reports/{real}",
+        "board": f"{url}/reports/{real}/board",
+        "monitors": f"{url}/monitors",
+        "control": f"{url}/control",
         "comparison": f"{url}/reports/{ids[-1]}/compare/{ids[0]}",
         "nothing to compare with": f"{url}/reports/{first}/compare",
         "hello": f"{url}/hello",
@@ -160,3 +182,46 @@ def test_a_stored_report_can_do_nothing(browser, site):
     assert refused == [("http://127.0.0.1:9/x", "csp")]
     assert [one for one in asked if one[1] != "http://127.0.0.1:9/x"] == [("GET", f"{url}/reports/{id}")]
     page.close()
+
+
+def test_an_auditor_goes_from_the_board_to_the_numbers(page, site):
+    url, database = site
+    id = keep_real(database)
+    page.goto(f"{url}/")
+    page.get_by_role("link", name="One page for the board").click()
+    expect(page.get_by_role("heading", name="Why, and what now")).to_be_visible()
+    expect(page.get_by_text("demur fit m --since")).to_be_visible()
+    page.get_by_role("link", name="The full report").first.click()
+    expect(page.get_by_role("heading", name="What the correction did")).to_be_visible()
+    for name, suffix in (("SVG", "target.svg"), ("PNG", "target.png"), ("CSV", "target.csv")):
+        with page.expect_download() as begun:
+            page.get_by_role("link", name=name, exact=True).first.click()
+        assert begun.value.suggested_filename.endswith(suffix)
+    cases = page.get_by_role("link", name="of them").get_attribute("href")
+    assert cases.startswith("/review/?show=all&overturned=true&model=m&since=")
+    assert str(id) in page.url
+
+
+def test_save_as_pdf_prints(page, site):
+    url, database = site
+    page.add_init_script("window.print = () => { document.title = 'printed'; }")
+    page.goto(f"{url}/reports/{keep_real(database)}/board")
+    page.get_by_role("button", name="Save as PDF").click()
+    expect(page).to_have_title("printed")
+
+
+def test_without_javascript_a_report_is_whole(browser, site):
+    url, database = site
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{url}/reports/{keep_real(database)}")
+    expect(page.get_by_role("button", name="Save as PDF")).to_be_hidden()
+    expect(page.get_by_role("heading", name="The same report again")).to_be_visible()
+    context.close()
+
+
+def test_the_board_prints_on_one_page(page, site):
+    url, database = site
+    page.goto(f"{url}/reports/{keep_real(database)}/board")
+    printed = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1

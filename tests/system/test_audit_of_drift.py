@@ -7,7 +7,7 @@ import httpx
 import pytest
 import yaml
 
-from demur.audit.report.verdict import ANSWERS_WRONG
+from demur.policies.promise import ANSWERS_WRONG
 from tests.conftest import digit_rows
 from tests.system.conftest import Service
 from tests.system.test_alarm import alarms, monitor, serve_and_review, until

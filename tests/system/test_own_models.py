@@ -47,6 +47,14 @@ class Exits(Hangs):
 """
 
 
+MODULES = {
+    "ends_all": ("import os\nos._exit(3)\n", "ended the process in which it was tried (exit status 3)"),
+    "leaves": ("import sys\nsys.exit('no licence')\n", "cannot be imported: SystemExit: no licence"),
+    "breaks": ("1 / 0\n", "cannot be imported: ZeroDivisionError"),
+}
+"""Modules of users that cannot be imported, and what is said of their models."""
+
+
 def row(age: int, plan: str = "full") -> dict[str, Any]:
     return {"age": age, "plan": plan, "member": age % 2 == 0}
 
@@ -56,6 +64,8 @@ def odd(digits) -> Iterator[Service]:
     """A service that is still starting: one of its classes is never made."""
     service = Service(digits)
     (service.folder / "our_models.py").write_text(CLASSES)
+    for module, (text, _) in MODULES.items():
+        (service.folder / f"{module}.py").write_text(text)
     lines = [{"input": row(age), "label": "stays" if age > 40 else "leaves"} for age in range(20, 61)] * 4
     lines += [{"input": row(age), "label": "leaves"} for age in (41, 42, 43, 50)]
     data = service.folder / "rows.jsonl"
@@ -80,6 +90,7 @@ def odd(digits) -> Iterator[Service]:
             "again": {**model, "host": asked},
             "hangs": {**model, "host": {**own, "class": "our_models:Hangs", "timeout_seconds": 1}},
             "exits": {**model, "host": {**own, "class": "our_models:Exits", "timeout_seconds": 1}},
+            **{module: {**model, "host": {**own, "class": f"{module}:Model"}} for module in MODULES},
         },
     }
     (service.folder / "demur.yaml").write_text(yaml.safe_dump(content))
@@ -112,6 +123,19 @@ def test_a_class_that_ends_its_process_is_said_to_fail(odd: Service) -> None:
 
     wait_until(lambda: "cannot be started" in told(), patience=START_SECONDS, why=told)
     assert ask(odd, "exits", "a text").status_code == 503
+    assert ask(odd, "churn", row(60)).json()["action"] == "answer"
+
+
+def test_modules_that_cannot_be_imported_leave_out_their_models_alone(odd: Service) -> None:
+    health = httpx.get(f"{odd.url}/healthz", timeout=60)
+    assert (health.status_code, health.json()["status"]) == (200, "degraded")
+    assert set(MODULES) <= set(health.json()["not_serving"])
+    for module, (_, why) in MODULES.items():
+        refused = ask(odd, module, "a text")
+        assert refused.status_code == 503
+        assert refused.json()["error"]["kind"] == "ModelFailed"
+        assert why in refused.json()["error"]["message"]
+        assert why in health.json()["models"][module]["detail"]
     assert ask(odd, "churn", row(60)).json()["action"] == "answer"
 
 

@@ -64,7 +64,7 @@ def test_stored_markup_does_nothing_and_no_policy_is_broken(site, page):
     for address in [*addresses, "/docs"]:
         opened.goto(f"{root}{address}", wait_until="load")
         if address.endswith("/docs"):
-            opened.locator(".opblock").first.wait_for()
+            opened.locator(".operation").first.wait_for()
         assert opened.evaluate(f"window.{FIRED}") is None, address
         assert opened.evaluate("document.querySelectorAll('[onerror], img[src=x]').length") == 0, address
         assert not complaints, complaints

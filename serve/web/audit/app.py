@@ -66,7 +66,7 @@ def audits_app(config: Config, database: Database) -> FastAPI:
     add_body_limits(app, config.limits)
     add_browser_headers(app)
     app.add_middleware(PlainCookies)
-    add_docs(app)
+    add_docs(app, of="Audits")
     pages = APIRouter(include_in_schema=False)
     add_files(pages, FILES)
     add_hello(app, pages, site.page, back_to="/")

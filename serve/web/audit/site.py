@@ -14,7 +14,8 @@ from demur.serve.config.file import Config
 from demur.serve.web.audit.alarms import alarms_on
 from demur.serve.web.review.words import FILTERS
 from demur.serve.web.shared.bodies import whole_body
-from demur.serve.web.shared.look import beside, our_files, page_response, root_of, templates_of
+from demur.serve.web.shared.header import header_of
+from demur.serve.web.shared.look import beside, our_files, page_response, templates_of
 from demur.serve.web.shared.quantities import date, figure_in_words, interval_in_words, number, percent, points
 from demur.serve.web.shared.visitor import NoReviewer, visitor_of
 from demur.traffic.database import Database
@@ -46,10 +47,7 @@ class Site:
         """Render a template of `serve/web/audit/templates`; the alarms that are on stand above it."""
         name = name_of(request)
         html = self.templates.get_template(template).render(
-            root=root_of(request),
-            place="audit",
-            review=beside(request, "review"),
-            reviewer=name,
+            **header_of(request, top=beside(request, "")[:-1], here="Audit", name=name),
             may_act=self.config.review.leads(name),
             now=self.clock(),
             alarms=alarms_on(self.database),

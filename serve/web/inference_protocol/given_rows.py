@@ -31,6 +31,8 @@ def given_requests(
     for at, tensor in enumerate(tensors):
         if tensor.name not in known:
             raise InvalidRequest(f"inputs.{at}.name: {one_of(tensor.name, known)}")
+        if tensor.name in (before.name for before in tensors[:at]):
+            raise InvalidRequest(f"inputs.{at}.name: {tensor.name!r} comes twice; send one tensor for each part")
         if tensor.shape[0] != tensors[0].shape[0]:
             raise InvalidRequest(
                 f"inputs.{at}.shape: it has {tensor.shape[0]:,} rows, and {tensors[0].name!r} has"

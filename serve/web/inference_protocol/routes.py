@@ -106,7 +106,7 @@ DESCRIBED: dict[str, Any] = {
 
 NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": ModelReady, "description": "It cannot be asked yet"}}
 
-router = APIRouter()
+router = APIRouter(tags=["Open Inference Protocol"])
 
 
 @router.get("/v2", response_model=ServerMetadata, summary="The server")

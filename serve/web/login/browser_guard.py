@@ -27,7 +27,7 @@ UPLOAD = b"multipart/form-data"
 BROWSERS = (b"mozilla/", b"opera/")
 """How every browser calls itself, whatever page sends a request: so old ones are known that do not say from where."""
 
-FOR_MACHINES = ("/v1/", "/metrics")
+FOR_MACHINES = ("/v1/", "/v2", "/metrics", "/healthz", "/openapi.json")
 """Where applications with pages take JSON, and answer with it."""
 
 
@@ -72,7 +72,7 @@ class BrowserGuard:
                     " where people reach it"
                 )
         elif _is_form(headers) and self._takes_json(scope) and not _shows_key(headers):
-            if not self._takes_files(scope) or _kind_of(headers) != UPLOAD:
+            if path_of(scope) not in UPLOADS or _kind_of(headers) != UPLOAD:
                 raise FormRefused(
                     "the body was sent as a form, as any web page can do; send it with `Content-Type: application/json`"
                 )
@@ -88,9 +88,6 @@ class BrowserGuard:
             return site == b"same-origin"
         host, forwarded = headers.get(b"host", b""), headers.get(b"x-forwarded-host", b"")
         return self._hosts.sent_from_here(headers[b"origin"], host, forwarded)
-
-    def _takes_files(self, scope: Any) -> bool:
-        return not self._has_pages and path_of(scope) in UPLOADS
 
     def _takes_json(self, scope: Any) -> bool:
         return not self._has_pages or path_of(scope).startswith(FOR_MACHINES)

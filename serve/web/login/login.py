@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from demur.serve.access.caller import Caller, caller_of
-from demur.serve.access.keys import usable_key
+from demur.serve.access.keys import Key, Rates, usable_key
 from demur.serve.access.login_limits import LoginLimits
 from demur.serve.access.proxy import TrustedProxy
 from demur.serve.access.sessions import BeganBy, LoggedInPerson, LoginRefused, begin_session, end_session, use_code
@@ -18,8 +18,11 @@ from demur.serve.config.access import AccessConfig, Scope
 from demur.serve.web.shared.look import beside, root_of
 from demur.traffic.database import Connection, Database
 
-OF_PEOPLE = {Scope.REVIEW: "review", Scope.AUDIT: "audit"}
-"""Which application is for whom, by its prefix."""
+OF_PEOPLE = {Scope.REVIEW: "review", Scope.AUDIT: "audit", Scope.PREDICT: "try"}
+"""Where somebody with a scope begins."""
+
+PLACES = ("review", "audit", "try", "live", "models")
+"""Where pages lie, each below a prefix of its own; the first page lies above them all."""
 
 UNKNOWN = {
     CODE: "this code is not known; ask for a new link",
@@ -55,7 +58,7 @@ class Logins:
             key = usable_key(connection, token)
             if key is None:
                 raise LoginRefused(UNKNOWN[KEY])
-            return LoggedInPerson(name=key.name, scopes=_for_pages(key.scopes), key_id=key.id), "key"
+            return LoggedInPerson(name=key.name, scopes=_for_people(key), key_id=key.id), "key"
 
     def address_of(self, request: Request) -> str | None:
         """From where somebody comes, if a proxy that is trusted says so; else nobody knows."""
@@ -133,10 +136,9 @@ def add_login(app: FastAPI, pages: APIRouter, page: Page, logins: Logins, *, pro
 
 def way_back(request: Request, back: str) -> str:
     """The path that was asked for, if it is one of ours; else empty. Nobody is led elsewhere."""
-    ours = tuple(f"{beside(request, name)}/" for name in OF_PEOPLE.values())
-    if back.startswith(ours) and back.isprintable() and "\\" not in back and back.isascii():
-        return back
-    return ""
+    ours = tuple(f"{beside(request, name)}/" for name in PLACES)
+    is_ours = back.startswith(ours) or back == beside(request, "")
+    return back if is_ours and back.isprintable() and "\\" not in back and back.isascii() else ""
 
 
 def first_page(request: Request, scopes: tuple[Scope, ...]) -> str:
@@ -145,9 +147,13 @@ def first_page(request: Request, scopes: tuple[Scope, ...]) -> str:
     return f"{beside(request, name)}/"
 
 
-def _for_pages(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
-    """What somebody may who logs in with a key; raises `LoginRefused` where there is no page for it."""
-    kept = tuple(scope for scope in scopes if scope is not Scope.PREDICT)
+def _for_people(key: Key) -> tuple[Scope, ...]:
+    """What somebody may who logs in with a key. A session knows nothing of models and rates, so a key that is bound to
+    some predicts only where it is shown itself. Raises `LoginRefused` where nothing is left."""
+    bound = key.models is not None or key.rates != Rates()
+    kept = tuple(scope for scope in key.scopes if not (bound and scope is Scope.PREDICT))
     if not kept:
-        raise LoginRefused("this key is for predictions; to review it needs the scope `review`, to audit `audit`")
+        raise LoginRefused(
+            "this key is bound to models or to a rate, and is for programs; ask for a login link (`demur keys login`)"
+        )
     return kept

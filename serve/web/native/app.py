@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
@@ -18,10 +18,12 @@ from demur.serve.contract import artifact_wire, wire
 from demur.serve.fitting.artifact_service import ArtifactService
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.errors import STATUS
+from demur.serve.web.front import home, live, models, trying
+from demur.serve.web.front.site import FILES, add_site
 from demur.serve.web.inference_protocol import body as inference
 from demur.serve.web.inference_protocol import routes as inference_routes
 from demur.serve.web.inference_protocol.served import ServedModels
-from demur.serve.web.native import artifact_routes, front_page
+from demur.serve.web.native import artifact_routes
 from demur.serve.web.native import routes as native_routes
 from demur.serve.web.native.fast_path import FastPath
 from demur.serve.web.native.parts import GatewayParts, add_parts
@@ -34,6 +36,7 @@ from demur.serve.web.shared.browser_headers import add_browser_headers
 from demur.serve.web.shared.cookies import PlainCookies
 from demur.serve.web.shared.docs import add_docs
 from demur.serve.web.shared.known_queries import only_known
+from demur.serve.web.shared.look import add_files
 
 DESCRIPTION = """
 Ask for a prediction; get an answer with a calibrated probability of being right, or an honest *a person should look*.
@@ -62,7 +65,6 @@ def gateway_app(
     app = FastAPI(title="demur", description=DESCRIPTION, version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
     add_browser_headers(app)
     app.add_middleware(PlainCookies)
-    add_docs(app)
     for kind in STATUS:
         app.add_exception_handler(kind, as_problem)
     app.add_exception_handler(RequestValidationError, as_invalid_request)
@@ -77,7 +79,12 @@ def gateway_app(
         new_id=uuid7,
     )
     add_parts(app, GatewayParts(handler, hot, Conversing(handler), ServedModels(handler), artifacts, max_body_bytes))
-    for routes in (native_routes, artifact_routes, front_page):
+    site = add_site(app, handler, artifacts)
+    add_docs(app, of="Predictions", bodies=site.examples.bodies)
+    pages = APIRouter(include_in_schema=False)
+    add_files(pages, FILES)
+    app.include_router(pages)
+    for routes in (native_routes, artifact_routes, home, live, trying, models):
         app.include_router(routes.router, dependencies=[Depends(only_known)])
     for routes in (openai_routes, inference_routes):  # whose clients may send what only their own servers know
         app.include_router(routes.router)

@@ -17,7 +17,7 @@ from demur.serve.web.shared.visitor import NoReviewer, visitor_of
 
 T = TypeVar("T", bound=wire.Body)
 
-router = APIRouter()
+router = APIRouter(tags=["Models and artifacts"])
 
 REFUSALS = problems(400, 401, 403, 404, 409, 413, 422, 503)
 
@@ -39,6 +39,17 @@ async def list_artifacts(model: str, request: Request) -> Response:
 )
 async def show_artifact(model: str, artifact: str, request: Request) -> Response:
     return await _done(request, lambda service: service.manifest(model, artifact))
+
+
+@router.get(
+    "/v1/artifacts/{model}/{artifact}/diff",
+    response_model=artifact_wire.ArtifactDiff,
+    responses=problems(401, 403, 404, 409, 503),
+    summary="Two artifacts side by side, or one beside what is configured now",
+)
+async def diff_artifacts(model: str, artifact: str, request: Request, to: str | None = None) -> Response:
+    """`to` is the other artifact; without it the settings that are configured now are compared."""
+    return await _done(request, lambda service: service.diff(model, artifact, to))
 
 
 @router.get(

@@ -1,7 +1,5 @@
 """The native API of a gateway: one function for each route. Everything else is the handler's."""
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -18,6 +16,7 @@ from demur.serve.web.native.headers import IdempotencyKey, RequestTimeout
 from demur.serve.web.native.parts import body_of, fast_path_of, handler_of
 from demur.serve.web.native.upload_schema import FILE_SCHEMA, FILES_SCHEMA, upload_schema
 from demur.serve.web.shared.bodies import takes
+from demur.serve.web.shared.leaving import CLIENT_CLOSED_REQUEST, CallerGone, unless_gone
 from demur.serve.web.shared.visitor import NoReviewer, visitor_of
 
 Wait = Annotated[
@@ -39,14 +38,12 @@ Strict = Annotated[
     ),
 ]
 
-CLIENT_CLOSED_REQUEST = 499
-"""What nobody receives any more; it is seen in logs."""
-
 router = APIRouter()
 
 
 @router.post(
     "/v1/predict",
+    tags=["Predict"],
     response_model=wire.Prediction,
     responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 502, 503, 504),
     openapi_extra=takes(wire.PredictRequest, form=upload_schema(FILE_SCHEMA)),
@@ -58,6 +55,7 @@ async def predict(request: Request, _key: IdempotencyKey = None, _timeout: Reque
 
 @router.post(
     "/v1/predict/batch",
+    tags=["Predict"],
     response_model=wire.BatchResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
     openapi_extra=takes(wire.BatchRequest, form=upload_schema(FILES_SCHEMA)),
@@ -69,6 +67,7 @@ async def predict_batch(request: Request, _key: IdempotencyKey = None, _timeout:
 
 @router.get(
     "/v1/predictions/{id}",
+    tags=["What became of it"],
     response_model=wire.PredictionView,
     responses=problems(401, 403, 404, 422, 429, 503),
     summary="What became of a prediction",
@@ -77,11 +76,15 @@ async def prediction(id: UUID, request: Request, wait: Wait = 0) -> Response:
     if wait == 0:
         return _json(await handler_of(request).inquiries.prediction(id, caller=caller_of(request.scope)))
     waiting = handler_of(request).inquiries.prediction(id, wait_seconds=wait, caller=caller_of(request.scope))
-    return await _unless_gone(request, waiting)
+    try:
+        return _json(await unless_gone(request, waiting))
+    except CallerGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 @router.post(
     "/v1/predictions/{id}/outcome",
+    tags=["What became of it"],
     status_code=201,
     response_model=wire.OutcomeView,
     responses=problems(400, 401, 403, 404, 408, 409, 413, 422, 429, 503),
@@ -97,6 +100,7 @@ async def add_outcome(id: UUID, request: Request, key: IdempotencyKey = None) ->
 
 @router.post(
     "/v1/outcomes/batch",
+    tags=["What became of it"],
     response_model=wire.OutcomesResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
     openapi_extra=takes(wire.OutcomesRequest),
@@ -109,6 +113,7 @@ async def add_outcomes(request: Request, key: IdempotencyKey = None) -> Response
 
 @router.delete(
     "/v1/predictions/{id}/payload",
+    tags=["What became of it"],
     response_model=wire.ErasedView,
     responses=problems(404, 422, 503),
     summary="Erase the input and the reply of a prediction; its record stays",
@@ -121,6 +126,7 @@ async def erase(id: UUID, request: Request) -> Response:
 
 @router.get(
     "/healthz",
+    tags=["How it stands"],
     response_model=wire.Health,
     responses={503: {"model": wire.Health, "description": "No model serves, or the database is away"}},
     summary="Whether predictions can be made and recorded",
@@ -135,6 +141,7 @@ async def healthz(request: Request, strict: Strict = None) -> Response:
 
 @router.get(
     "/healthz/{model}",
+    tags=["How it stands"],
     response_model=wire.ModelHealth,
     responses={**problems(404), 503: {"model": wire.ModelHealth, "description": "It gives no predictions now"}},
     summary="Whether one model serves",
@@ -157,23 +164,6 @@ def _name_of(request: Request) -> str:
         return visitor_of(request)
     except NoReviewer:
         return "somebody"
-
-
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
-    """The result of some work that takes its time; it is given up when the caller goes away."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(request))
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return _json(working.result()) if working.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
-    finally:
-        working.cancel()
-        leaving.cancel()
-
-
-async def _gone(request: Request) -> None:
-    """Come back when the caller has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _outcome_result(result: OutcomeOrError) -> dict[str, Any]:

@@ -18,6 +18,11 @@ class FinishedReply:
     held: HeldWords
     committed: CommitResult
 
+    @property
+    def waits(self) -> bool:
+        """Whether the request wants to know what people say of it."""
+        return self.request.wait_seconds is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamedReply:

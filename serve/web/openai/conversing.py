@@ -1,12 +1,14 @@
 """One chat completion, from its body to what is said: decided about, streamed, or passed through."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from demur.policies.decision import Action
 from demur.serve.access.caller import Caller
 from demur.serve.config.hosts.language import LanguageHost
 from demur.serve.contract import wire
+from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.commit import CommitResult
 from demur.serve.contract.inputs import InvalidRequest
@@ -49,10 +51,28 @@ class Conversing:
         if use and (stored := await handler.replay(use)):
             return FinishedReply(request=asked, held=held, committed=_still_kept(stored))
         if asked.stream and config.chat.stream == "tentative" and handler.may_stream(client.name):
+            if asked.wait_seconds is not None:
+                raise InvalidRequest(
+                    "wait_seconds: this model's tokens are sent before there is a decision (chat.stream); ask without"
+                    " `stream`, or look at /v1/predictions/{id}"
+                )
             record_id, at, pieces = await handler.stream(request, use)
             return StreamedReply(request=asked, held=held, id=record_id, at=at, pieces=pieces)
         committed = await handler.predict_one(request, use, caller)
         return FinishedReply(request=asked, held=held, committed=_still_kept(committed))
+
+    async def with_what_people_said(self, reply: FinishedReply, caller: Caller | None = None) -> FinishedReply:
+        """Return a reply that is held with what people have said of it, as soon as they have, or as things stand when
+        its `wait_seconds` are over, or at once where too many wait already."""
+        record, seconds = reply.committed.record, reply.request.wait_seconds
+        if seconds is None or record.action != Action.REVIEW:
+            return reply
+        inquiries = self._handler.inquiries
+        try:
+            view = await inquiries.prediction(record.id, wait_seconds=seconds, caller=caller)
+        except Overloaded:
+            view = await inquiries.prediction(record.id, caller=caller)
+        return replace(reply, held=replace(reply.held, outcome=view["outcome"]))
 
     def talking_models(self, caller: Caller | None = None) -> list[str]:
         """Return the names of the models that can be talked to, of those that the caller may ask."""

@@ -70,7 +70,7 @@ class CompletionChunks:
 
     def decided(self, delta: dict[str, Any], record: Record, held: HeldWords) -> Iterator[bytes]:
         """The last ones. Where usage is wanted, that is the last, and the decision rides on both."""
-        decision = decision_json(record)
+        decision = decision_json(record, held)
         more = {"system_fingerprint": record.artifact, "demur": decision}
         yield self.of(delta, finish=finish_reason(record, held), **more)
         if self._wants_usage:

@@ -1,5 +1,6 @@
 """OpenAI's chat completions: what is given back, with the decision beside it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +17,8 @@ class ChatDecision(BaseModel):
 
     action: Literal["answer", "review", "abstain"] = Field(
         description="`answer`: the reply may be relied on. `review`: a person is asked. `abstain`: nobody is. Unless it"
-        " is `answer`, the message is not the model's reply but the configured words."
+        " is `answer`, the message is not the model's reply but the configured words, or what people said of it while"
+        " the request waited (`outcome`)."
     )
     abstained: bool
     confidence: float | None = Field(description="Calibrated probability that the reply is right.")
@@ -26,6 +28,11 @@ class ChatDecision(BaseModel):
     id: str = Field(description="Of the record; /v1/predictions/{id} says what became of it.")
     artifact: str | None = Field(description="What was fitted, and decided this. Null if no model answered.")
     cost: wire.CostView | None = Field(description="Of every model that was asked, samples and ratings included.")
+    outcome: wire.OutcomeView | None = Field(
+        description="What people said of a reply that was held, where the request waited for them (`wait_seconds`). The"
+        " message is then the model's reply if it is `right`, and the text that they wrote in its place if it is"
+        " `wrong`."
+    )
 
 
 class ReplyMessage(BaseModel):
@@ -93,16 +100,25 @@ class HeldWords:
 
     review: str
     abstain: str
+    outcome: Mapping[str, Any] | None = None
+    """`OutcomeView`: what people have said of the reply meanwhile; None where nobody waited for them, or has spoken."""
 
     @classmethod
     def of(cls, model: ModelConfig) -> "HeldWords":
         return cls(review=model.chat.refusal, abstain=model.chat.abstention)
 
     def words(self, record: Record) -> str | None:
-        """None where the reply itself may be given."""
-        if record.action == Action.ANSWER and record.reply is not None:
+        """None where there is a text that may be given."""
+        if self.text(record) is not None:
             return None
         return self.abstain if record.action == Action.ABSTAIN else self.review
+
+    def text(self, record: Record) -> str | None:
+        """The text that may be given: the reply, or what people wrote in its place. None where it is held."""
+        reply = None if record.reply is None else record.reply["text"]
+        if self.outcome is None:
+            return reply if record.action == Action.ANSWER else None
+        return reply if self.outcome["label"] == "right" else self.outcome["text"]
 
 
 def completion_json(record: Record, held: HeldWords) -> dict[str, Any]:
@@ -117,25 +133,23 @@ def completion_json(record: Record, held: HeldWords) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(record, held)}],
         "usage": usage_json(record.cost),
         "system_fingerprint": record.artifact,
-        "demur": decision_json(record),
+        "demur": decision_json(record, held),
     }
 
 
 def said(record: Record, held: HeldWords) -> str:
-    words = held.words(record)
-    if words is not None:
-        return words
-    assert record.reply is not None  # else there were words
-    return record.reply["text"]
+    text, words = held.text(record), held.words(record)
+    return text if text is not None else str(words)
 
 
 def finish_reason(record: Record, held: HeldWords) -> str:
     if held.words(record) is not None:
         return "content_filter"
-    return record.reply["finish_reason"] if record.reply else "stop"
+    ours = record.reply is not None and held.text(record) == record.reply["text"]
+    return record.reply["finish_reason"] if ours and record.reply else "stop"
 
 
-def decision_json(record: Record) -> dict[str, Any]:
+def decision_json(record: Record, held: HeldWords) -> dict[str, Any]:
     """`ChatDecision`."""
     return {
         "action": record.action,
@@ -147,6 +161,7 @@ def decision_json(record: Record) -> dict[str, Any]:
         "id": str(record.id),
         "artifact": record.artifact,
         "cost": wire.cost_json(record.cost),
+        "outcome": held.outcome,
     }
 
 

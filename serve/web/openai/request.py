@@ -11,7 +11,7 @@ from demur.serve.config.complaint import complaint
 from demur.serve.config.file import ModelConfig
 from demur.serve.config.known_keys import known_keys
 from demur.serve.contract import wire
-from demur.serve.contract.body import check_structure
+from demur.serve.contract.body import check_structure, check_whole_numbers
 from demur.serve.contract.inputs import InvalidRequest
 
 ONLY: dict[str, tuple[Any, ...]] = {
@@ -57,6 +57,9 @@ WITHOUT_EFFECT = (
 OPTIONAL_OF_MESSAGE = frozenset({"name", "refusal", "annotations", "audio", "function_call", "tool_calls"})
 """What the official client sends along when a reply goes back to the model as it was received."""
 
+
+LONGEST_WAIT = 60.0
+"""Seconds that one request may wait for people."""
 
 TEXT_PART = {
     "type": "object",
@@ -118,6 +121,14 @@ class ChatRequest(wire.Body):
     group: wire.Word | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
     cluster: wire.Word | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
     review: wire.ReviewWishes | None = Field(default=None, description="Not OpenAI's: as in /v1/predict.")
+    wait_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="Not OpenAI's: where the reply is held, how long to wait for what people say of it. What they wrote"
+        " in its place is then the message. To wait on, send the request again with its Idempotency-Key.",
+    )
 
     def check_limits(self, max_tokens: int) -> None:
         """Raise `InvalidRequest` where the reply would have to be shorter than the decision was fitted for."""
@@ -161,6 +172,7 @@ def read_json(body: bytes) -> dict[str, Any]:
         content = from_json(body)  # unlike json.loads it refuses half a surrogate pair, which nobody could write
     except ValueError as error:
         raise wire.MalformedBody(f"the body is not JSON: {error}") from None
+    check_whole_numbers(content)
     if not isinstance(content, dict) or not isinstance(content.get("model"), str):
         raise InvalidRequest("model: name a model; /v1/models lists them")
     return content

@@ -20,6 +20,7 @@ from demur.serve.web.openai import reply as chat_reply
 from demur.serve.web.openai.conversation import FinishedReply, PassedThrough, StreamedReply
 from demur.serve.web.openai.events import decided_events, tentative_events
 from demur.serve.web.problems import logged_problem
+from demur.serve.web.shared.leaving import CLIENT_CLOSED_REQUEST, CallerGone, unless_gone
 
 logger = logging.getLogger("demur.http")
 
@@ -56,7 +57,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 REFERENCE = {"$ref": "#/components/schemas/ChatRequest"}
 
-router = APIRouter()
+router = APIRouter(tags=["Chat, as OpenAI has it"])
 
 
 @router.post(
@@ -75,10 +76,16 @@ router = APIRouter()
 )
 async def converse(request: Request, key: IdempotencyKey = None, timeout: RequestTimeout = None) -> Response:
     async def work() -> FinishedReply | StreamedReply | PassedThrough:
-        return await parts_of(request).conversing.converse(await body_of(request), key, caller_of(request.scope))
+        conversing, caller = parts_of(request).conversing, caller_of(request.scope)
+        result = await conversing.converse(await body_of(request), key, caller)
+        if not isinstance(result, FinishedReply) or not result.waits:
+            return result
+        return await unless_gone(request, conversing.with_what_people_said(result, caller))
 
     try:
         return _response(await within(seconds_of(timeout), work()))
+    except CallerGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
     except Exception as error:
         return logged_problem(request, error)
 

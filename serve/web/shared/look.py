@@ -11,8 +11,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
 from demur.audit.visible import SentBack, visible
 
-STYLE = Path(__file__).parent / "templates/style.css"
-LOGIN_SCRIPT = Path(__file__).parent / "templates/login.js"
+FOLDER = Path(__file__).parent / "templates"
+STYLE = FOLDER / "style.css"
+LOGIN_SCRIPT = FOLDER / "login.js"
 
 KINDS = {".css": "text/css", ".js": "text/javascript"}
 

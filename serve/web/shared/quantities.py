@@ -1,7 +1,7 @@
 """Quantities in words, as the pages show them. What is not known is a dash."""
 
 from datetime import datetime
-from math import isinf, isnan
+from math import isnan
 
 from demur.audit.state.reports import Figure
 
@@ -16,11 +16,6 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{_brief(seconds / size)} {unit}"
     return f"{_brief(seconds) if seconds < 1 else round(seconds)} s"
-
-
-def hours(number: float) -> str:
-    """A time in hours, in the unit that says something; a dash where it has no end."""
-    return UNKNOWN if isinf(number) else duration(number * 3600)
 
 
 def percent(share: float, digits: int = 0) -> str:

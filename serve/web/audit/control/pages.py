@@ -38,4 +38,10 @@ def add_control_routes(app: FastAPI, config: Config, database: Database, page: C
         with database.transaction() as connection:
             found = shown(connection, config, datetime.now(UTC))
         plots = [control_plot(f"control-{place}", one) for place, one in enumerate(found)]
-        return page(request, "control.html", controls=list(zip(found, plots, strict=True)), models=len(config.models))
+        controlled = controls_of(config)
+        return page(
+            request,
+            "control.html",
+            controls=list(zip(found, plots, strict=True)),
+            uncontrolled=[name for name in config.models if name not in controlled],
+        )

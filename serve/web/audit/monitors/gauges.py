@@ -12,7 +12,14 @@ from demur.serve.web.audit.monitors.view import MonitorsPage, monitor_json, sigh
 from demur.traffic.database import Database
 
 OF_ARTIFACTS: dict[str, tuple[str, str]] = {
-    "demur_monitor_log_wealth": ("log_wealth", "Evidence against the promised risk, as a logarithm."),
+    "demur_monitor_log_wealth": (
+        "log_wealth",
+        "Evidence against the promised risk by what reviewers say, as a logarithm.",
+    ),
+    "demur_monitor_corrected_log_wealth": (
+        "corrected_log_wealth",
+        "The same without the errors of reviewers. It decides where it is known.",
+    ),
     "demur_monitor_alarm_line": ("alarm_line", "The log wealth at which there is an alarm."),
     "demur_monitor_p_value": ("p_value", "How surprising the wealth would be if the promise held; valid at any time."),
     "demur_monitor_risk_target": ("target", "Share of the answers that may be wrong."),

@@ -7,10 +7,18 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import Field
 
 from demur.audit.monitors import feeding
-from demur.audit.monitors.wording import percent, risk_sentence, traffic_sentence, waiting_sentence
+from demur.audit.monitors.wording import (
+    expected_sentence,
+    percent,
+    risk_sentence,
+    traffic_sentence,
+    unlike_sentence,
+    waiting_sentence,
+)
 from demur.audit.state.alarms import Alarm, OnAlarm
 from demur.review.queue import NotYours
 from demur.serve.access.names import as_name
+from demur.serve.config.file import ModelConfig
 from demur.serve.contract.alarm_wire import AlarmView, alarm_json
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.contract.wire import Body, Word, parse
@@ -43,6 +51,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
     """
     config, database = site.config, site.database
     watched = [name for name, model in config.models.items() if model.watched]
+    unwatched = {name: why_unwatched(model) for name, model in config.models.items() if not model.watched}
 
     def look() -> MonitorsPage:
         with database.transaction() as connection:
@@ -59,7 +68,7 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
 
     @app.get("/v1/monitors", response_model=MonitorsView, summary="Where all monitors stand, and which alarms are on")
     def tell() -> Response:
-        return JSONResponse(monitors_json(look()))
+        return JSONResponse(monitors_json(look(), unwatched))
 
     async def read_body(request: Request) -> bytes:
         return await whole_body(request, config.limits.body_bytes)
@@ -81,9 +90,16 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
             "monitors.html",
             seen=seen,
             unseen=[name for name in watched if name not in {one.model for one in seen.standings}],
+            unwatched=unwatched,
             looks={name: seen.looks.get(name) for name in watched},
             words={"kinds": KINDS, "does": does, "percent": percent, "number": number, "p": p_value},
-            say={"risk": risk_sentence, "traffic": traffic_sentence, "waiting": waiting_sentence},
+            say={
+                "expected": expected_sentence,
+                "unlike": unlike_sentence,
+                "risk": risk_sentence,
+                "traffic": traffic_sentence,
+                "waiting": waiting_sentence,
+            },
             draw={"wealth": wealth_picture, "interval": interval_picture, "change": change_picture},
         )
 
@@ -94,6 +110,13 @@ def add_monitor_routes(app: FastAPI, site: Site) -> None:
             raise InvalidRequest("name: say who you are")
         undo(id, by, why)
         return RedirectResponse(f"{root_of(request)}/monitors", status_code=303)
+
+
+def why_unwatched(model: ModelConfig) -> str:
+    """Why no monitor watches a model."""
+    if model.monitor is False:
+        return "the configuration says `monitor: false`"
+    return "none of its answers is checked by chance (`spot_check`), so nothing is known of their errors"
 
 
 def does(alarm: Alarm) -> str:

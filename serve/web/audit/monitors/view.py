@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from demur.audit.metrics.resampling import Interval
+from demur.audit.monitors.expected import ExpectedWrong, expected_from_json
 from demur.audit.monitors.reference import DriftComparison, comparison_from_json
 from demur.audit.monitors.risk import RiskState, risk_state_from_json
 from demur.audit.monitors.traffic import TrafficState, traffic_state_from_json
@@ -47,6 +48,9 @@ class MonitoredArtifact:
 
     traffic: TrafficState | None
     comparison: DriftComparison | None
+    expected: ExpectedWrong | None = None
+    """How many of the latest answers confidence expects to be wrong."""
+
     reviewers: ReviewerError | None = None
     """How often the reviewers of the model err."""
 
@@ -110,6 +114,7 @@ def _standing(rows: Mapping[str, MonitorState], reviewers: ReviewerError) -> Mon
         risk=risk_state_from_json(risk.state) if risk else None,
         traffic=traffic_state_from_json(traffic.state) if traffic else None,
         comparison=comparison_from_json(comparison.state) if comparison else None,
+        expected=expected_from_json(comparison.state.get("expected")) if comparison else None,
         reviewers=reviewers,
     )
 
@@ -144,9 +149,16 @@ class MonitorView(BaseModel):
     traffic_says: str = Field(description="Whether the traffic is what it was.")
     target: float | None = Field(description="Share of the answers that may be wrong; null: nothing was promised.")
     delta: float | None = Field(description="How probable it is that the alarm about it is ever false.")
-    log_wealth: float | None = Field(description="Evidence against the promise.")
+    log_wealth: float | None = Field(
+        description="Evidence against the promise, by what reviewers say without a correction for their errors."
+    )
     alarm_line: float | None = Field(description="The log wealth at which there is an alarm.")
-    p_value: float | None = Field(description="Valid whenever it is looked at.")
+    p_value: float | None = Field(description="Of that evidence, valid whenever it is looked at.")
+    corrected_log_wealth: float | None = Field(
+        description="The same against the share that reviewers would call wrong if the promise just held. It decides"
+        " about the alarm; null where too few blind second looks tell how often they err: then `log_wealth` decides."
+    )
+    called_wrong: float | None = Field(description="That share.")
     labelled: int = Field(description="Checked answers.")
     errors: float = Field(description="Of these, the wrong ones; of label sets, their loss.")
     risk: float | None = Field(description="Share of wrong answers, weighted. Null without a label.")
@@ -158,6 +170,13 @@ class MonitorView(BaseModel):
     )
     corrected_upper: float | None
     reviewers_say: str = Field(description="The same as a sentence, or why nothing is corrected.")
+    expected_risk: float | None = Field(
+        description="Share of the latest answers that would be wrong if the confidence is still calibrated: an estimate"
+        " without labels, which enters no verdict. Null where nothing was answered."
+    )
+    expected_standard_error: float | None = Field(description="By the chance of the outcomes alone.")
+    expected_answers: int = Field(description="Answers among the latest records.")
+    expected_unlike: bool = Field(description="Whether the latest records are unlike the reference: do not rely on it.")
     records: int
     answered: int
     never_checked: int = Field(description="Answers that could not have been drawn for a label.")
@@ -173,13 +192,15 @@ class MonitorView(BaseModel):
 class MonitorsView(BaseModel):
     monitors: list[MonitorView]
     alarms: list[AlarmView] = Field(description="Those that are in force, the ones about the risk first.")
+    unwatched: dict[str, str] = Field(description="By model that no monitor watches: why.")
 
 
-def monitors_json(seen: MonitorsPage) -> dict[str, Any]:
+def monitors_json(seen: MonitorsPage, unwatched: Mapping[str, str]) -> dict[str, Any]:
     """`MonitorsView`."""
     return {
         "monitors": [monitor_json(one) for one in seen.standings],
         "alarms": [alarm_json(one) for one in seen.in_force],
+        "unwatched": dict(unwatched),
     }
 
 
@@ -191,13 +212,15 @@ def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
         "model": one.model,
         "artifact": one.artifact,
         "role": one.role,
-        "says": " ".join(filter(None, (risk_sentence(risk), waiting_sentence(risk)))) if risk else "",
+        "says": " ".join(filter(None, (risk_sentence(risk, one.reviewers), waiting_sentence(risk)))) if risk else "",
         "traffic_says": traffic_sentence(traffic) if traffic else "",
         "target": risk.settings.target if risk else None,
         "delta": risk.settings.delta if risk else None,
         "log_wealth": bets.log_wealth if bets else None,
         "alarm_line": -log(bets.delta) if bets else None,
         "p_value": bets.p_value if bets else None,
+        "corrected_log_wealth": risk.corrected_bets.log_wealth if risk and risk.corrected_bets else None,
+        "called_wrong": risk.corrected_bets.target if risk and risk.corrected_bets else None,
         "labelled": risk.n_labelled if risk else 0,
         "errors": risk.errors if risk else 0.0,
         "risk": None if risk is None or isnan(risk.estimate) else risk.estimate,
@@ -206,6 +229,10 @@ def monitor_json(one: MonitoredArtifact) -> dict[str, Any]:
         "corrected_lower": corrected.lower if corrected else None,
         "corrected_upper": corrected.upper if corrected else None,
         "reviewers_say": one.says_of_reviewers,
+        "expected_risk": one.expected.estimate if one.expected else None,
+        "expected_standard_error": one.expected.standard_error if one.expected else None,
+        "expected_answers": one.expected.n if one.expected else 0,
+        "expected_unlike": one.expected is not None and one.expected.unlike,
         "records": traffic.n if traffic else 0,
         "answered": traffic.n_answered if traffic else 0,
         "never_checked": traffic.n_never if traffic else 0,

@@ -27,7 +27,7 @@ MEANINGS = {
 
 Word = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
-router = APIRouter()
+router = APIRouter(tags=["Reports"])
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

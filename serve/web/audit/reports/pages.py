@@ -1,8 +1,9 @@
 """The pages of reports: the list, one report, its files, and comparisons."""
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -17,12 +18,14 @@ from demur.audit.periods import next_boundary
 from demur.audit.state import reports, runs
 from demur.audit.state.reports import Report, ReportNotFound
 from demur.audit.state.runs import RunStatus
+from demur.serve.config.access import Scope
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.reports.asking import FARTHEST, MOST_RUNS, asked, compared
 from demur.serve.web.audit.reports.timeline import SHOWN, timeline
-from demur.serve.web.audit.reports.with_bar import with_bar
-from demur.serve.web.audit.site import CurrentSite, Site
-from demur.serve.web.shared.look import root_of
+from demur.serve.web.audit.reports.with_bar import ONLY_PRINT, with_bar
+from demur.serve.web.audit.site import CurrentSite, Site, name_of
+from demur.serve.web.shared.doors import may
+from demur.serve.web.shared.look import beside, root_of
 from demur.traffic.database import Connection
 
 PER_MODEL = 5
@@ -39,7 +42,7 @@ AS_IT_IS = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-"""What a stored report may do: look as it does. It loads nothing, and nothing in it runs."""
+"""What a stored report may do: look as it does. It loads nothing, and nothing in it runs but the bar's own button."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -71,6 +74,51 @@ class Pictures:
 PICTURES = Pictures()
 
 
+class Boards:
+    """The pages for the board that were made last: a report never changes, and to draw its picture takes a while."""
+
+    MOST = 100
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[tuple[UUID, str], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, id: UUID, document: str, report_at: str) -> str:
+        """The page of one report, which leads to the address of the full one."""
+        from demur.audit.report.page import board_page  # the pictures take a while to import
+
+        with self._lock:
+            if (id, report_at) in self._made:
+                return self._made[id, report_at]
+        html = board_page(json.loads(document), report_at=report_at)
+        with self._lock:
+            self._made[id, report_at] = html
+            if len(self._made) > self.MOST:
+                self._made.popitem(last=False)
+        return html
+
+
+BOARDS = Boards()
+
+
+TROUBLE = ("broken", "not enough evidence", "kept", "nothing was promised", "")
+"""In which order models are shown: by the verdict of their latest report, those without one last."""
+
+SUMMARY_WORDS = {"nothing was promised": "without a promise", "": "never audited"}
+"""How a summary calls the verdicts that are no word by themselves."""
+
+
+def _place(verdict: str) -> int:
+    """Where a verdict stands among the others; one of a later version stands last."""
+    return TROUBLE.index(verdict) if verdict in TROUBLE else len(TROUBLE)
+
+
+def _how_many(verdicts: Sequence[str]) -> str:
+    """How many models there are of each verdict, in the order of trouble."""
+    counted = [(verdict, sum(one == verdict for one in verdicts)) for verdict in TROUBLE]
+    return ", ".join(f"{n} {SUMMARY_WORDS.get(verdict, verdict)}" for verdict, n in counted if n)
+
+
 @router.get("/")
 def list_reports(request: Request, site: CurrentSite, model: str = "", page_number: int = 1) -> Response:
     page_number = min(max(1, page_number), FARTHEST // PER_PAGE)
@@ -80,7 +128,9 @@ def list_reports(request: Request, site: CurrentSite, model: str = "", page_numb
         limit, offset = (PER_PAGE, (page_number - 1) * PER_PAGE) if model else (PER_MODEL, 0)
         listed = {name: reports.listed(connection, model=name, limit=limit + 1, offset=offset) for name in shown}
         lines = {name: reports.listed(connection, model=name, limit=SHOWN) for name in shown}
+        newest = {report.extent.model: report.summary.verdict for report in reports.latest(connection)}
         open_runs = runs.latest_runs(connection, limit=MOST_RUNS)
+    shown.sort(key=lambda name: (_place(newest.get(name, "")), name))
     return site.page(
         request,
         "reports.html",
@@ -95,6 +145,7 @@ def list_reports(request: Request, site: CurrentSite, model: str = "", page_numb
             }
             for at, name in enumerate(shown)
         ],
+        summary=_how_many([newest.get(name, "") for name in shown]),
         only=model,
         page_number=page_number,
         windows=WINDOWS,
@@ -123,8 +174,30 @@ def show_report(request: Request, site: CurrentSite, id: UUID) -> Response:
     with site.database.transaction() as connection:
         report = reports.report(connection, id)
         html = reports.html_of(connection, id)
-    headers = {"Content-Security-Policy": AS_IT_IS, "Cache-Control": "no-store"}
-    return Response(with_bar(html, report, root_of(request)), media_type="text/html", headers=headers)
+    return _report_page(with_bar(html, report, root_of(request), cases_at=_cases_at(request, site, report)))
+
+
+@router.get("/reports/{id}/board")
+def show_board(request: Request, site: CurrentSite, id: UUID) -> Response:
+    """Show the first page of a report by itself, drawn from its document."""
+    with site.database.transaction() as connection:
+        report = reports.report(connection, id)
+        document = reports.document_of(connection, id)
+    html = BOARDS.of(id, document, f"{root_of(request)}/reports/{id}")
+    cases_at = _cases_at(request, site, report)
+    return _report_page(with_bar(html, report, root_of(request), board=True, cases_at=cases_at))
+
+
+def _cases_at(request: Request, site: Site, report: Report) -> str:
+    """The address of the list of cases, for whoever may see those of the model; empty for others."""
+    scope = site.config.review.scope_of(name_of(request)) if may(request, Scope.REVIEW) else None
+    seen = scope is not None and (scope.models is None or report.extent.model in scope.models)
+    return f"{beside(request, 'review')}/" if seen else ""
+
+
+def _report_page(html: str) -> Response:
+    headers = {"Content-Security-Policy": f"{AS_IT_IS}; script-src {ONLY_PRINT}", "Cache-Control": "no-store"}
+    return Response(html, media_type="text/html", headers=headers)
 
 
 @router.get("/reports/{id}/compare")
@@ -164,6 +237,52 @@ def download_html(id: UUID, site: CurrentSite) -> Response:
 @router.get("/reports/{id}/report.parquet")
 def download_parquet(id: UUID, site: CurrentSite) -> Response:
     return _download(site, id, "parquet", "application/vnd.apache.parquet", lambda _, report: rows_of(report))
+
+
+@router.get("/reports/{id}/tables/{name}.csv")
+def download_table(id: UUID, name: str, site: CurrentSite) -> Response:
+    """Send the numbers of one table of a report."""
+    from demur.audit.report.tables import TABLES, as_csv, table_rows
+
+    report, document = _read(site, id)
+    rows = table_rows(document, name)
+    if not rows:
+        raise ReportNotFound(f"this report has no table {name!r}; there are: {', '.join(TABLES)}")
+    return _as_file(as_csv(rows), f"{file_name(report)}-{name}.csv", "text/csv; charset=utf-8")
+
+
+@router.get("/reports/{id}/figures/{name}.{kind}")
+def download_figure(id: UUID, name: str, kind: str, site: CurrentSite) -> Response:
+    """Send one picture of a report as SVG or PNG, or the numbers behind it as CSV."""
+    from demur.audit.report.page import pictures
+    from demur.audit.report.tables import as_csv, figure_rows
+
+    report, document = _read(site, id)
+    content, media_type = b"", FIGURE_TYPES.get(kind, "")
+    if kind == "csv" and (rows := figure_rows(document, name)):
+        content = as_csv(rows)
+    elif kind in ("svg", "png") and (picture := pictures(document).get(name)) is not None:
+        content = picture.svg() if kind == "svg" else picture.png()
+    if not content:
+        raise ReportNotFound(f"this report has no picture {name!r} as {kind}")
+    return _as_file(content, f"{file_name(report)}-{name}.{kind}", media_type)
+
+
+FIGURE_TYPES = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv; charset=utf-8"}
+
+
+def _read(site: Site, id: UUID) -> tuple[Report, Mapping[str, Any]]:
+    with site.database.transaction() as connection:
+        return reports.report(connection, id), json.loads(reports.document_of(connection, id))
+
+
+def _as_file(content: bytes, name: str, media_type: str) -> Response:
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": AS_IT_IS,
+        "Cache-Control": "no-store",
+    }
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _document(connection: Connection, report: Report) -> Response:

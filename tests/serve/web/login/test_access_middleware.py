@@ -327,6 +327,8 @@ def test_a_batch_counts_each_prediction(gateway, database, clear_digit):
     assert gateway.post("/v1/predict", json=item, headers=bearer(key)).status_code == 200
     chat = {"model": "digits", "messages": [{"role": "user", "content": "x"}]}
     assert gateway.post("/v1/chat/completions", json=chat, headers=bearer(key)).headers["retry-after"] in (
+        "7",
+        "8",
         "9",
         "10",
     )  # a busy machine has waited for a part of it

@@ -49,6 +49,14 @@ def work(config, database):
     return JobRunner(config, database).run_waiting()
 
 
+def test_a_fit_over_http_is_of_the_log_and_takes_no_other_traffic(released):
+    _, app, _, _ = released
+    with TestClient(app) as client:
+        refused = client.post("/v1/releases/digits/jobs", json={"kind": "fit", "for_traffic": "new.jsonl"})
+    assert refused.status_code == 422
+    assert "for_traffic" in refused.text
+
+
 def test_what_was_fitted_and_which_of_it_decides(asking, released):
     _, _, first, second = released
     found = {one.name: one for one in asking.artifacts.of("digits")}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 
 import httpx
@@ -16,6 +17,7 @@ from demur.calibration_store.store import ArtifactNotFound
 from demur.review import cases
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
+from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import EngineFailed, Piece
 from demur.serve.contract.hosts import HostState
@@ -205,6 +207,7 @@ def test_an_answer_comes_with_its_decision(client, host, database):
         "id": str(record.id),
         "artifact": "talker-1",
         "cost": COST,
+        "outcome": None,
     }
     assert raw.headers["x-demur-action"] == "answer"
     assert raw.headers["x-demur-confidence"] == "0.9375"
@@ -645,3 +648,84 @@ def test_a_picture_goes_to_a_model_that_takes_some_and_on_record(client, host, d
     with pytest.raises(openai.APIStatusError, match="they have 2 pictures; at most 1 are taken"):
         client.chat.completions.create(model="talker", messages=[{"role": "user", "content": [PICTURE, PICTURE]}])
     assert len(on_record(database)) == 1
+
+
+WAITING = {"extra_body": {"wait_seconds": 20}}
+
+
+def told_meanwhile(database, label, text=None):
+    """Somebody says what is true of the first record as soon as it is there."""
+
+    def tell():
+        while not (found := on_record(database)):
+            time.sleep(0.02)
+        with database.transaction() as connection:
+            log.add_outcome(connection, found[0].id, label=label, source="review", author="ada", text=text)
+
+    telling = threading.Thread(target=tell)
+    telling.start()
+    return telling
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "content", "finish"),
+    [
+        ("wrong", "No doubt: 42.", "No doubt: 42.", "stop"),
+        ("right", None, "doubt it", "stop"),
+        ("wrong", None, "A person will answer.", "content_filter"),
+    ],
+)
+def test_whoever_waits_gets_what_people_say(client, database, label, text, content, finish):
+    telling = told_meanwhile(database, label, text)
+    done = ask(client, "doubt it", **WAITING)
+    telling.join()
+    choice = done.choices[0]
+    assert (choice.message.content, choice.finish_reason) == (content, finish)
+    assert choice.message.refusal == (content if finish == "content_filter" else None)
+    assert done.demur["action"] == "review"
+    assert (done.demur["outcome"]["label"], done.demur["outcome"]["text"]) == (label, text)
+
+
+def test_whoever_waits_with_a_stream_gets_the_corrected_text(client, database):
+    telling = told_meanwhile(database, "wrong", "No doubt: 42. " * 40)
+    chunks = list(ask(client, "doubt it", stream=True, **WAITING))
+    telling.join()
+    assert "".join(one.choices[0].delta.content or "" for one in chunks) == "No doubt: 42. " * 40
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+def test_a_retry_under_the_key_gets_what_was_said_since(client, database):
+    headers = {"Idempotency-Key": "k1"}
+    first = ask(client, "doubt it", extra_body={"wait_seconds": 0.1}, extra_headers=headers)
+    assert (first.choices[0].message.content, first.demur["outcome"]) == ("A person will answer.", None)
+    told_meanwhile(database, "wrong", "42.").join()
+    plain = ask(client, "doubt it", extra_headers=headers)
+    assert (plain.choices[0].message.content, plain.demur["outcome"]) == ("A person will answer.", None)
+    again = ask(client, "doubt it", extra_body={"wait_seconds": 0}, extra_headers=headers)
+    assert again.choices[0].message.content == "42."
+    assert len(on_record(database)) == 1
+
+
+def test_what_is_answered_or_withheld_is_not_waited_for(client):
+    for text in ("one", "my secret"):
+        assert ask(client, text, **WAITING).demur["outcome"] is None
+
+
+def test_where_too_many_wait_the_words_come_at_once(client, monkeypatch):
+    monkeypatch.setattr("demur.serve.gateway.outcome_watch.RequestLimit.enter", full)
+    assert ask(client, "doubt it", **WAITING).choices[0].message.content == "A person will answer."
+
+
+def full(*_):
+    raise Overloaded("full")
+
+
+@pytest.mark.parametrize("seconds", [61, -1, "x", float("nan")])
+def test_nobody_waits_for_ever(client, seconds):
+    with pytest.raises((openai.BadRequestError, ValueError)):
+        ask(client, "doubt it", extra_body={"wait_seconds": seconds})
+
+
+def test_tokens_that_flow_do_not_wait(client):
+    with pytest.raises(openai.BadRequestError, match="wait_seconds"):
+        ask(client, "one", "hasty", stream=True, **WAITING)

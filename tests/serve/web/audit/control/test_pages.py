@@ -77,6 +77,14 @@ def test_without_a_control_the_page_says_so(open_app, database):
     page = open_app(config_of(plain=(None, {}))).get("/control")
     assert page.status_code == 200
     assert "Nothing is controlled" in page.text
+    assert "<b>plain</b>: its artifact decides alone." in page.text
+    assert "control: {kind: review_price, capacity: 0.1}" in page.text
+
+
+def test_models_that_are_not_controlled_are_named(open_app):
+    page = open_app(config_of(**CONTROLS, plain=(None, {}), other=(None, {}))).get("/control")
+    assert "<b>plain</b>, <b>other</b>: their artifacts decide alone." in page.text
+    assert "Nothing is controlled" not in page.text
 
 
 def test_the_page_says_long_run_average_and_never_guarantee(open_app, database):

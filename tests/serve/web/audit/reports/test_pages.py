@@ -1,5 +1,7 @@
 """The auditors' pages and their API, without a browser."""
 
+import base64
+import hashlib
 import json
 import re
 from math import nan
@@ -46,7 +48,9 @@ def words(page):
 def test_before_the_first_report_it_is_said_what_to_do(visit):
     page = visit().get("/audit/")
     said = words(page)
-    assert said.count("There is no report yet. An audit needs records whose truth is known: review what is held") == 2
+    assert said.count("There is no report yet. An audit needs records whose truth is known: review what is held") == 1
+    assert "2 models: 2 never audited." in said
+    assert said.count("Audit now") == 3  # one of them says to press it
     assert 'href="/review/"' in page.text
     assert "Every model is audited every 24 hours for the last 7 days" in said
     assert "<script" not in page.text
@@ -69,6 +73,66 @@ def test_the_list(visit, database):
     assert all(str(id) in alone.text for id in ids)
     assert "letters" not in words(alone)
     assert "There is no such model: nobody" in words(visit().get("/audit/?model=nobody"))
+
+
+def test_models_in_trouble_come_first(visit, database):
+    verdicts = {"a": "kept", "b": "nothing was promised", "d": "broken", "e": "not enough evidence", "f": "broken"}
+    keep(database, *(new_report(model=name, of=summary(verdict)) for name, verdict in verdicts.items()))
+    page = visit(models=tuple("abcdef")).get("/audit/")
+    assert "6 models: 2 broken, 1 not enough evidence, 1 kept, 1 without a promise, 1 never audited." in words(page)
+    assert re.findall(r'<h2 id="model-\d+">(.*?)</h2>', page.text) == ["d", "f", "e", "a", "b"]
+    assert words(page).index("Never audited There is no report yet") > words(page).index("No promise")
+
+
+def test_the_page_for_the_board_is_drawn_from_the_document(visit, database):
+    document = {"model": "digits", "headline": {"verdict": "kept"}, "records": {"n": 5}}
+    (id,) = keep(database, new_report(document=json.dumps(document)))
+    shown = visit().get(f"/audit/reports/{id}/board")
+    assert "The promise was kept" in words(shown)
+    assert f'<a href="/audit/reports/{id}">The full report</a>' in shown.text
+    assert 'id="method"' not in shown.text
+    assert f'href="/audit/reports/{id}/board"' in visit().get(f"/audit/reports/{id}").text
+    assert f'href="/audit/reports/{id}/board"' in visit().get("/audit/").text
+    assert visit().get(f"/audit/reports/{uuid7()}/board").status_code == 404
+
+
+MARKED = (
+    '<!doctype html><html lang="en"><head><title>t</title></head><body>'
+    '<figure data-figure="target"><svg></svg></figure><div class="box" data-table="estimates"></div>'
+    '<span data-cases="show=all&amp;model=digits">5 wrong</span></body></html>'
+)
+DOCUMENT = {
+    "model": "digits",
+    "headline": {"judgements": [{"statement": "at most 2% wrong", "target": 0.02, "estimate": {"value": 0.01}}]},
+    "estimates": [{"name": "selective_risk", "of": "", "value": 0.01, "lower": 0.005, "upper": 0.015}],
+}
+
+
+def test_pictures_and_tables_are_files(visit, database):
+    (id,) = keep(database, new_report(html=MARKED, document=json.dumps(DOCUMENT)))
+    client, at = visit(), f"/audit/reports/{id}"
+    shown = client.get(at).text
+    types = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv; charset=utf-8"}
+    for kind, media_type in types.items():
+        assert f'<a href="{at}/figures/target.{kind}">{kind.upper()}</a>' in shown
+        file = client.get(f"{at}/figures/target.{kind}")
+        assert (file.status_code, file.headers["content-type"]) == (200, media_type)
+        assert file.headers["content-disposition"].endswith(f'-target.{kind}"')
+    assert f'<a href="{at}/tables/estimates.csv">CSV</a>' in shown
+    assert client.get(f"{at}/tables/estimates.csv").text.startswith("name,of,in_full,value,lower,upper,")
+    for missing in ("tables/nothing.csv", "tables/parts.csv", "figures/nothing.svg", "figures/target.exe"):
+        assert client.get(f"{at}/{missing}").status_code == 404
+    assert client.get(f"{at}/report.html").text == MARKED
+
+
+def test_numbers_lead_to_cases_for_whoever_may_see_them(visit, database):
+    (id,) = keep(database, new_report(html=MARKED))
+    linked = '<a href="/review/?show=all&amp;model=digits">5 wrong</a>'
+    assert linked in visit().get(f"/audit/reports/{id}").text
+    assert linked in visit("ben", review=PEOPLE).get(f"/audit/reports/{id}").text
+    elsewhere = {"people": {**PEOPLE["people"], "zoe": {"models": ["letters"]}}}
+    assert linked not in visit("zoe", review=elsewhere).get(f"/audit/reports/{id}").text
+    assert linked not in visit("nobody", review=PEOPLE).get(f"/audit/reports/{id}").text
 
 
 def test_reports_of_a_model_that_is_no_longer_served_stay(visit, database):
@@ -96,7 +160,9 @@ def test_a_report_as_it_is_under_a_bar(visit, database):
     assert "report.parquet" not in shown.text
     policy = shown.headers["content-security-policy"]
     assert "default-src 'none'" in policy
-    assert "script" not in policy  # nothing runs, wherever it is from
+    (script,) = re.findall(r"<script>(.*?)</script>", shown.text, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.endswith(f"script-src 'sha256-{digest}'")  # the button that prints, and nothing else
     assert "Compared with" not in visit().get(f"/audit/reports/{first}").text
     assert visit().get(f"/audit/reports/{second}/report.html").text == PAGE
 
