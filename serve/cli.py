@@ -20,6 +20,7 @@ from demur.serve.commands.bulk.commands import outcomes, predict
 from demur.serve.commands.export import export
 from demur.serve.commands.failure_commands import failures
 from demur.serve.commands.file_form import NO_FILE, ClusterColumn, Encoding, InputColumn, LabelColumn, file_form
+from demur.serve.commands.for_traffic import ForTraffic, ForTrafficSince, check_for_traffic
 from demur.serve.commands.key_commands import keys
 from demur.serve.commands.packages import how_to_install
 from demur.serve.commands.rank.command import rank
@@ -132,6 +133,14 @@ def check(
     check_file(config_path(config), offline=offline, with_older_artifact=with_older_artifact)
 
 
+def _check_no_file(data: Path | None, *, fresh: bool, of_a_file: bool) -> None:
+    """Raise `BadConfig` for what is said of a labelled file where a fit is on the log."""
+    if data is not None:
+        raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
+    if fresh or of_a_file:
+        raise BadConfig("leave --fresh out with --since: a fit on the log runs the model always" if fresh else NO_FILE)
+
+
 @app.command()
 def fit(
     model: Annotated[str, typer.Argument(help="Name of the model in the configuration.")],
@@ -168,6 +177,8 @@ def fit(
         bool,
         typer.Option("--fresh", help="Run the model on every row of the file, also where its output is kept."),
     ] = False,
+    for_traffic: ForTraffic = None,
+    for_traffic_since: ForTrafficSince = None,
     config: ConfigOption = None,
     promote: Annotated[bool, typer.Option("--promote", help="Put the artifact in force at once.")] = False,
     why: Annotated[str, typer.Option(help="Reason, kept in the history.")] = "fitted and promoted",
@@ -179,12 +190,11 @@ def fit(
     the confidence does not tell errors from right answers; it says what would be enough."""
     settings = load_config(config_path(config))
     path = data or (settings.model(model).calibration.data if since is None else None)
-    if data is not None and since is not None:
-        raise BadConfig("fit on which rows? give either --since, for labelled records of the log, or --data FILE")
+    check_for_traffic(for_traffic, for_traffic_since, since)
     if since is None and (until is not None or every_outcome_known):
         raise BadConfig("--until and --every-outcome-known go with --since; a labelled file is fitted on as a whole")
-    if since is not None and (input_column or label_column or cluster or encoding or fresh):
-        raise BadConfig("leave --fresh out with --since: a fit on the log runs the model always" if fresh else NO_FILE)
+    if since is not None:
+        _check_no_file(data, fresh=fresh, of_a_file=bool(input_column or label_column or cluster or encoding))
     if path is None and since is None:
         raise BadConfig(f"no data to fit on: give --data or --since, or set models.{model}.calibration.data")
     settings.model(model)
@@ -192,9 +202,11 @@ def fit(
     from demur.library.fit_report import sentences, tables
     from demur.serve.commands.refused_fit import reach_shown
     from demur.serve.fitting.fit import fit_model, fit_on_traffic
+    from demur.serve.fitting.moved_traffic import TrafficRange
 
     with ExitStack() as opened:
-        database = opened_database(settings, opened) if path is None else None
+        logged = path is None or for_traffic_since is not None
+        database = opened_database(settings, opened) if logged else None
         bar = opened.enter_context(progress_bar())
         task = bar.add_task(f"running {model} over {path.name if path else 'the log'}", total=None)
 
@@ -205,9 +217,11 @@ def fit(
 
         opened.enter_context(reach_shown(out.print))
         common: Any = {"clock": now, "progress": progress, "anyway": anyway}
-        if database is None:
+        if database is None or path is not None:
             form = file_form(settings.model(model), input_column, label_column, encoding, cluster)
-            done = fit_model(settings, model, path or Path(), form=form, keep=True, fresh=fresh, **common)
+            there = TrafficRange(database=database, since=moment(for_traffic_since)) if database else for_traffic
+            common |= {"form": form, "keep": True, "fresh": fresh, "for_traffic": there}
+            done = fit_model(settings, model, path or Path(), **common)
         else:
             known = every_outcome_known
             done = fit_on_traffic(
@@ -286,9 +300,10 @@ def demo(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Replay rows that were held back through the running service, images also corrupted, and count what holding the
-    doubtful ones was worth."""
+    """Replay rows that were held back through the running service, images also corrupted: the clean ones first. Count
+    what holding the doubtful ones was worth, and tell what the monitors say of it: which alarm, and since when."""
     from demur.serve.commands.demo import of_part, replay, samples, table
+    from demur.serve.commands.demo_monitors import DemoMonitors
 
     settings = load_config(config_path(config))
     name = model or next(iter(settings.models))
@@ -298,6 +313,7 @@ def demo(
     todo = samples(path, seed, form)
     if only is not None:
         todo = of_part(todo, only)
+    monitors = DemoMonitors(address, name, key)
     with progress_bar() as bar:
         task = bar.add_task(f"asking {address}", total=len(todo))
         predictions = replay(
@@ -332,6 +348,10 @@ def demo(
     out.print(shown)
     known = " --every-outcome-known" if outcomes else ""
     out.print(f"held cases wait at {address}/review/; for the report: demur audit --model {name}{known}")
+    with out.status("waiting for the monitors to take all of that in"):
+        said = monitors.after(len(todo))
+    for sentence in said:
+        out.print(sentence)
 
 
 def _beside(calibration: Path | None, model: str) -> Path:

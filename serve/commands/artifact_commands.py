@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from demur.calibration_store.store import ArtifactStore
@@ -24,8 +25,10 @@ from demur.serve.commands.terminal import (
     write_json,
 )
 from demur.serve.config.file import BadConfig, Config
+from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.configuration import load_config
-from demur.serve.fitting.releases import artifacts_of
+from demur.serve.fitting.artifact_diff import diff_of, settings_against
+from demur.serve.fitting.releases import artifacts_of, refused_fit_of
 
 ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the configuration.")]
 WhyOption = Annotated[str, typer.Option(help="Reason, kept in the history.")]
@@ -67,12 +70,44 @@ def list_artifacts(config: ConfigOption = None) -> None:
     out.print(table)
     for why in refused:
         out.print(f"refused: {why}")
+    for model in settings.models:
+        if fit := refused_fit_of(settings.artifacts, model, artifacts_of(store, model)):
+            words = f"the last fit of {model} was refused, {fit['at'][:16]}, on {fit['data']}: {fit['why']}"
+            out.print(words, markup=False)
 
 
 @artifacts.command("show")
 def show_artifact(model: str, name: str, config: ConfigOption = None) -> None:
     """Print the manifest of an artifact, after checking it."""
     out.print_json(data=ArtifactStore(load_config(config_path(config)).artifacts).load(model, name).manifest)
+
+
+@artifacts.command("diff")
+def show_diff(
+    model: ModelArgument,
+    a: Annotated[str, typer.Argument(help="An artifact.")],
+    b: Annotated[
+        str | None, typer.Argument(help="Another one; by default the settings that are configured now.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is equal.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show where two artifacts differ, in settings, data, promise and figures; or an artifact and the configuration."""
+    settings = load_config(config_path(config))
+    store = ArtifactStore(settings.artifacts)
+    first = store.load(model, a).manifest
+    if b is None:
+        sections = settings_against(first, fitted_settings(settings.model(model)))
+    else:
+        sections = diff_of([first, store.load(model, b).manifest])
+    table = Table("", "what", a, b or "configured now")
+    for section in sections:
+        for row in section.rows if everything else section.differing:
+            table.add_row("≠" if row.differs else "", f"{section.name}: {row.key}", *map(escape, row.values))
+    if table.row_count:
+        out.print(table)
+    else:
+        out.print("they do not differ")
 
 
 @artifacts.command("history")

@@ -68,8 +68,9 @@ def audit(
         str | None, typer.Option(help="Do it again every so often, like 24h or 30m, until Ctrl-C.", metavar="TIME")
     ] = None,
     store: Annotated[
-        bool, typer.Option("--store/--no-store", help="Keep it among the reports at /audit/ as well.")
-    ] = False,
+        bool | None,
+        typer.Option("--store/--no-store", help="Keep it among the reports at /audit/, except with --parquet."),
+    ] = None,
     every_outcome_known: Annotated[
         bool,
         typer.Option(
@@ -137,7 +138,9 @@ def audit(
             opened.enter_context(own_ray())
 
         def once() -> int:
-            return _once(settings, database, asked, folder, store=store, json_to=json_to, check=check, say=say)
+            return _once(
+                settings, database, asked, folder, store=store is not False, json_to=json_to, check=check, say=say
+            )
 
         status = once() if pause is None else _again_and_again(once, pause, say)
     if status:

@@ -1,5 +1,6 @@
 """What `demur audit` shows and writes."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ def write_report(made: "NewlyMadeReport", folder: Path, json_to: str | None, say
         Path(json_to).write_text(made.document, encoding="utf-8")
     say.print(table_of(made))
     say.print(made.remark)
+    for step in json.loads(made.document)["next_steps"]:
+        say.print(Text(f"now: {step['do'].replace('`', '')}{': ' if step['command'] else ''}{step['command']}"))
     say.print(f"report: {page}\nnumbers: {numbers}")
     if made.ledger is not None:
         say.print(f"rows: {rows}")

@@ -11,7 +11,7 @@ from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.commands.score_cost import costs
 from demur.serve.commands.terminal import out
-from demur.serve.commands.trials import NotTried, Remark, Wrong, findings_of, trials_of
+from demur.serve.commands.trials import Doubt, NotTried, Remark, Wrong, findings_of, trials_of
 from demur.serve.config.access import reach_in_words
 from demur.serve.config.file import BadConfig, Config, ModelConfig
 from demur.serve.config.mistake import in_order
@@ -42,6 +42,9 @@ def check_file(path: Path, *, offline: bool, with_older_artifact: bool = False) 
     wrong = [read.document.mistake(one.steps, one.text) for one in findings if isinstance(one, Wrong)]
     if wrong:
         raise BadConfig.of(path, in_order(wrong))
+    for finding in findings:
+        if isinstance(finding, Doubt):
+            out.print(f"to be checked by you: {finding.text}")
     out.print(f"{path} is valid")
 
 
@@ -68,7 +71,7 @@ def overview(config: Config) -> Iterator[str]:
     yield f"  {config.audit.words}"
     for webhook in config.review.webhooks:
         which = ", ".join(webhook.models or ("all models",))
-        yield f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.url}"
+        yield f"  told of what is {', '.join(webhook.events)}, of {which}: {webhook.key}"
     for n, rule in enumerate(config.review.rules, start=1):
         yield f"  review rule {n}: {rule.words}"
 

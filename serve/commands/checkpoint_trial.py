@@ -14,7 +14,8 @@ from demur.serve.config.checkpoint_labels import folder_here, is_path, no_folder
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.config.hosts.language import TransformersHost, VllmHost
-from demur.serve.fitting.labelled_rows import truth_of
+from demur.serve.fitting.labelled_rows import check_read, truth_of
+from demur.serve.fitting.rerun import row_reader
 from demur.serve.hosts.checkpoint import check_suits, check_writes, classifier_facts, not_handed_out
 from demur.serve.hosts.language.anchors import BadRatings
 from demur.serve.hosts.language.kind import check_ratings, check_writer
@@ -109,7 +110,10 @@ def try_calibration(config: Config, name: str, *, offline: bool) -> Iterator[Fin
         return
     try:
         if ArtifactStore(config.artifacts).name_in_force(name) is None:
-            truth_of(read_labelled_file(data, model.file_form), model.task)
+            rows = read_labelled_file(data, model.file_form)
+            truth_of(rows, model.task)
+            if read := row_reader(config, model):
+                check_read(rows, read)
     except BadDataFile as error:
         yield Wrong(("models", name, "calibration", "data"), str(error))
     except (ArtifactsUnreachable, OSError):

@@ -144,8 +144,6 @@ def login(
 
     settings = load_config(config_path(config))
     who, scopes = _name(name), _scopes(scope)
-    if Scope.PREDICT in scopes:
-        raise BadConfig("--scope predict: there is no page for it; people get `review`, `audit` or `admin`")
     if settings.access is None or settings.access.mode == "open":
         raise BadConfig("nobody needs a link: the service asks nobody who they are; write `access: {mode: keys}` first")
     ends = now() + timedelta(hours=hours)

@@ -28,6 +28,9 @@ def table(replayed: ReplayedTraffic) -> Table:
     shown.add_row("held then, answered now", "", f"{r.held_to_answered:,}", "")
     shown.add_row("risk of the answered", _risk(r.then.risk), _risk(r.now.risk), _risk(r.now.risk - r.then.risk, "+"))
     shown.add_row("  n, answered with an outcome", f"{r.then.n_labelled:,}", f"{r.now.n_labelled:,}", "")
+    for one in replayed.promised:
+        shown.add_row(f"promised: at most {one.statement}", "", _risk(one.value), "")
+        shown.add_row("  n", "", f"{one.n:,}", "")
     return shown
 
 

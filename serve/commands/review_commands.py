@@ -3,9 +3,10 @@
 import getpass
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from demur.review.item import ReviewerScope, Status
@@ -46,6 +47,67 @@ def show_status(config: ConfigOption = None) -> None:
             end_section=name != "all" and name == backlogs[-2][0],
         )
     out.print(table)
+
+
+@review.command("change")
+def change_cases(
+    matching: Annotated[
+        str, typer.Argument(help="Which cases, as the address of a list has it: `show=waiting&model=digits`.")
+    ],
+    why: Annotated[str, typer.Option(help="Kept in the history of each case.")],
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Nobody need look at them.")] = False,
+    priority: Annotated[int | None, typer.Option(min=0, max=9, help="Higher comes first.")] = None,
+    due_hours: Annotated[float | None, typer.Option(help="Hours until they are due.")] = None,
+    keep_for: Annotated[str | None, typer.Option(help="The person who gets them; an empty name: nobody.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Withdraw cases, make them urgent, or keep them for a person: all that fit, up to 1,000.
+
+    What somebody is at is left as it is, and told."""
+    from demur.review import search
+    from demur.review.changes import MOST_CASES
+    from demur.serve.config.review import AdminName
+    from demur.serve.web.review.case_changes import change_cases as change
+    from demur.serve.web.review.case_changes import in_hours, people_of
+    from demur.serve.web.review.case_query import read_query
+
+    settings = load_config(config_path(config))
+    name = AdminName(f"{getpass.getuser()} (command)")
+    values: dict[Any, Any] = {} if priority is None else {"priority": priority}
+    if due_hours is not None:
+        values["due_at"] = in_hours(due_hours)
+    if keep_for is not None:
+        values["assigned_to"] = keep_for or None
+    if withdraw == bool(values):
+        raise BadConfig("write either --withdraw, or any of --priority, --due-hours and --keep-for")
+    if not why.strip():
+        raise BadConfig("--why: say why")
+    wanted = read_query(matching).search(name)
+    with ExitStack() as opened:
+        database = opened_database(settings, opened)
+        with database.transaction() as connection:
+            fit = search.count(connection, wanted, name, at_most=MOST_CASES + 1)
+        if fit > MOST_CASES:
+            raise BadConfig(f"more than {MOST_CASES:,} cases fit: narrow the search, and do it in parts")
+        if not yes:
+            typer.confirm(f"Change {fit:,} cases?", abort=True)
+        with database.transaction() as connection:
+            stranger = bool(keep_for) and keep_for not in people_of(settings, connection)
+        done = change(
+            settings, database, name, values, withdraw=withdraw, why=why.strip(), matching=matching, expected=fit
+        )
+    if done.left:
+        table = Table("case", "why it was left")
+        for one in done.left:
+            table.add_row(str(one.case_id), one.why)
+        out.print(table)
+    if stranger:
+        out.print(f"Nobody called {escape(keep_for or '')} has answered a case yet: is the name right?")
+    out.print(
+        f"{len(done.changed):,} of {done.asked:,} cases were changed, {len(done.unchanged):,} were so before,"
+        f" {len(done.left):,} were left"
+    )
 
 
 @review.command("export")

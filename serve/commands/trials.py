@@ -44,14 +44,21 @@ class Remark:
     text: str
 
 
-Finding = Wrong | NotTried | Remark
+@dataclass(frozen=True)
+class Doubt:
+    """Something that works, and that somebody should look at before it is believed."""
+
+    text: str
+
+
+Finding = Wrong | NotTried | Remark | Doubt
 Trial = Callable[[], Iterator[Finding]]
 
 
 def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = False) -> list[Trial]:
     """Every trial. `offline`: those that would ask another machine only say that they were left out.
     `with_older_artifact`: as `demur up` would be started."""
-    from demur.serve.commands.checkpoint_trial import try_calibration, try_examples
+    from demur.serve.commands.checkpoint_trial import try_examples
     from demur.serve.commands.database_trial import try_database
     from demur.serve.commands.gpu_trial import try_gpus
     from demur.serve.commands.provider_trial import try_provider
@@ -69,7 +76,6 @@ def trials_of(config: Config, *, offline: bool, with_older_artifact: bool = Fals
     for name, model in config.models.items():
         trials.append(lambda name=name, model=model: try_examples(name, model))  # type: ignore[misc]
         trials.append(lambda name=name: _model(config, name, offline=offline, older=older))  # type: ignore[misc]
-        trials.append(lambda name=name: try_calibration(config, name, offline=offline))  # type: ignore[misc]
     return trials
 
 
@@ -97,9 +103,9 @@ def _secrets(config: Config) -> Iterator[Finding]:
             yield Wrong(("access", *place.split(".")), str(error).removeprefix("access: "))
     for at, webhook in enumerate(config.review.webhooks):
         try:
-            webhook.secret()
+            webhook.check_secret()
         except NoSecret as error:
-            yield Wrong(("review", "webhooks", at, "secret_env"), str(error).removeprefix("review.webhooks: "))
+            yield Wrong(("review", "webhooks", at, *webhook.secret_key), str(error).removeprefix("review.webhooks: "))
 
 
 def _packages(config: Config) -> Iterator[Finding]:
@@ -130,8 +136,10 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
     from demur.serve.commands.endpoint_trial import try_endpoints
     from demur.serve.commands.model_trial import try_model
     from demur.serve.commands.remote_trial import try_remote
+    from demur.serve.commands.rows_trial import try_labelled_rows
 
     model = config.models[name]
+    is_right = True
     if model.host.is_endpoint and model.host.is_language:
         yield from try_endpoints(name, model, offline=offline)
     else:
@@ -140,9 +148,10 @@ def _model(config: Config, name: str, *, offline: bool, older: bool) -> Iterator
         if model.host.is_endpoint and not found:
             found += try_remote(name, model, offline=offline)
         yield from found
-        if any(isinstance(finding, Wrong) for finding in found):
-            return
-    yield from _artifacts(config, name, offline=offline, older=older)
+        is_right = not any(isinstance(finding, Wrong) for finding in found)
+    yield from try_labelled_rows(config, name, model_is_right=is_right, offline=offline)
+    if is_right:
+        yield from _artifacts(config, name, offline=offline, older=older)
 
 
 def _artifacts(config: Config, name: str, *, offline: bool, older: bool) -> Iterator[Finding]:

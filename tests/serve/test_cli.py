@@ -69,15 +69,15 @@ def test_fit_report_promote_list_show_and_history(folder, demur):
 
 
 def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
-    policy = {"kind": "selective_risk", "max_risk": 0.01}
+    policy = {"kind": "selective_risk", "max_risk": 0.005}
     change(folder, lambda content: content["models"]["digits"].update(policy=policy))
     said = demur("fit", "digits")
-    assert said.startswith("demur: with 300 labelled rows for the rule no limit can promise at most 1% wrong answers")
-    assert "label at least 1,788 rows, or write `max_risk: 0.04`" in said
-    assert not (folder / "var/artifacts/digits").exists()
+    assert said.startswith("demur: with 300 labelled rows for the rule no limit can promise at most 0.5% wrong answers")
+    assert "label at least 996 rows, or write `max_risk: 0.01`" in said
+    assert [path.name for path in (folder / "var/artifacts/digits").iterdir()] == ["refused.json"]  # and no artifact
     printed = demur("fit", "digits", "--anyway")
     assert "nothing is promised: 300 labelled rows cannot show" in printed
-    assert "label at least 1,788 rows" in printed
+    assert "label at least 996 rows" in printed
 
 
 @pytest.mark.slow

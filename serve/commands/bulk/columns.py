@@ -8,11 +8,18 @@ from typing import Any
 
 from demur.client.errors import DemurError, InvalidRequest
 from demur.client.items import Item
+from demur.traffic.file_form import LABEL_COLUMNS
 from demur.traffic.table_file import Row, ending_of, no_column
 
 INPUT = "input"
 BESIDE = ("group", "cluster", "label", "labels")
 """Columns that are no part of an input which is spread over columns."""
+
+ANY = "*"
+"""At the end of a name: all columns that begin so, each for the label that follows."""
+
+WHOLE = ("output", "probabilities", "logits")
+"""Columns that mostly hold what a model said."""
 
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
 """Not one with zeros before it, or with more digits than a float holds: that is rather a code."""
@@ -57,7 +64,7 @@ class Columns:
     def item(self, where: str, row: Row) -> Item | DemurError:
         """What is sent of a row, or why nothing can be."""
         for names, option in ((self.inputs, "--input-column"), (self.outputs, "--output-column")):
-            if missing := [name for name in names if name not in row]:
+            if missing := [name for name in names if name not in row and not begun_with(name, row)]:
                 return InvalidRequest(f"{where}: {no_column(missing[0], row, option)}")
         return Item(
             input=self._input(row),
@@ -74,12 +81,36 @@ class Columns:
         return self._object(row, self.inputs) if self.inputs else None
 
     def _output(self, row: Row) -> Any:
-        if len(self.outputs) == 1 and isinstance(row[self.outputs[0]], Mapping):
+        if len(self.outputs) == 1 and isinstance(row.get(self.outputs[0]), Mapping):
             return row[self.outputs[0]]
-        return self._object(row, self.outputs)
+        alone = [name for name in self.outputs if name in row]
+        return self._object(row, alone) | {
+            part_of(name): {column.removeprefix(name[:-1]): value_of(row[column]) for column in begun_with(name, row)}
+            for name in self.outputs
+            if name not in row
+        }
 
     def _object(self, row: Row, names: Sequence[str]) -> dict[str, Any]:
         return {name: value_of(row[name]) if self.cells else row[name] for name in names}
+
+
+def begun_with(name: str, row: Row) -> list[str]:
+    """The columns of labels that a name with a star stands for: `p_billing` and the others, where it is `p_*`."""
+    return [column for column in row if name[-1:] == ANY and column.startswith(name[:-1]) and column != name[:-1]]
+
+
+def part_of(name: str) -> str:
+    """What columns of labels hold, by the name that stands for them."""
+    return "logits" if name.removesuffix(ANY) in LABEL_COLUMNS["logits"] else "probabilities"
+
+
+def likely_outputs(first: Row) -> str:
+    """The option that sends what a model elsewhere seems to have said; empty where no column looks like that."""
+    wide = [f"{prefix}{ANY}" for some in LABEL_COLUMNS.values() for prefix in some]
+    for name in (*WHOLE, *wide):
+        if name in first or len(begun_with(name, first)) > 1:
+            return f"--output-column '{name}'"
+    return ""
 
 
 def value_of(cell: Any) -> Any:

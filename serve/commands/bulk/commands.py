@@ -61,7 +61,7 @@ def predict(
         list[str] | None,
         typer.Option(
             help="For models of the kind `given`: column with what the model said, or with a part of it, such as"
-            " `probabilities`; may be given several times."
+            " `probabilities`; may be given several times. `p_*` stands for a column for each label."
         ),
     ] = None,
     group_column: Annotated[str, typer.Option(help="Column with the group, where there is one.")] = "group",
@@ -80,7 +80,7 @@ def predict(
     reason, and the error of a row that the service refuses. They are written as they come, to OUT with `.unfinished`
     behind it; OUT is there once every row is done. Whatever stops the command, the same command goes on where it
     stopped, and nothing is predicted twice. Ends with status 1 if a row was refused."""
-    from demur.serve.commands.bulk.columns import Columns
+    from demur.serve.commands.bulk.columns import Columns, likely_outputs
     from demur.serve.commands.bulk.result_log import open_log
     from demur.serve.commands.bulk.run import PREDICTED, check_first_row, check_out, finish, first_row, key_of
     from demur.serve.commands.bulk.run import predict_rows as ask
@@ -117,6 +117,8 @@ def predict(
     columns = columns.of(rows.path, first)
     if columns.spread and first:
         terminal.print(f"there is no column 'input'; sent is an object of: {', '.join(columns.spread_over(first))}")
+    if first and not columns.outputs and (option := likely_outputs(first)):
+        terminal.print(f"if another model has said this already, send it as well: {option}")
     check_first_row(rows.rows(), columns.item)
     settings = {"command": "predict", "model": model, "batch_size": batch_size, "columns": columns.named()}
     with ExitStack() as opened:
@@ -187,10 +189,21 @@ def outcomes(
 @contextmanager
 def service(url: str | None, key_env: str, concurrency: int) -> Iterator["Client"]:
     """A client of the service at this address, with the key that an environment variable holds."""
+    from demur.client.address import address_of
+    from demur.client.errors import NotFound
     from demur.client.sync_client import Client
+    from demur.serve.commands.bulk.run import RunStopped
 
     with Client(url, key_in(key_env), concurrency=concurrency) as client:
-        yield client
+        try:
+            yield client
+        except RunStopped as error:
+            if not isinstance(error.__cause__, NotFound):
+                raise
+            asked = address_of(url, None).shown  # another service may answer there
+            raise RunStopped(
+                f"{error}; the service at {asked} says so, and --url or DEMUR_URL names another"
+            ) from error
 
 
 def key_in(variable: str) -> str | None:

@@ -76,6 +76,8 @@ class OutcomeColumns:
 def check_out(out: Path) -> None:
     """Raise `BadDataFile` or `FileExists` where results cannot be written to a file of this name."""
     ending_of(out)
+    if not out.parent.is_dir():
+        raise BadDataFile(f"{out}: there is no folder {out.parent}; make it first")
     if out.exists() and not out.with_name(out.name + ENDING).exists():
         raise FileExists(f"{out} is there already; name another file, or remove it")
 

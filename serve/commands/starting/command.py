@@ -2,18 +2,27 @@
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from demur.serve.commands.rows_trial import how_right
 from demur.serve.commands.starting.first_config import KINDS, FirstConfig, Start, first_config
+from demur.serve.commands.starting.label_column import doubts
 from demur.serve.commands.starting.labelled_sample import LabelledSample, read_sample
 from demur.serve.commands.terminal import DEFAULT_CONFIGS, out
+from demur.serve.commands.trials import Doubt, NotTried, Remark, Wrong
 from demur.serve.config.file import BadConfig
+from demur.serve.configuration import load_config
 from demur.traffic.file_form import FileForm
 from demur.traffic.table_file import ENDINGS
+
+TRIED = ("tabular", "given")
+"""Kinds of model that is here, so that labelled rows can be tried at once; `demur check` tries the others."""
 
 NOTHING_CHOSEN = 2
 """The exit status where no kind was named and nobody could be asked."""
@@ -44,7 +53,8 @@ def init(
     """Write a first configuration for what you have, with a comment on each key, and say which commands come next.
 
     It looks at what is there: labels, columns and what requests bring are taken from the model's file and from the
-    labelled rows. Nothing else is changed, and no model is run. Without a kind it says which kinds there are."""
+    labelled rows. Where both are here, it runs the model on some of the rows and says how often it is right. Without a
+    kind it says which kinds there are."""
     chosen = kind or _asked()
     if chosen not in KINDS:
         raise BadConfig(f"there is no kind {chosen!r}; there are: {', '.join(KINDS)}")
@@ -77,14 +87,50 @@ def init(
         else:
             path.write_text(content, encoding="utf-8")
             out.print(f"wrote {path}")
-    for question in written.open_questions:
-        out.print(f"to be written by you: {question}")
-    if start.sample and not start.sample.has_labels:
-        out.print(
-            f"{data} has no column {label_column!r}, so nothing can be fitted on it: --label-column names another"
-        )
+    for line in what_to_know(start, written, to):
+        out.print(line)
     for command in next_commands(written, to):
         out.print(f"next:  {command}")
+
+
+def what_to_know(start: Start, written: FirstConfig, path: Path) -> Iterator[str]:
+    """What the user still has to write, and what to look at before the configuration is believed."""
+    for question in written.open_questions:
+        yield f"to be written by you: {question}"
+    sample = start.sample
+    if sample is None:
+        return
+    if not sample.has_labels:
+        yield (
+            f"{sample.path} has no column {start.label_column!r}, so nothing can be fitted on it: --label-column names"
+            " another"
+        )
+    for doubt in doubts(sample):
+        yield f"to be checked by you: {doubt}"
+    if not sample.odd_cells and (start.kind in TRIED or (start.kind == "python" and start.source)):
+        yield from lines_about_rows(path, written)
+
+
+def lines_about_rows(path: Path, written: FirstConfig) -> Iterator[str]:
+    """How often the model is right about the labelled rows, and what to look at if that is seldom; nothing where
+    something is still to be written by the user."""
+    if written.open_questions or not written.is_fitted_by_up:
+        return
+    try:
+        config = load_config(path)
+    except BadConfig as error:
+        yield f"to be checked by you: {error}"
+        return
+    with out.status("running the model on labelled rows") if out.is_terminal else nullcontext():
+        findings = list(how_right(config, written.name))
+    for finding in findings:
+        match finding:
+            case Remark(text):
+                yield text
+            case NotTried(text):
+                yield f"not tried: {text}"
+            case Doubt(text) | Wrong(text=text):
+                yield f"to be checked by you: {text}"
 
 
 def next_commands(written: FirstConfig, path: Path) -> list[str]:

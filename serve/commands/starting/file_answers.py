@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from demur.serve.commands.starting.label_column import as_named
 from demur.serve.commands.starting.labelled_sample import LabelledSample
 from demur.serve.commands.starting.model_file import ModelFileFacts
 
 NAMES_WANTED = "what the classes of the model are called: task.labels"
+
+MOST_SHOWN = 5
+"""Classes that a question names."""
 
 SECOND = " The second one is the positive one."
 
@@ -14,7 +18,7 @@ SECOND = " The second one is the positive one."
 def told_by_file(facts: ModelFileFacts, sample: LabelledSample | None, file: Path) -> dict[str, Any]:
     """Return values of the template that the file knows better than the rows, and questions that it leaves open."""
     told = _labels(facts, sample, file)
-    kind = _kind_of_task(facts, len(told["labels"])) if told else {}
+    kind = _kind_of_task(facts, len(told["labels"])) if "labels" in told else {}
     return {**told, **kind, **_columns(facts, sample)}
 
 
@@ -22,8 +26,13 @@ def _labels(facts: ModelFileFacts, sample: LabelledSample | None, file: Path) ->
     """The labels in the order of the model's outputs; nothing where the rows know as much."""
     there = sample.labels if sample else ()
     if facts.labels:
+        if sample and (names := as_named(sample, facts.labels, str(file))):
+            about = [f"As they are in {sample.path}, in the order of {file}."]
+            return {"labels": list(names.values()), "rename": names, "about_labels": about, "labels_wanted": False}
         if not set(there) <= set(facts.labels):
-            return {}  # the rows name them otherwise: `demur check` says how to rename
+            named = ", ".join(map(repr, facts.labels[:MOST_SHOWN]))
+            question = f"which label is which class of the model ({named}): task.rename, as `demur check` shows"
+            return {"questions": (question,)}
         about = [f"As they are in {file}.{SECOND if len(facts.labels) == 2 else ''}"]
         return {"labels": list(facts.labels), "about_labels": about, "labels_wanted": False}
     if not facts.numbered:

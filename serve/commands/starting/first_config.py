@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from demur.serve.commands.starting.file_answers import told_by_file
+from demur.serve.commands.starting.label_column import as_named
 from demur.serve.commands.starting.labelled_sample import LabelledSample
 from demur.serve.commands.starting.model_file import KINDS_BY_ENDING, NOTHING, facts_of
+from demur.serve.commands.starting.yaml_text import as_yaml
 from demur.serve.config.checkpoint_facts import NAMELESS, BadCheckpoint, check_named, read_facts
 from demur.serve.config.file import BadConfig
 from demur.serve.config.hosts.given import PREDICTS
@@ -119,6 +120,7 @@ def _common(start: Start, name: str) -> dict[str, Any]:
         "labels": list(labels or PLACEHOLDERS),
         "labels_wanted": not labels and start.kind not in ("classifier", "llm"),
         "about_labels": about,
+        "rename": {},
         "score": "binary_entropy" if sample and sample.kind == "multilabel" else "softmax_response",
         "promises": sample is None or sample.rows >= ROWS_FOR_A_PROMISE,
         "rows_for_a_promise": ROWS_FOR_A_PROMISE,
@@ -159,6 +161,7 @@ def _classifier(start: Start) -> dict[str, Any]:
             filled |= {"labels": list(facts.labels), "about_labels": [NAMELESS_CLASSES], "questions": (NAMES_WANTED,)}
         else:
             check_named(list(facts.labels), source)
+            filled["rename"] = as_named(start.sample, facts.labels, source) if start.sample else {}
     except BadCheckpoint as error:
         raise BadConfig(str(error)) from None
     several = facts.problem_type == "multi_label_classification"
@@ -172,9 +175,13 @@ def _given(start: Start) -> dict[str, Any]:
     predicts = next((part for part in PREDICTS if part in parts), None)
     if predicts is None:
         there = f"{start.data} has none of the columns" if sample else "there is none of"
+        one = ""
+        if sample and len(sample.labels) == len(PLACEHOLDERS):
+            second = sample.labels[1]
+            one = f"; of two labels one will do: call the column with the probability of {second!r} 'p_{second}'"
         raise BadConfig(
             f"{there} {', '.join(PREDICTS)} or a column for each label (such as `p_` and the label), so nothing says"
-            " what the model predicted; docs/given.md says what each of them holds"
+            f" what the model predicted{one}; docs/given.md says what each of them holds"
         )
     gives = [part for part in parts if part == predicts or part not in PREDICTS]
     if predicts == "candidates":
@@ -341,13 +348,6 @@ def _name_of(source: str | None) -> str:
     return words[:63] or "model"
 
 
-def _as_yaml(value: Any) -> str:
-    """A value on one line, quoted where YAML wants it."""
-    return yaml.safe_dump(
-        [value], default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
-    ).strip()[1:-1]
-
-
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("demur.serve.commands.starting"),
@@ -357,7 +357,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters["yaml"] = _as_yaml
+    environment.filters["yaml"] = as_yaml
     environment.filters["comment"] = one_line
     environment.filters["docstring"] = lambda text: one_line(text).replace("\\", "/").replace('"', "'")
     return environment

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from demur.serve.commands.starting.given_rows import (
+    FEWEST_LABELS,
+    check_labels,
+    check_outputs,
+    one_label_wanted,
+    wide_labels,
+)
 from demur.serve.config.hosts.given import Part
 from demur.serve.contract.reading.spread_rows import NUMBER
 from demur.traffic.dataset import BESIDE
-from demur.traffic.file_form import FileForm
+from demur.traffic.file_form import LABEL_COLUMNS, FileForm
 from demur.traffic.row_file import open_rows
 from demur.traffic.table_file import MOST_LISTED, BadDataFile, Row
 
@@ -20,11 +27,12 @@ MOST_CATEGORIES = 20
 ROWS_PER_CATEGORY = 5
 """A column of texts holds categories where each occurs about that often; else it holds texts."""
 
+MOST_ODD = 0.05
+"""Cells that are no numbers, for each that is one, in a column of numbers."""
+
 PARTS: tuple[str, ...] = get_args(Part)
 IN_ORDER = ("probabilities", "logits", "passes")
 """Parts that may be lists, which do not say which label comes first."""
-
-PREFIX = "p_"
 
 NO_VALUE = (None, "")
 
@@ -36,6 +44,7 @@ class LabelledSample:
     path: Path
     rows: int
     has_labels: bool
+    label_column: str
     kind: str
     """Of the task: `binary`, `multiclass` or `multilabel`."""
 
@@ -50,6 +59,9 @@ class LabelledSample:
 
     columns: Mapping[str, Any]
     """Of an input that is spread over columns: each with its kind, as `host.input.columns` takes it."""
+
+    odd_cells: Mapping[str, Sequence[tuple[int, Any]]]
+    """Cells that are no numbers, each with the number of its row, by columns in which nearly all are."""
 
     input: Any
     """The first input, where there is such a column; else None."""
@@ -79,18 +91,30 @@ def read_sample(
     truths = [row.get(label_column) for row in rows]
     several = any(isinstance(one, list) for one in truths)
     found = _labels_in(path, truths, label_column)
-    named = (_spread_labels(first) or _named(rows)) if with_outputs else []
+    kind = "multilabel" if several else ""
+    prefix, named = _named_labels(first, rows, found) if with_outputs else ("", [])
+    if len(named) == 1 and len(found) == FEWEST_LABELS:  # one of two says the other
+        if named[0] not in found:
+            raise BadDataFile(one_label_wanted(path, prefix + named[0], label_column, found))
+        named = sorted(found, key=lambda label: label == named[0])
+    check_labels(path, label_column, named, found, every=bool(prefix))
     labels = tuple(dict.fromkeys([*named, *found]))
-    parts = _parts(rows, labels) if with_outputs else {}
+    kind = kind or ("binary" if len(labels) == 2 else "multiclass")
+    parts = _parts(rows, labels, prefix) if with_outputs else {}
+    if with_outputs:
+        check_outputs(path, rows, label_column, parts, kind, labels)
+    columns = {} if input_column in first else _columns(path, rows, leave_out=(label_column, *BESIDE))
     return LabelledSample(
         path=path,
         rows=len(rows),
         has_labels=any(one not in NO_VALUE for one in truths),
-        kind="multilabel" if several else "binary" if len(labels) == 2 else "multiclass",
+        label_column=label_column,
+        kind=kind,
         labels=labels,
         parts=parts,
         numbers=_numbers(rows) if "scores" in parts else (),
-        columns={} if input_column in first else _columns(path, rows, leave_out=(label_column, *BESIDE)),
+        columns=columns,
+        odd_cells={name: odd for name in columns if (odd := _odd_cells([row.get(name) for row in rows]))},
         input=first.get(input_column),
         right=None if several else _right(rows, truths, labels),
         is_told=not any(isinstance(_output_of(first).get(part), list) for part in IN_ORDER if part in parts),
@@ -112,9 +136,13 @@ def _labels_in(path: Path, truths: Sequence[Any], column: str) -> list[str]:
     return sorted(counted)
 
 
-def _spread_labels(first: Row) -> list[str]:
-    """Labels that have a column of their own, such as `p_billing`."""
-    return [name.removeprefix(PREFIX) for name in first if name.startswith(PREFIX) and name != PREFIX]
+def _named_labels(first: Row, rows: Sequence[Row], found: Sequence[str]) -> tuple[str, list[str]]:
+    """How the columns of labels begin, where each has one, and the labels that the file names beside the right ones."""
+    prefix, labels = wide_labels(first)
+    in_one = {"probabilities", "logits"} & set(_output_of(first))
+    if labels and not in_one and not (found and all(one in first for one in found)):
+        return prefix, labels
+    return "", _named(rows)
 
 
 def _output_of(row: Row) -> Mapping[str, Any]:
@@ -134,21 +162,24 @@ def _named(rows: Sequence[Row]) -> list[str]:
     return list(names)[: MOST_LABELS + 1]
 
 
-def _parts(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, int]:
+def _parts(rows: Sequence[Row], labels: Sequence[str], prefix: str) -> dict[str, int]:
     first = _output_of(rows[0])
     found = {part: _size(first[part]) for part in PARTS if part in first}
     if "reply" in found and isinstance(first["reply"], Mapping) and "logprobs" in first["reply"]:
         found.setdefault("logprobs", 0)
-    by_label = [name for name in labels if name in first or f"{PREFIX}{name}" in first]
-    if "probabilities" not in found and labels and len(by_label) == len(labels) and _is_number(first, labels[0]):
-        found["probabilities"] = len(labels)
+    of_labels = [first.get(prefix + name, first.get(name)) for name in labels]
+    there = [one for one in of_labels if one is not None]
+    one_of_two = len(labels) == FEWEST_LABELS and prefix not in LABEL_COLUMNS["logits"] and len(there) == 1
+    enough = all(map(_is_number, there if one_of_two else of_labels))
+    if not {"probabilities", "logits"} & set(found) and of_labels and enough:
+        part = "logits" if prefix in LABEL_COLUMNS["logits"] and prefix + labels[0] in first else "probabilities"
+        found[part] = len(labels)
     if "candidates" in found:
         found["candidates"] = max(_size(_output_of(row).get("candidates")) for row in rows)
     return found
 
 
-def _is_number(first: Mapping[str, Any], label: str) -> bool:
-    value = first.get(f"{PREFIX}{label}", first.get(label))
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, str) and bool(NUMBER.fullmatch(value.strip())))
 
 
@@ -207,8 +238,18 @@ def _is_missing(value: Any) -> bool:
 def _kind(values: Sequence[Any]) -> str:
     if values and all(isinstance(one, bool) or str(one).strip().lower() in ("true", "false") for one in values):
         return "boolean"
-    if all(isinstance(one, int | float) or (isinstance(one, str) and NUMBER.fullmatch(one.strip())) for one in values):
+    if all(map(_is_number, values)) or _odd_cells(values):
         return "number"
     different = len(set(map(str, values)))
     few = different <= MOST_CATEGORIES and different * ROWS_PER_CATEGORY <= len(values)
     return "category" if few else "text"
+
+
+def _odd_cells(values: Sequence[Any]) -> list[tuple[int, Any]]:
+    """The cells that are no numbers, each with the number of its row, of a column in which nearly all others are; empty
+    where none is odd, or where so many are that the column has texts."""
+    odd = [(n, one) for n, one in enumerate(values, start=1) if not _is_missing(one) and not _is_number(one)]
+    numbers = sum(map(_is_number, values))
+    often = Counter(str(one) for _, one in odd)
+    few = len(odd) <= MOST_ODD * numbers and max(often.values(), default=0) < ROWS_PER_CATEGORY
+    return odd if few else []

@@ -54,14 +54,25 @@ def test_the_verdict_the_numbers_and_the_files(folder, demur, database):
     write_traffic(database, "digits", n=400, wrong=4, first=START)
     status, printed, _ = demur("audit", "--since", "1d", "--max-risk", "0.05", "--out", "report")
     assert status == 0
-    for words in ("kept", "wrong among the answered", "1.00%", "95% interval", "answered"):
+    for words in (
+        "kept",
+        "wrong among the answered",
+        "1.00%",
+        "95% interval",
+        "answered",
+        "now: Nothing has to be done",
+    ):
         assert words in printed
     assert (folder / "report/digits.html").read_text().startswith("<!doctype html>")
     document = (folder / "report/digits.json").read_text()
     assert json.loads(document)["model"] == "digits"
     assert pq.read_table(folder / "report/digits.parquet").num_rows == 400
     with database.transaction() as connection:
-        assert reports.listed(connection, limit=1) == []
+        (stored,) = reports.listed(connection, limit=2)
+    assert stored.summary.verdict == "kept"
+    assert demur("audit", "--since", "1d", "--out", "report", "--no-store")[0] == 0
+    with database.transaction() as connection:
+        assert len(reports.listed(connection, limit=2)) == 1
 
 
 @pytest.mark.parametrize(

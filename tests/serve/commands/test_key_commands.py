@@ -92,7 +92,6 @@ def test_a_revoked_key_is_listed_only_if_asked(demur_keys, database):
         (["make", "ada"], "say what it may do: --scope with one of: predict, review, audit, admin"),
         (["make", "ada", "--scope", "review", "--model", "digits"], "what people may review is in `review.people`"),
         (["login", "ada"], "say what it may do"),
-        (["login", "ada", "--scope", "predict"], "there is no page for it"),
         (["make", "  ", "--scope", "predict"], "a name has 1 to 100 characters"),
         (["make", "a\x07", "--scope", "predict"], "a name has 1 to 100 characters"),
         (["make", "ada", "--scope", "predict", "--model", "other"], "there is no model 'other'"),

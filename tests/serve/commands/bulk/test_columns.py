@@ -12,7 +12,7 @@ from demur import Client
 from demur.calibration_store.store import ArtifactStore
 from demur.client.errors import InvalidRequest
 from demur.client.items import Item
-from demur.serve.commands.bulk.columns import Columns, value_of
+from demur.serve.commands.bulk.columns import Columns, likely_outputs, value_of
 from demur.serve.web.native.app import gateway_app
 from demur.traffic.table_file import rows_of
 from tests.serve.conftest import LocalHost, make_handler
@@ -39,6 +39,14 @@ def item(path, row, first=None, **more):
         ({"said": {"p": [1.0]}}, {"outputs": ("said",)}, Item(output={"p": [1.0]})),
         ({"p": [1.0], "e": [2.0]}, {"outputs": ("p", "e")}, Item(output={"p": [1.0], "e": [2.0]})),
         ({"input": "a", "team": "red"}, {"group": "team"}, Item(input="a", group="red")),
+        (
+            {"input": "a", "p_x": "0.25", "p_y": "0.75", "e": "[2.0]"},
+            {"outputs": ("p_*",)},
+            Item(input="a", output={"probabilities": {"x": 0.25, "y": 0.75}}),
+        ),
+        ({"logit_x": "-3", "logit_y": "2"}, {"outputs": ("logit_*",)}, Item(output={"logits": {"x": -3, "y": 2}})),
+        ({"mine_x": "1", "s": "2"}, {"outputs": ("mine_*", "s")}, Item(output={"s": 2, "probabilities": {"x": 1}})),
+        ({"p_*": [1.0]}, {"outputs": ("p_*",)}, Item(output={"p_*": [1.0]})),
     ],
 )
 def test_what_is_sent_of_a_row(row, columns, sent):
@@ -52,6 +60,23 @@ def test_the_first_row_says_whether_there_is_a_column_of_inputs():
         refused
     )
     assert "--output-column" in str(item(JSONL, {"input": "a"}, outputs=("p",)))
+
+
+def test_a_star_without_columns_is_refused():
+    assert "there is no 'p_*'; there are: 'input', 'p_'" in str(item(JSONL, {"input": "a", "p_": 1}, outputs=("p_*",)))
+
+
+@pytest.mark.parametrize(
+    ("row", "option"),
+    [
+        ({"input": "a", "p_x": 1, "p_y": 0}, "--output-column 'p_*'"),
+        ({"logit_x": 1, "logit_y": 0}, "--output-column 'logit_*'"),
+        ({"input": "a", "probabilities": [1, 0]}, "--output-column 'probabilities'"),
+        ({"input": "a", "p_value": 1}, ""),
+    ],
+)
+def test_columns_that_look_like_what_a_model_said_are_named(row, option):
+    assert likely_outputs(row) == option
 
 
 def test_what_has_types_keeps_them():

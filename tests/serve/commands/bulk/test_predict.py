@@ -128,6 +128,7 @@ def test_a_new_run_asks_again_and_a_named_one_does_not(run, url, database, tmp_p
     ("words", "said"),
     [
         (["--model", "nobody"], "there is no model 'nobody'; there are: digits; 0 of 50 rows are done"),
+        (["--model", "nobody"], "says so, and --url or DEMUR_URL names another"),
         (
             ["--model", "digits", "--input-column", "text"],
             "there is no 'text'; there are: 'input', 'group'; name the one that",

@@ -132,8 +132,11 @@ def test_without_a_file_what_is_unknown_is_said(here, kind, monkeypatch):
 
 def test_a_new_class_comes_with_its_file(here):
     assert "wrote our_model.py" in run("python")
+    assert sorted(path.name for path in here.iterdir()) == ["demur.yaml", "our_model.py"]
     (here / "our_model.py").write_text("mine = 1")
     assert "our_model.py is there already, and was left as it is" in run("python", "--force")
+    (here / "demur.yaml").unlink()
+    assert "our_model.py is there already, and was left as it is" in run("python")
     assert (here / "our_model.py").read_text() == "mine = 1"
 
 
