@@ -101,10 +101,38 @@ class ArtifactSummary(BaseModel):
     refused: str | None = Field(description="Why it cannot be read; null where it can.")
 
 
+class RefusedFitView(BaseModel):
+    """A fit that stored nothing."""
+
+    at: str
+    why: str
+    data: str = Field(description="What it was fitted on.")
+
+
 class ArtifactList(BaseModel):
     model: str
     standing: StandingView
     artifacts: list[ArtifactSummary] = Field(description="The newest first.")
+    refused_fit: RefusedFitView | None = Field(
+        description="The last fit, where it was refused; null where something was fitted since."
+    )
+
+
+class DiffRowView(BaseModel):
+    key: str
+    values: list[str] = Field(description="Of `a` and of `b`, in words; a dash is what is not there.")
+    differs: bool
+
+
+class DiffSectionView(BaseModel):
+    name: str
+    rows: list[DiffRowView]
+
+
+class ArtifactDiff(BaseModel):
+    a: str
+    b: str
+    sections: list[DiffSectionView]
 
 
 class History(BaseModel):

@@ -4,11 +4,11 @@ its bytes. And where large bodies are read: beside the event loop."""
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from demur.serve.contract.inputs import TooLarge
+from demur.serve.contract.inputs import InvalidRequest, TooLarge
 
 MOST_VALUES = 1_000_000
 """Values of one body: the pixels of a thousand digits, or of six pictures of 224 by 224 in colour."""
@@ -18,6 +18,10 @@ MOST_KEYS = 50_000
 
 MOST_KEYS_OF_A_FILE = 1_000_000
 """The same of a file that is taken in."""
+
+LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**64 - 1
+"""Whole numbers between these are written as such. The parser that most bodies go through makes floating point of
+others."""
 
 NOT_LOOKED_AT = 50_000
 """A body of at most so many bytes cannot have more of anything."""
@@ -53,6 +57,24 @@ def check_structure(body: bytes, *, most_keys: int = MOST_KEYS) -> None:
         raise TooLarge(f"the body has {values:,} values; at most {MOST_VALUES:,} are taken at once")
     if keys > most_keys:
         raise TooLarge(f"the body has {keys:,} keys; at most {most_keys:,} are taken at once")
+
+
+def check_whole_numbers(value: Any) -> None:
+    """Raise `InvalidRequest`, with its place, for a whole number that JSON on record cannot hold: the record of its
+    request could not be written."""
+    left: list[tuple[str, Any]] = [("", value)]
+    while left:
+        place, one = left.pop()
+        if type(one) is int:
+            if not LEAST_WHOLE <= one <= MOST_WHOLE:
+                raise InvalidRequest(
+                    f"{place or 'the body'}: a whole number of {len(str(abs(one))):,} digits is not taken; the"
+                    " largest have 64 bits, and floating point goes up to 1.8e308"
+                )
+        elif type(one) is dict:
+            left += [(f"{place}.{key}" if place else str(key), inner) for key, inner in one.items()]
+        elif type(one) is list:
+            left += [(f"{place}.{at}" if place else str(at), inner) for at, inner in enumerate(one)]
 
 
 def _values(body: bytes) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.policies.judgement import Judgement
+from demur.serve.contract.kept_reply import kept_reply
 from demur.traffic.record import Answer, Cost, Reply
 from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.generation import Outage, Replies
@@ -245,9 +246,7 @@ def _replies(output: Output) -> list[Reply | None]:
     if output.replies is None:
         return [None] * len(output)
     return [
-        None
-        if why and not replies.first.text
-        else Reply(text=replies.first.text, finish_reason=replies.first.finish_reason)
+        None if why and not replies.first.text else kept_reply(replies.first)
         for replies, why in zip(output.replies, output.why_unusable(), strict=True)
     ]
 

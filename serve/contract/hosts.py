@@ -53,17 +53,23 @@ class Step:
     artifact: str
 
 
+class DrawsWanted(RuntimeError):
+    """A canary decides about a share of the traffic, and no draws came that settle which. Ask again with them."""
+
+
 class HostClient(Protocol):
     """The way to a model host."""
 
     async def state(self) -> HostState: ...
 
     async def decide(
-        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int] | None
     ) -> list[ArtifactShare]:
-        """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's.
+        """Return what each artifact that had a part in it decided; `draws` settle which rows are a canary's, and may be
+        left out while there is none.
 
-        Raises `ArtifactNotFound` or `Overloaded`; any other error means that the model failed.
+        Raises `ArtifactNotFound` or `Overloaded`, and `DrawsWanted` where there is a canary and no draws came; any
+        other error means that the model failed.
         """
         ...
 

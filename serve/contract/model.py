@@ -2,14 +2,44 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from demur.serve.contract.inputs import InputSpec, ModelInput
-from demur.uncertainty.checks import Mask
+from demur.uncertainty.checks import Array, Mask
 from demur.uncertainty.output import Need, Output
+from demur.uncertainty.scores import Score
 
 MoreSamples = Callable[[Output], Mask]
 """Asked about what is there of a batch: which rows [n] want samples, or further ones."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceScore:
+    """A fitted score that the model's own device makes. What the score reads does not leave the device for it."""
+
+    name: str
+    """Names the artifact and the score, because two artifacts may judge one output."""
+
+    part: Need
+    """The part of the output that the score reads: `embedding` or `mc_probabilities`."""
+
+    compute: Callable[[Any], Any]
+    """From a tensor of that part [n, ...] on the device to the scores [n] there."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    def of(self, output: Output) -> Array:
+        """Return [n], higher when less sure. Raises `InvalidInput` for an output that was asked for without it."""
+        return output.device_score(self.name)
+
+
+@runtime_checkable
+class ScoringModel(Protocol):
+    """A model that may make scores on its device."""
+
+    def on_device(self, name: str, score: Score) -> DeviceScore | None:
+        """Return a fitted score as the model makes it on its device, under this name; None where it stays in NumPy."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +57,9 @@ class ModelRequest:
 
     without: frozenset[str] = frozenset()
     """For endpoints: parameters that are not sent, because the artifact was fitted so."""
+
+    scores: Sequence[DeviceScore] = ()
+    """What a `ScoringModel` is to put into `device_scores` of its output."""
 
 
 class Model(Protocol):

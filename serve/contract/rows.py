@@ -42,9 +42,6 @@ class PendingRow:
 
     request: PredictRequest
     input: ModelInput
-    draw: int
-    """Settles whether the canary decides."""
-
     at: float
     """When it set out for the model that it waits for."""
 
@@ -77,6 +74,11 @@ class ModelRow:
 
     outage: Outage | None = None
     """Why nobody could be asked, where the caller is to be told so; the row is then no prediction."""
+
+    @property
+    def steps(self) -> "tuple[ModelRow, ...]":
+        """What each model said that was asked, in turn, this one last."""
+        return (*self.before, self) if self.before else (self,)
 
     @property
     def escalates(self) -> bool:

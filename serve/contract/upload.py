@@ -16,7 +16,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from demur.library.nearest import shown
-from demur.serve.contract.body import check_structure
+from demur.serve.contract.body import check_structure, check_whole_numbers
 from demur.serve.contract.inputs import InputSpec, InvalidRequest, TooLarge
 from demur.serve.contract.pictures.formats import NAMES, format_of, url_of
 from demur.serve.contract.wire import MalformedBody
@@ -228,6 +228,7 @@ def _object_in(content: bytes) -> dict[str, Any]:
         told = from_json(content)  # unlike json.loads it refuses half a surrogate pair, which nobody could write
     except ValueError as error:
         raise MalformedBody(f"{REQUEST}: this part is not JSON: {error}") from None
+    check_whole_numbers(told)
     if not isinstance(told, dict):
         raise InvalidRequest(f"{REQUEST}: a JSON object of keys and values is wanted here")
     return told

@@ -114,7 +114,8 @@ class Gateway:
         needed = None if self._keeper is None else needs.GATEWAY
         app = gateway_app(self._handler, max_body_bytes=limits.body_bytes, beside=self._over_grpc(), needs=needed)
         door = FastPath(self._handler, max_body_bytes=limits.body_bytes).before(app)
-        behind = guarded(Admission(door, self._room, self._intake), self._config, self._keeper, needs.GATEWAY)
+        inside = Admission(door, self._room, self._intake)
+        behind = guarded(inside, self._config, self._keeper, needs.GATEWAY, has_pages=True)
         if not self._config.gateway.autoscaling:  # else Serve has to count what a gateway has to do
             open_shortcut(received(behind, self._config, self._handler.telemetry, echo=True))
         return received(behind, self._config, self._handler.telemetry)

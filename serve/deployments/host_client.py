@@ -15,10 +15,10 @@ from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.decided import ArtifactShare, DecidedRows
 from demur.serve.contract.engine import Asking, EngineFailed, Piece
-from demur.serve.contract.hosts import HostState, ModelNotReady, Step
+from demur.serve.contract.hosts import DrawsWanted, HostState, ModelNotReady, Step
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.contract.messages import Message
-from demur.serve.deployments.hosts import EngineFailure, NoArtifact
+from demur.serve.deployments.hosts import EngineFailure, NoArtifact, NoDraws
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.uncertainty.generation import Generation
 
@@ -50,15 +50,17 @@ class RayHostClient:
         return f"{trouble}; {self._note}" if self._note else trouble
 
     async def decide(
-        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int]
+        self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int] | None
     ) -> list[ArtifactShare]:
         try:
             asked = self._handle.decide.remote(_packed(inputs), groups, draws, **_trace())
-            shares: list[ArtifactShare] | NoArtifact = await asked
+            shares: list[ArtifactShare] | NoArtifact | NoDraws = await asked
         except BackPressureError as error:
             raise Overloaded("the model's host is full; try again a little later") from error
         if isinstance(shares, NoArtifact):
             raise ArtifactNotFound(self._noted(shares.why))
+        if isinstance(shares, NoDraws):
+            raise DrawsWanted(f"model host {self._handle.deployment_name}")
         return shares
 
     async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> DecidedRows:

@@ -41,6 +41,11 @@ class NoArtifact:
 
 
 @dataclass(frozen=True)
+class NoDraws:
+    """What a host replies instead of decisions where a canary decides about some rows, and no draws came."""
+
+
+@dataclass(frozen=True)
 class EngineFailure:
     """What a host replies where its engine failed to pass something through."""
 
@@ -83,9 +88,11 @@ class ModelReplica:
         self,
         inputs: Sequence[ModelInput],
         groups: Sequence[str | None],
-        draws: Sequence[int],
+        draws: Sequence[int] | None,
         traceparent: str | None = None,
-    ) -> list[ArtifactShare] | NoArtifact:
+    ) -> list[ArtifactShare] | NoArtifact | NoDraws:
+        if draws is None and self._host.wants_draws:
+            return NoDraws()
         try:
             with self._traced(traceparent):
                 return await self._host.decide(inputs, groups, draws)

@@ -22,6 +22,7 @@ from demur.serve.telemetry.logs import log_to_stderr
 from demur.serve.telemetry.telemetry import Telemetry
 from demur.serve.web.review.service import ReviewService
 from demur.traffic.database import Database
+from demur.traffic.decision_counts import DecisionCounter
 
 log = logging.getLogger("demur.deployments")
 
@@ -35,6 +36,9 @@ SWEEP_SECONDS = 1.0
 
 SEND_SECONDS = 1.0
 """How often it is looked what is due for a webhook."""
+
+TALLY_SECONDS = 15.0
+"""How often it is counted what was answered and held, for the front page."""
 
 FORGET_SECONDS = 3600.0
 """How often inputs and records are looked for whose time is up, and deliveries that arrived long ago."""
@@ -70,10 +74,11 @@ def started_console(config: Config, dsn: str) -> Build:
     watch = CanaryWatch(config, ArtifactStore(config.artifacts), database, clock=lambda: datetime.now(UTC))
     every(FORGET_SECONDS, lambda: _forget(config, database), name="forgetting")
     every(WATCH_SECONDS, watch.look, name="canaries")
+    every(TALLY_SECONDS, DecisionCounter(database, list(config.models)).count, name="counts")
     every(SWEEP_SECONDS, ReviewService(config, database).sweep, name="settling")
     senders = webhook_senders(config, database, clock=lambda: datetime.now(UTC), rng=np.random.default_rng())
     for sender in senders:
-        every(SEND_SECONDS, sender.send, name=f"webhook {sender.url}")
+        every(SEND_SECONDS, sender.send, name=f"webhook {sender.name}")
     keeper = keeper_of(config, database)
 
     def build() -> ASGIApp:

@@ -1,15 +1,14 @@
 """What becomes of a prediction in the end, after everybody who has a word in it has spoken."""
 
-from dataclasses import dataclass
 from math import nan
+from typing import NamedTuple
 
 from demur.policies.decision import Action
 from demur.serve.gateway.controls import ModelControl
 from demur.serve.gateway.safeguards import Safeguards
 
 
-@dataclass(frozen=True, slots=True)
-class FinalAction:
+class FinalAction(NamedTuple):
     """An action, and why."""
 
     action: Action

@@ -1,7 +1,6 @@
 """The stage `finish`: what is written about a prediction, from what the models said about it."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +17,9 @@ from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.traffic.dataset import NO_INPUT
 from demur.traffic.record import Cost, Entry, Record, ShadowDecision
+
+ACTIONS = {action.value: action for action in Action}
+"""To look one up takes a fifth of the time that it takes to call `Action`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Finisher:
     def _final_action(self, model: str, row: ModelRow) -> FinalAction:
         decided, i = row.share.decided if row.share else None, row.index
         if decided and not row.why_none:
-            said = FinalAction(Action(decided.actions[i]), decided.reasons[i])
+            said = FinalAction(ACTIONS[decided.actions[i]], decided.reasons[i])
         else:
             said = FinalAction(Action(self.config.models[model].recipe.when_unknown), row.why_none)
         return final_action(
@@ -70,7 +72,6 @@ class Finisher:
         decided, i = row.share.decided if row.share else None, row.index
         confidence = decided.confidence[i] if decided else None
         final = self._final_action(request.model, row)
-        asked = [(one, one.share) for one in (*row.before, row) if one.share]
         return Record(
             id=pending.id,
             created_at=now,
@@ -92,16 +93,17 @@ class Finisher:
             else self.spot_checks.probability(request.model, request.group, confidence),
             timings=_timings(row),
             steps=_steps(request.model, row) if row.before or (decided and decided.asks_next) else None,
-            cost=_cost_of_all([share.decided.costs[one.index] for one, share in asked]),
+            cost=_cost(row),
             reply=decided.replies[i] if decided else None,
         )
 
 
 def _timings(row: ModelRow) -> dict[str, float]:
     """Milliseconds in the queue of the first model, in all models, and in the shadow."""
-    first = row.before[0] if row.before else row
+    asked = row.steps
+    first = asked[0]
     timings = {"queued": round(first.queued_milliseconds, 3)}
-    if spent := [one.share.decided.model_milliseconds for one in (*row.before, row) if one.share]:
+    if spent := [one.share.decided.model_milliseconds for one in asked if one.share]:
         timings["model"] = round(sum(spent), 3)
     if first.share and first.share.shadow:
         timings["shadow"] = round(first.share.shadow_milliseconds, 3)
@@ -111,7 +113,7 @@ def _timings(row: ModelRow) -> dict[str, float]:
 def _steps(model: str, row: ModelRow) -> list[dict[str, Any]]:
     """What each model of a cascade said, in turn."""
     steps = []
-    for one in (*row.before, row):
+    for one in row.steps:
         if one.share is None:
             continue
         decided, i = one.share.decided, one.index
@@ -130,9 +132,9 @@ def _steps(model: str, row: ModelRow) -> list[dict[str, Any]]:
     return steps
 
 
-def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
+def _cost(row: ModelRow) -> Cost | None:
     """Add up the costs of every step of a cascade that a language model took."""
-    known = [cost for cost in costs if cost]
+    known = [cost for one in row.steps if one.share and (cost := one.share.decided.costs[one.index])]
     if not known:
         return None
     whole = Cost(
@@ -148,7 +150,7 @@ def _cost_of_all(costs: Sequence[Cost | None]) -> Cost | None:
 
 def _shadow(row: ModelRow) -> ShadowDecision | None:
     """Return the shadow's decision of the model that was asked first: a shadow is not followed further."""
-    first = row.before[0] if row.before else row
+    first = row.steps[0]
     if first.share is None or first.share.shadow is None:
         return None
     shadow, i = first.share.shadow, first.index

@@ -70,13 +70,13 @@ class Handler:
         )
         redaction = Redaction(config.redact) if config.redact else None
         self._writer = Writer(self._finisher, database, redaction, clock=clock, telemetry=self.telemetry)
+        draws, then = Draws(draw_key, "canary"), self._writer.write_batch
         models = {
-            name: ModelClient(name, config.models[name], host, self.telemetry, then=self._writer.write_batch)
+            name: ModelClient(name, config.models[name], host, draws, self.telemetry, then=then)
             for name, host in hosts.items()
         }
-        draws = Draws(draw_key, "canary")
-        self.pipeline = Pipeline(models, self.pictures, self._writer, new_id=new_id, draws=draws)
-        self._streams = Streams(self.pictures, self._writer, clock=clock, new_id=new_id, draws=draws)
+        self.pipeline = Pipeline(models, self.pictures, self._writer, new_id=new_id)
+        self._streams = Streams(self.pictures, self._writer, clock=clock, new_id=new_id)
         self.inquiries = Inquiries(config, models, database, self._finisher.room)
         self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
         self._closing: list[Callable[[], Awaitable[None]]] = []

@@ -56,6 +56,10 @@ def _commit(
     database: Database, writings: Sequence[Writing], append: Callable[[Connection, Sequence[Entry]], None]
 ) -> list[CommitResult | Exception]:
     entries = [writing.entry for writing in writings]
+    if append is log.append and not any(one.case or one.entry.key or one.entry.shadow for one in writings):
+        with database.by_themselves() as connection:  # all of it is one statement
+            log.append(connection, entries)
+        return [CommitResult(record=entry.record, replayed=False) for entry in entries]
     with database.transaction() as connection:
         late = log.claim_keys(connection, entries)
         kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings

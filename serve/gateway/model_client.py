@@ -6,22 +6,27 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from math import inf
 
 from demur.calibration_store.store import ArtifactNotFound
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.decided import ArtifactShare
-from demur.serve.contract.hosts import HostClient, ModelNotReady, Step
-from demur.serve.contract.inputs import InputSpec
+from demur.serve.contract.hosts import DrawsWanted, HostClient, ModelNotReady, Step
+from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.telemetry.logs import about
 from demur.serve.telemetry.telemetry import Queue, Telemetry
+from demur.traffic.draw import Draws
 from demur.uncertainty.generation import Outage
 
 logger = logging.getLogger("demur.gateway")
 
 
 HELD = ", and what is unknown is held"
+
+DRAWS_SECONDS = 60.0
+"""For so long after a host wanted draws for its canary it is sent them; then it is asked once more without."""
 
 
 Then = Callable[[list[PendingRow], list[ModelRow]], Awaitable[Sequence[RowOutcome]]]
@@ -41,15 +46,21 @@ class ModelClient:
         name: str,
         config: ModelConfig,
         host: HostClient,
+        draws: Draws,
         telemetry: Telemetry | None = None,
         *,
         then: Then = wait,
     ) -> None:
-        """`then` is done with what comes of `decide`, before its callers go on."""
+        """`draws` settle which rows are a canary's. `then` is done with what comes of `decide`, before its callers go
+        on."""
         self.name = name
         self.config = config
         self.host = host
         self._telemetry = telemetry or Telemetry()
+        self._draws = draws
+        self._draws_until = -inf
+        """Until when the host is sent draws: for a while after it wanted them."""
+
         self._spec: InputSpec | None = None
         batch = config.host.batch
         self._one_at_a_time = not (config.host.is_language or config.host.is_endpoint)  # these take what comes at once
@@ -138,7 +149,7 @@ class ModelClient:
         try:
             async with (
                 asyncio.timeout(seconds),
-                aclosing(self.host.stream(asked.input, asked.request.group, asked.draw)) as items,
+                aclosing(self.host.stream(asked.input, asked.request.group, self._draw(asked))) as items,
             ):
                 async for item in items:
                     if isinstance(item, ArtifactShare):
@@ -252,8 +263,23 @@ class ModelClient:
     async def _ask_together(self, step: Step | None, asked: Sequence[PendingRow]) -> list[ArtifactShare]:
         inputs, groups = [item.input for item in asked], [item.request.group for item in asked]
         if step is None:
-            return await self.host.decide(inputs, groups, [item.draw for item in asked])
+            return await self._decided(asked, inputs, groups)
         return [ArtifactShare(rows=list(range(len(asked))), decided=await self.host.decide_next(inputs, groups, step))]
+
+    async def _decided(
+        self, asked: Sequence[PendingRow], inputs: Sequence[ModelInput], groups: Sequence[str | None]
+    ) -> list[ArtifactShare]:
+        """What the host decides. Draws are made only where it wants them: most of the time there is no canary."""
+        if time.monotonic() >= self._draws_until:
+            try:
+                return await self.host.decide(inputs, groups, None)
+            except DrawsWanted:
+                self._draws_until = time.monotonic() + DRAWS_SECONDS
+        return await self.host.decide(inputs, groups, [self._draw(item) for item in asked])
+
+    def _draw(self, asked: PendingRow) -> int:
+        """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
+        return self._draws.of(f"{asked.use.key} {asked.use.position}" if asked.use else str(asked.id))
 
 
 def _of(asked: Sequence[PendingRow]) -> dict[str, list[str]]:

@@ -10,9 +10,11 @@ from demur.serve.access.refusals import NotAllowed
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
+from demur.serve.contract.corrections import checked_text
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.gateway.reading import read_outcome, read_outcomes
-from demur.traffic import log, outcome_log
+from demur.serve.gateway.redaction import Redaction, RedactionFailed
+from demur.traffic import corrected_replies, log, outcome_log
 from demur.traffic.database import Connection, Database
 from demur.traffic.log import RecordNotFound
 from demur.traffic.outcome_log import NewOutcome
@@ -37,6 +39,7 @@ class OutcomeWriter:
     def __init__(self, config: Config, database: Database) -> None:
         self._config = config
         self._database = database
+        self._redaction = Redaction(config.redact) if config.redact else None
 
     async def add(self, record_id: UUID, body: bytes, key: str | None, caller: Caller | None) -> OutcomeResult:
         """Note the truth about one prediction. Raises what is wrong with it."""
@@ -66,12 +69,15 @@ class OutcomeWriter:
                     continue
                 try:
                     told[at] = self._checked(item, models, caller)
-                except (RecordNotFound, NotAllowed, InvalidRequest) as error:
+                except (RecordNotFound, NotAllowed, InvalidRequest, RedactionFailed) as error:
                     results[at] = error
             if use is not None:
                 before = _written_before(connection, use, told)
                 results |= before
                 told = {at: one for at, one in told.items() if at not in before}
+            for at in _without_reply(connection, told):
+                del told[at]
+                results[at] = InvalidRequest("text: the reply is no longer kept, so no other one is; leave it out")
             written = outcome_log.append(connection, list(told.values()))
         results |= {at: OutcomeResult(outcome=one, replayed=False) for at, one in zip(told, written, strict=True)}
         return [results[at] for at in range(len(items))]
@@ -82,10 +88,15 @@ class OutcomeWriter:
             raise RecordNotFound(f"there is no prediction with the id {item.id}")
         if caller is not None:
             caller.check_model(model)
-        label = item.label
+        label, text = item.label, item.text
         if model in self._config.models:  # a model that is no longer served is not argued with
-            label = wire.checked_label(label, model, self._config.models[model].task)
-        return NewOutcome(record_id=item.id, label=label, source=item.source, author=item.author)
+            task = self._config.models[model].task
+            label = wire.checked_label(label, model, task)
+            if text is not None:
+                text = checked_text(text, label, model, task, None)
+        if text is not None and self._redaction is not None:
+            text = self._redaction.text(text)
+        return NewOutcome(record_id=item.id, label=label, source=item.source, author=item.author, text=text)
 
 
 def _written_before(connection: Connection, use: KeyUse, told: Mapping[int, NewOutcome]) -> dict[int, OutcomeOrError]:
@@ -103,7 +114,17 @@ def _written_before(connection: Connection, use: KeyUse, told: Mapping[int, NewO
     }
 
 
+def _without_reply(connection: Connection, told: Mapping[int, NewOutcome]) -> list[int]:
+    """Those of the outcomes whose text nobody can keep, because the reply in whose place it stands is gone. None of the
+    other replies goes before the transaction ends."""
+    texts = {at: one.record_id for at, one in told.items() if one.text is not None}
+    kept = corrected_replies.hold_replies(connection, list(texts.values())) if texts else set()
+    return [at for at, record_id in texts.items() if record_id not in kept]
+
+
 def _the_same(told: NewOutcome, outcomes: Sequence[Outcome]) -> Outcome:
-    """The one of a record's outcomes that says this. The task may have other labels now than when it was written."""
+    """The one of a record's outcomes that says this. The task may have other labels now than when it was written, and
+    a text may have had its time."""
     said: tuple[Answer, str, str | None] = (told.label, told.source, told.author)
-    return next((one for one in outcomes if (one.label, one.source, one.author) == said), outcomes[0])
+    like = [one for one in outcomes if (one.label, one.source, one.author) == said] or outcomes[:1]
+    return next((one for one in like if one.text == told.text), like[0])

@@ -26,7 +26,6 @@ from demur.serve.gateway.upstream import UpstreamProblem
 from demur.serve.gateway.writer import Writer
 from demur.serve.telemetry.request_context import VISIT
 from demur.traffic.database import DatabaseUnavailable
-from demur.traffic.draw import Draws
 from demur.traffic.record import KeyUse
 
 CANNOT_STAND_IN = (InvalidRequest, UnknownModel, ModelNotReady, ArtifactNotFound)
@@ -52,11 +51,6 @@ class RequestGroup:
     """Why each goes to a model that its caller did not ask for; empty where each asks its own."""
 
 
-def canary_draw(draws: Draws, record_id: UUID, use: KeyUse | None) -> int:
-    """Hangs on the Idempotency-Key where there is one, so that a retry meets the artifact of the first try."""
-    return draws.of(f"{use.key} {use.position}" if use else str(record_id))
-
-
 class Pipeline:
     """Serves groups of requests."""
 
@@ -67,13 +61,11 @@ class Pipeline:
         writer: Writer,
         *,
         new_id: Callable[[], UUID],
-        draws: Draws,
     ) -> None:
         self.models = models
         self._pictures = pictures
         self._writer = writer
         self._new_id = new_id
-        self._draws = draws
 
     def model(self, name: str) -> ModelClient:
         """Return the way to a model. Raises `UnknownModel`."""
@@ -114,7 +106,6 @@ class Pipeline:
                     ids[n],
                     request,
                     value.value,
-                    canary_draw(self._draws, ids[n], use),
                     at,
                     use,
                     visit,

@@ -1,8 +1,7 @@
 """From a body to what is asked in it: all that takes time with a large one. Each function may be called in a thread,
 and raises `MalformedBody`, `TooLarge` or `InvalidRequest`."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from demur.serve.access.caller import Caller
@@ -12,8 +11,6 @@ from demur.serve.contract.upload import Upload
 from demur.serve.gateway.idempotency import key_use
 from demur.traffic.dataset import GivenRow
 from demur.traffic.record import KeyUse
-
-B = TypeVar("B", bound=wire.Body)
 
 
 def read_prediction(body: bytes, key: str | None, caller: Caller | None) -> tuple[wire.PredictRequest, KeyUse | None]:
@@ -60,7 +57,7 @@ def _checked_batch(
     items: list[Any], key: str | None, caller: Caller | None
 ) -> tuple[list[wire.PredictRequest | InvalidRequest], KeyUse | None]:
     use = key_use(key, caller, lambda: ["batch", items])
-    return [_item_or_error(item, wire.parse_item) for item in items], use
+    return wire.parse_items(items), use
 
 
 def read_outcome(
@@ -68,7 +65,10 @@ def read_outcome(
 ) -> tuple[wire.OutcomeItem, KeyUse | None]:
     """What a body of /v1/predictions/{id}/outcome says, and the use of its Idempotency-Key."""
     told = wire.parse(wire.OutcomeRequest, body).model_dump()
-    use = key_use(key, caller, lambda: ["outcome", str(record_id), told])
+    asked = {
+        name: value for name, value in told.items() if name != "text" or value is not None
+    }  # keys are older than it
+    use = key_use(key, caller, lambda: ["outcome", str(record_id), asked])
     return wire.OutcomeItem.model_construct(id=record_id, **told), use
 
 
@@ -79,7 +79,7 @@ def read_outcomes(
     first of them."""
     items = _items_of(wire.parse(wire.OutcomesRequest, body).items, most)
     use = key_use(key, caller, lambda: ["outcomes", items])
-    return [_item_or_error(item, wire.parse_outcome_item) for item in items], use
+    return [_outcome_or_error(item) for item in items], use
 
 
 def _items_of(items: list[Any], most: int) -> list[Any]:
@@ -110,8 +110,8 @@ def value_or_error(request: wire.PredictRequest, *, given: bool) -> Any:
         return error
 
 
-def _item_or_error(item: Any, parse: Callable[[Any], B]) -> B | InvalidRequest:
+def _outcome_or_error(item: Any) -> wire.OutcomeItem | InvalidRequest:
     try:
-        return parse(item)
+        return wire.parse_outcome_item(item)
     except InvalidRequest as error:
         return error

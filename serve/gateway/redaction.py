@@ -15,7 +15,7 @@ from demur.serve.config.redact import QUIET, RedactConfig
 from demur.serve.contract.commit import CommitResult, Writing
 from demur.serve.contract.pictures.formats import holds_picture
 from demur.serve.contract.user_code import NotFound, load_named
-from demur.traffic.record import Entry
+from demur.traffic.record import Entry, Reply
 
 logger = logging.getLogger("demur.redaction")
 
@@ -51,14 +51,26 @@ class Redaction:
             logger.error("an input could not be redacted: %s", type(error).__name__)
             raise RedactionFailed("the input could not be redacted, so nothing was recorded (`redact`)") from None
 
+    def text(self, written: str) -> str:
+        """A reply, or what somebody wrote in its place, without what is taken out. Raises `RedactionFailed`."""
+        text = self.redacted(written)
+        if not isinstance(text, str):
+            raise RedactionFailed("the reply could not be redacted: `redact.function` must make a text of it")
+        return text
+
+    def _reply(self, reply: Reply) -> Reply:
+        kept: Reply = {**reply, "text": self.text(reply["text"])}
+        if "reasoning" in reply:
+            kept["reasoning"] = self.text(reply["reasoning"])
+        if kept["text"] != reply["text"]:
+            kept.pop("tokens", None)  # where they lie, and how many there are, would tell of what was taken out
+        return kept
+
     def entry(self, entry: Entry) -> Entry:
         """What is stored of a prediction."""
         record = entry.record
         if record.reply is not None:
-            text = self.redacted(record.reply["text"])
-            if not isinstance(text, str):
-                raise RedactionFailed("the reply could not be redacted: `redact.function` must make a text of it")
-            record = replace(record, reply={**record.reply, "text": text})
+            record = replace(record, reply=self._reply(record.reply))
         return replace(entry, input=self.redacted(entry.input), record=record)
 
     async def commit(self, writings: Sequence[Writing], submit: Submit) -> list[CommitResult | Exception]:

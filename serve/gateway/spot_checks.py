@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from math import sqrt
+from math import isnan, sqrt
 
 import numpy as np
 
@@ -67,11 +67,15 @@ class SpotChecks:
 def scale_of(settings: SpotCheckConfig, stratum: Stratum, confidences: list[float | None]) -> float:
     """The smallest s for which min(1, max(floor, s sqrt(c (1 - c)))) has the stratum's rate as its mean; inf where no
     s is enough, as most are certain."""
-    rows = np.array([0.5 if one is None else one for one in confidences])
+    rows = np.array([0.5 if _unknown(one) else one for one in confidences], dtype=np.float64)
     budget = settings.rate_in(stratum) * len(rows)
     return allocate(rows, budget, settings.least).scale
 
 
 def spread(confidence: float | None) -> float:
     """sqrt(c (1 - c)): how far a prediction of this confidence is from being surely right or surely wrong."""
-    return 0.5 if confidence is None else sqrt(max(0.0, confidence * (1 - confidence)))
+    return 0.5 if confidence is None or isnan(confidence) else sqrt(max(0.0, confidence * (1 - confidence)))
+
+
+def _unknown(confidence: float | None) -> bool:
+    return confidence is None or isnan(confidence)

@@ -13,10 +13,8 @@ from demur.serve.contract.rows import ModelRow, PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.pictures import PictureReader
-from demur.serve.gateway.pipeline import canary_draw
 from demur.serve.gateway.writer import Writer
 from demur.serve.telemetry.request_context import VISIT
-from demur.traffic.draw import Draws
 from demur.traffic.record import KeyUse
 
 
@@ -30,13 +28,11 @@ class Streams:
         *,
         clock: Callable[[], datetime],
         new_id: Callable[[], UUID],
-        draws: Draws,
     ) -> None:
         self._pictures = pictures
         self._writer = writer
         self._clock = clock
         self._new_id = new_id
-        self._draws = draws
 
     async def open(
         self, client: ModelClient, request: PredictRequest, use: KeyUse | None
@@ -49,8 +45,7 @@ class Streams:
         if isinstance(checked, InvalidRequest):
             raise checked
         request = request.model_copy(update={"input": checked.kept})
-        draw = canary_draw(self._draws, record_id, use)
-        row = PendingRow(record_id, request, checked.value, draw, time.perf_counter(), use, VISIT.get())
+        row = PendingRow(record_id, request, checked.value, time.perf_counter(), use, VISIT.get())
         items = client.stream(row)
         first = await anext(items)
 

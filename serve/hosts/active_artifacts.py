@@ -17,6 +17,7 @@ from demur.serve.config.fitted_settings import differences, in_words
 from demur.serve.contract.decided import ArtifactShare, DecidedRows, ShadowRows, as_columns, as_shadow
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec
+from demur.serve.contract.model import DeviceScore
 from demur.serve.hosts.artifact_set import ArtifactSet, ArtifactWatch
 from demur.serve.hosts.asked_as_fitted import as_fitted
 from demur.serve.hosts.identity import identity_of
@@ -77,6 +78,10 @@ class ActiveArtifacts:
         return self._lineup.in_force.name if self._lineup else None
 
     @property
+    def has_canary(self) -> bool:
+        return self._lineup is not None and self._lineup.canary is not None
+
+    @property
     def trouble(self) -> str:
         """What is not as the store wants it, or went wrong beside what is in force; empty when all is well."""
         return "; ".join(filter(None, (self._watch.trouble, *self._failed.values())))
@@ -106,12 +111,12 @@ class ActiveArtifacts:
         found = self.differences(artifact)
         return f"fitted with other settings than are configured: {', '.join(list(found)[:MOST_NOTED])}" if found else ""
 
-    def refresh(self, trial: Callable[[Artifact], None], between_batches: Callable[[Job], None]) -> None:
+    def refresh(self, trial: Callable[[Artifact], Artifact], between_batches: Callable[[Job], None]) -> None:
         """Take up what the store says now, from the next batch on.
 
-        Reads and checks in the thread that calls. `trial` shows that the model gives what an artifact needs; whatever
-        it raises, the artifact is refused. `between_batches` does a job where nothing is judged at that moment, and
-        returns when it is done.
+        Reads and checks in the thread that calls. `trial` shows that the model gives what an artifact needs, and
+        returns the artifact as it is to be used; whatever it raises, the artifact is refused. `between_batches` does a
+        job where nothing is judged at that moment, and returns when it is done.
         """
         lineup = self._watch.look(trial)
         if lineup is not self._lineup:
@@ -169,7 +174,8 @@ class ActiveArtifacts:
         one go."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, batch in enumerate(batches):
-            alike = id(batch.lineup), batch.draws is None, frozenset(batch.output.parts())
+            parts = frozenset((name, part.dtype) for name, part in batch.output.parts().items())
+            alike = id(batch.lineup), batch.draws is None, parts
             groups.setdefault(alike, []).append(place)
         found: dict[int, list[ArtifactShare]] = {}
         for places in groups.values():
@@ -220,7 +226,9 @@ class ActiveArtifacts:
 
     def judge(self, artifact: Artifact, output: Output, groups: Groups) -> Judgement:
         """What one artifact makes of an output that may hold more than it asked for."""
-        seen = as_fitted(output, artifact, self._name).only(artifact.selector.needs)
+        seen = as_fitted(output, artifact, self._name).only(
+            artifact.selector.needs, [score.name for score in device_scores_of(artifact.selector)]
+        )
         if self.set_level is not None:
             return self.set_level.judge(artifact, seen, groups)
         return artifact.selector.decide(seen, groups)
@@ -266,6 +274,11 @@ class ActiveArtifacts:
             return None
         would = replace(judgement, decisions=judgement.would_decide)
         return as_shadow(artifact.name, self._task.labels, output, would, exclusive=self._task.exclusive)
+
+
+def device_scores_of(selector: Selector) -> list[DeviceScore]:
+    """Return the scores that the model's device makes for a selector."""
+    return [score for score in selector.scores.values() if isinstance(score, DeviceScore)]
 
 
 NOT_FROM_MODEL = "what only the shadow or the canary needs could not be had from the model"

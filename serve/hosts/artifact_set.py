@@ -80,12 +80,12 @@ class ArtifactWatch:
         """Why nothing decides, or why something is not as the store wants it; empty when all is well."""
         return "; ".join(self._troubles)
 
-    def look(self, trial: Callable[[Artifact], None]) -> ArtifactSet | None:
+    def look(self, trial: Callable[[Artifact], Artifact]) -> ArtifactSet | None:
         """Return who is to decide from now on; None as long as there was never anybody.
 
-        An artifact that is new is loaded, must fit the model, and must pass the `trial`. What was promoted and fails
-        leaves the old one in force; a shadow or a canary that fails is left out. A store that cannot be read changes
-        nothing. Each of these is logged once, and is the trouble until it is over.
+        An artifact that is new is loaded, must fit the model, and must pass the `trial`, which returns it as the host
+        uses it. What was promoted and fails leaves the old one in force; a shadow or a canary that fails is left out.
+        A store that cannot be read changes nothing. Each of these is logged once, and is the trouble until it is over.
         """
         troubles: list[str] = []
         found, self.refused = self._present, False
@@ -102,7 +102,7 @@ class ArtifactWatch:
             self._present = found
         return self._present
 
-    def _found(self, trial: Callable[[Artifact], None], troubles: list[str]) -> ArtifactSet | None:
+    def _found(self, trial: Callable[[Artifact], Artifact], troubles: list[str]) -> ArtifactSet | None:
         standing = self._store.standing(self._model)
         known = {artifact.name: artifact for artifact in self._present.artifacts} if self._present else {}
 
@@ -114,7 +114,7 @@ class ArtifactWatch:
                 if name in known:
                     return artifact
                 check_fits(artifact, self._identity, self._others)
-                trial(artifact)
+                artifact = trial(artifact)
             except Exception as error:  # whatever is wrong with it, it is not to be used
                 self.refused = self.refused or not isinstance(error, ArtifactsUnreachable | OSError)
                 troubles.append(f"{refusal}{_words(error)}")

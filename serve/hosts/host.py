@@ -16,8 +16,15 @@ from demur.serve.contract.engine import Asking, Piece
 from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import InputSpec, ModelInput
 from demur.serve.contract.messages import Message
-from demur.serve.contract.model import Model, ModelRequest
-from demur.serve.hosts.active_artifacts import NOT_FROM_MODEL, ActiveArtifacts, Groups, Job, JudgingBatch
+from demur.serve.contract.model import Model, ModelRequest, ScoringModel
+from demur.serve.hosts.active_artifacts import (
+    NOT_FROM_MODEL,
+    ActiveArtifacts,
+    Groups,
+    Job,
+    JudgingBatch,
+    device_scores_of,
+)
 from demur.serve.hosts.artifact_set import ArtifactSet
 from demur.serve.hosts.asked_as_fitted import check_asked_as_fitted
 from demur.serve.hosts.kinds import kind_of
@@ -82,6 +89,11 @@ class Host:
 
     def state(self) -> HostState:
         return replace(self._panel.state(self.spec), trouble=self.trouble)
+
+    @property
+    def wants_draws(self) -> bool:
+        """Whether a canary decides about some rows."""
+        return self._panel.has_canary
 
     @property
     def set_level(self) -> SetLevel | None:
@@ -173,15 +185,24 @@ class Host:
         self, inputs: Sequence[ModelInput], selectors: Sequence[Selector], without: frozenset[str]
     ) -> Output:
         needs = frozenset[Need]().union(*(selector.needs for selector in selectors))
-        asked = ModelRequest(inputs=inputs, needs=needs, more=more(selectors, self._samples), without=without)
+        asked = ModelRequest(
+            inputs=inputs,
+            needs=needs,
+            more=more(selectors, self._samples),
+            without=without,
+            scores=[score for selector in selectors for score in device_scores_of(selector)],
+        )
         return await self.model.run(asked)
 
-    def _try(self, artifact: Artifact) -> None:
-        """Show that the model gives what the scores need, asked as it was when they were fitted."""
+    def _try(self, artifact: Artifact) -> Artifact:
+        """Return the artifact with the scores that the model's device makes, after showing that the model gives what
+        all of its scores need, asked as it was when they were fitted."""
+        artifact = self._lifted(artifact)
         request = ModelRequest(
             inputs=[self.model.example()],
             needs=artifact.selector.needs,
             without=artifact.left_out_of(self._name),
+            scores=device_scores_of(artifact.selector),
         )
         output = asyncio.run_coroutine_threadsafe(self.model.run(request), self._loop).result()
         check_asked_as_fitted(output, artifact, self._name)
@@ -190,6 +211,15 @@ class Host:
             self._panel.judge(artifact, output, [None])
 
         self._in_loop(judge)
+        return artifact
+
+    def _lifted(self, artifact: Artifact) -> Artifact:
+        """The artifact with each score in the place where it is made: on the model's device, or in NumPy."""
+        if not isinstance(self.model, ScoringModel):
+            return artifact
+        fitted, on_device = artifact.selector.scores, self.model.on_device
+        scores = {name: on_device(f"{artifact.name}/{name}", score) or score for name, score in fitted.items()}
+        return replace(artifact, selector=replace(artifact.selector, scores=scores))
 
     def _in_loop(self, job: Job) -> None:
         """Do a job between two batches: rows are judged in the loop, in one go."""

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TypeVar
 
 from demur.serve.contract.inputs import InputSpec, ModelInput
-from demur.serve.contract.model import ModelRequest, SyncModel
+from demur.serve.contract.model import DeviceScore, ModelRequest, ScoringModel, SyncModel
 from demur.serve.contract.user_code import in_words
 from demur.serve.contract.worker import Worker
 from demur.serve.hosts.kind import BadModel
 from demur.uncertainty.output import Output
+from demur.uncertainty.scores import Score
 
 T = TypeVar("T")
 
@@ -45,8 +46,13 @@ class OneThread:
     def example(self) -> ModelInput:
         return self.model.example()
 
+    def on_device(self, name: str, score: Score) -> DeviceScore | None:
+        """Return a score as the model makes it on its device; None where it stays in NumPy."""
+        return self.model.on_device(name, score) if isinstance(self.model, ScoringModel) else None
+
     async def run(self, request: ModelRequest) -> Output:
-        work = partial(copy_context().run, self.model.run, request.inputs, request.needs)
+        scores = (request.scores,) if request.scores else ()  # only a `ScoringModel` has any, and takes them
+        work = partial(copy_context().run, self.model.run, request.inputs, request.needs, *scores)
         return await asyncio.wrap_future(self._worker.submit(_plainly, work))
 
     async def check_health(self) -> None:

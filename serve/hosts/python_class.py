@@ -5,6 +5,7 @@ import inspect
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +40,9 @@ logger = logging.getLogger("demur.model")
 
 GIVES: dict[Need, str] = {"embedding": "embed", "logits": "predict_logits"}
 """Parts of an output beyond probabilities, and the method of the class that gives each."""
+
+MOST_LINES = 8
+"""Calls that are named of an error in the class: the last of them."""
 
 
 class PythonModel:
@@ -92,7 +96,13 @@ class PythonModel:
     def _called(self, method: str, values: list[Any]) -> Any:
         found = self._method(method)
         assert found is not None  # asked for above, or when the class was looked at
-        return found(values)
+        try:
+            return found(values)
+        except Exception as error:
+            if error.__traceback__ is not None:  # a traceback does not travel to the gateway, which logs the error
+                lines = traceback.format_tb(error.__traceback__.tb_next)[-MOST_LINES:]
+                error.add_note(f"{method} of {self._name} failed at\n{''.join(lines)}".rstrip())
+            raise
 
     def _method(self, name: str) -> Callable[[list[Any]], Any] | None:
         found = getattr(self._object, name, None) if name else None

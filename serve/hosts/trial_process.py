@@ -36,6 +36,9 @@ MOST_FOUND = 2**20
 
 LAST_WORDS = 300
 
+LAST_WORDS_SECONDS = 1.0
+"""How long to wait for them once the process has ended."""
+
 ADDRESS = "DEMUR_TRIAL_PIPE"
 """The environment variable with the number of the pipe through which the process says what it found."""
 
@@ -125,7 +128,7 @@ class TrialProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # and what it started
         self._process.wait()
-        self._listening.join(1.0)
+        self._listening.join(LAST_WORDS_SECONDS)
         os.close(self._reading)
         with suppress(BrokenPipeError):
             assert self._process.stdin
@@ -165,7 +168,9 @@ class TrialProcess:
                 self._found += part
 
     def last_words(self) -> str:
-        """The last line that was printed."""
+        """The last line that was printed. What the process started may hold the other end, so that is waited for no
+        longer than a moment."""
+        self._listening.join(LAST_WORDS_SECONDS)
         lines = bytes(self._said).decode(errors="replace").strip().splitlines()
         return printable(lines[-1].strip())[:LAST_WORDS] if lines else ""
 

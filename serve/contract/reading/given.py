@@ -14,6 +14,9 @@ from demur.serve.contract.reading.given_numbers import is_number, number_or_nan,
 from demur.serve.contract.reading.given_replies import KEYS_OF_A_REPLY, read_reply
 from demur.serve.contract.reading.texts import kind_of
 from demur.traffic.dataset import GivenRow, SpreadRow
+from demur.traffic.file_form import LABEL_COLUMNS
+from demur.traffic.table_file import MOST_LISTED
+from demur.uncertainty.checks import outside_in_words
 
 Vector = NDArray[np.float64]
 
@@ -51,7 +54,7 @@ class GivenReader:
                 f"output: this model's predictions are made elsewhere; send {{{self._shape()}}}, not {kind_of(output)}"
             )
         if unknown := [name for name in output if name not in self._wanted]:
-            raise InvalidRequest(f"output.{unknown[0]}: {one_of(unknown[0], self._wanted)}")
+            raise InvalidRequest(f"output.{unknown[0]}: {self._meant(unknown[0]) or one_of(unknown[0], self._wanted)}")
         found: dict[str, Any] = {"options": _options(row.input) if self._task.kind == "choice" else None}
         for part in self._wanted:
             if part not in output and part != "scores":
@@ -68,7 +71,8 @@ class GivenReader:
     def gathered(self, value: Any) -> GivenRow:
         """Return a row of a file: the output in a column `output`, or each of its parts in a column of its own.
 
-        Probabilities may also come in a column for each label, called as the label is, or `p_` and the label.
+        Probabilities may also come in a column for each label: called as the label is, or one of `LABEL_COLUMNS` and
+        the label.
         """
         if isinstance(value, GivenRow):
             return value
@@ -77,6 +81,8 @@ class GivenReader:
         if isinstance(output := value.get("output"), Mapping):
             return GivenRow(input=value.get("input"), output=output)
         output = {part: value[part] for part in self._wanted if part in value and value[part] is not None}
+        if self._task.kind == "binary":  # one number is that of the second label, also in a file of texts
+            output |= {part: _number_in(output[part]) for part in LABEL_COLUMNS if part in output}
         for part in ("probabilities", "logits"):
             if part in self._wanted and part not in output:
                 output |= self._wide(part, value)
@@ -86,16 +92,37 @@ class GivenReader:
             output["reply"] = {"text": reply, **{name: value[name] for name in KEYS_OF_A_REPLY if name in value}}
         if missing := [part for part in self._wanted if part not in output]:
             raise InvalidRequest(
-                f"there is no column {missing[0]!r}; there are: {', '.join(map(repr, value))}; `host.gives` says that"
-                " each row brings it"
+                f"there is no column {missing[0]!r}{self._or_wide(missing[0])}; there are: "
+                f"{', '.join(map(repr, list(value)[:MOST_LISTED]))}; `host.gives` says that each row brings it"
             )
         return GivenRow(input=_input_of(value), output=output)
 
     def _wide(self, part: str, row: SpreadRow) -> dict[str, Any]:
-        for prefix in ("", "p_" if part == "probabilities" else "logit_"):
+        for prefix in ("", *LABEL_COLUMNS[part]):
             if all(prefix + label in row for label in self._labels):
                 return {part: [_number_in(row[prefix + label]) for label in self._labels]}
+        if part == "probabilities" and self._task.kind == "binary":  # one of the two says the other
+            for prefix in ("", *LABEL_COLUMNS[part]):
+                if there := [label for label in self._labels if prefix + label in row]:
+                    return {part: {there[0]: _number_in(row[prefix + there[0]])}}
         return {}
+
+    def _meant(self, name: str) -> str:
+        """What to send in the place of a part that is called as a column of a file may be, such as `p_spam`."""
+        for part, prefixes in LABEL_COLUMNS.items():
+            for prefix in ("", *prefixes):
+                label = name.removeprefix(prefix)
+                if part in self._wanted and name.startswith(prefix) and label in self._index:
+                    alone = part == "probabilities" and self._task.kind == "binary"
+                    more = "" if alone else ", with a number for each label"
+                    return f'send it as {{"{part}": {{"{label}": ...}}}}{more}'
+        return ""
+
+    def _or_wide(self, part: str) -> str:
+        """What else a part may be, where each label may have a column."""
+        if part not in LABEL_COLUMNS or len(self._labels) > MOST_LISTED:
+            return ""
+        return f", nor one for each label: {', '.join(LABEL_COLUMNS[part][0] + label for label in self._labels)}"
 
     def _all_probabilities(self, rows: Sequence[GivenRow]) -> list[GivenOutput | InvalidRequest] | None:
         """Read all rows in one go, if each brings a plain list of probabilities and nothing else; else return None."""
@@ -129,14 +156,26 @@ class GivenReader:
         place = "output.probabilities"
         if self._task.kind == "binary" and is_number(value):
             value = [1 - value, value]
+        if self._task.kind == "binary" and isinstance(value, Mapping) and len(value) == 1:
+            value = self._both(place, value)
         found["probabilities"] = self._checked_probabilities(self._by_label(place, value, lacking=0.0), place)
+
+    def _both(self, place: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The probabilities of both labels, from that of one."""
+        ((label, p),) = value.items()
+        if label not in self._index:
+            raise InvalidRequest(f"{place}.{label}: {one_of(label, self._labels)}")
+        if not is_number(p) or not 0 <= p <= 1:
+            raise InvalidRequest(f"{place}.{label}: a probability between 0 and 1 is wanted here")
+        return {label: p, next(one for one in self._labels if one != label): 1 - p}
 
     def _checked_probabilities(self, values: Vector, place: str) -> Vector:
         if (values < 0).any() or (values > 1).any():
-            raise InvalidRequest(f"{place}: a probability is not between 0 and 1")
+            raise InvalidRequest(f"{place}: {outside_in_words(values, exclusive=self._task.exclusive)}")
         if self._task.exclusive and abs(total := float(values.sum()) - 1) > SLACK:
             raise InvalidRequest(
-                f"{place}: they come to {total + 1:.4g}, and those of labels that exclude each other come to 1"
+                f"{place}: they come to {total + 1:.4g}, and those of labels that exclude each other come to 1; if they"
+                " are rounded, divide each by their sum, and else add what is missing"
             )
         return values
 

@@ -1,10 +1,12 @@
 """Classifiers of the transformers library: any image or text classifier, from a folder or by its name on a hub."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoImageProcessor
 from transformers.utils import logging as transformers_logging
@@ -12,7 +14,9 @@ from transformers.utils import logging as transformers_logging
 from demur.serve.config.hosts.classifier import ClassifierHost
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InputSpec, ModelInput, example_of
+from demur.serve.contract.model import DeviceScore
 from demur.serve.hosts.checkpoint import NoEmbedding, check_suits, local_folder
+from demur.serve.hosts.classifier.device_scores import DEVICES, device_score, made_of, probabilities_of_passes
 from demur.serve.hosts.classifier.image_features import ImageFeatures, check_scale
 from demur.serve.hosts.classifier.loading import compiled, load_network, no_compiler
 from demur.serve.hosts.classifier.mc_dropout import DropoutPasses
@@ -20,6 +24,7 @@ from demur.serve.hosts.classifier.text_features import TextFeatures
 from demur.serve.hosts.classifier.zero_shot import LabelSentences
 from demur.uncertainty.checks import Array
 from demur.uncertainty.output import Need, Output
+from demur.uncertainty.scores import Formula, Score
 
 transformers_logging.disable_progress_bar()  # a bar for each checkpoint in every replica's log helps nobody
 
@@ -87,26 +92,46 @@ class Classifier:
         """Return nothing: there is nothing to remark."""
         return []
 
-    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need]) -> Output:
-        """Return what was asked for about each input, and nothing that was not."""
+    def on_device(self, name: str, score: Score) -> DeviceScore | None:
+        """Return a fitted score as the model's device makes it; None where it stays in NumPy: on a CPU, and where what
+        the score reads is put together from several runs of the model."""
+        if self.device.type not in DEVICES or self._sentences is not None:
+            return None
+        if isinstance(score, Formula) and self._link != "softmax":  # passes are those of labels that exclude each other
+            return None
+        return device_score(name, score, self.device)
+
+    def run(self, inputs: Sequence[ModelInput], needs: frozenset[Need], scores: Sequence[DeviceScore] = ()) -> Output:
+        """Return what was asked for about each input, and nothing that was not. Of `scores` only the values leave the
+        device, together with the logits."""
         if self._sentences is not None and "embedding" in needs:
             raise NoEmbedding("with host.zero_shot a text has no embedding; leave out the scores that need one")
-        parts = []
         with torch.inference_mode():
-            for features in self._features(inputs):
-                if "embedding" in needs:
-                    logits, embedding = self._forward_with_embedding(features)
-                else:
-                    logits, embedding = _numbers(self._plain(**features).logits), None
-                wanted = "mc_probabilities" in needs
-                passes = _numbers(self._passes.run(features, self._mc_passes)) if wanted else None
-                parts.append((logits, embedding, passes))
-        said, embeddings, repeated = (_together(part) for part in zip(*parts, strict=True))
+            found = [self._found(features, needs, scores) for features in self._features(inputs)]
+        said, embeddings, repeated, *made = (_together(part) for part in zip(*found, strict=True))
         assert said is not None
         if self._sentences is not None:
             said = self._sentences.logits(said)
             repeated = None if repeated is None else self._sentences.logits(repeated)
-        return Output.from_logits(said, link=self._link, embedding=embeddings, mc_logits=repeated, tree=self._tree)
+        output = Output.from_logits(said, link=self._link, embedding=embeddings, mc_logits=repeated, tree=self._tree)
+        return output if not made else replace(output, device_scores=_named(scores, made))
+
+    def _found(self, features: Features, needs: frozenset[Need], scores: Sequence[DeviceScore]) -> list[Array | None]:
+        """Logits, embedding, logits of dropout passes, and each score, as far as they are wanted."""
+        read = {score.part for score in scores}
+        parts: dict[Need, torch.Tensor] = {}
+        if "embedding" in needs | read:
+            logits, parts["embedding"] = self._forward_with_embedding(features)
+        else:
+            logits = self._plain(**features).logits
+        passes = self._passes.run(features, self._mc_passes) if "mc_probabilities" in needs | read else None
+        made: list[torch.Tensor] = []
+        if scores:
+            if passes is not None:
+                parts["mc_probabilities"] = probabilities_of_passes(passes)
+            made = made_of(scores, parts)
+        embedding = parts["embedding"] if "embedding" in needs else None
+        return _numbers([logits, embedding, passes if "mc_probabilities" in needs else None, *made])
 
     def _features(self, inputs: Sequence[ModelInput]) -> Iterator[Features]:
         """What the model is given, in one part, or in several where it is asked about each label by itself."""
@@ -137,7 +162,7 @@ class Classifier:
             raise no_compiler(error) from error
         return plain
 
-    def _forward_with_embedding(self, features: dict[str, torch.Tensor]) -> tuple[Array, Array]:
+    def _forward_with_embedding(self, features: Features) -> tuple[torch.Tensor, torch.Tensor]:
         seen: list[torch.Tensor] = []
         hook = self._head.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
         try:
@@ -158,7 +183,7 @@ class Classifier:
                     " leave out the scores that need the embedding"
                 )
             self._head_is_right = True
-        return _numbers(logits), _numbers(embedding)
+        return logits, embedding
 
 
 def _last_linear(model: nn.Module, classes: int) -> nn.Module:
@@ -166,8 +191,23 @@ def _last_linear(model: nn.Module, classes: int) -> nn.Module:
     return heads[-1] if heads else nn.Identity()  # Identity is never called: `NoEmbedding` says so
 
 
-def _numbers(tensor: torch.Tensor) -> Array:
-    return np.asarray(tensor.double().cpu())
+def _numbers(tensors: Sequence[torch.Tensor | None]) -> list[Array | None]:
+    """Arrays of float64 of tensors [n, ...], by one transfer from the device; None where there is no tensor."""
+    there = [tensor for tensor in tensors if tensor is not None]
+    if len(there) == 1:
+        together = there[0].flatten(1)
+    else:
+        together = torch.cat([tensor.reshape(len(tensor), -1) for tensor in there], dim=1)  # of the widest type
+    columns = iter(together.cpu().double().split([tensor[:1].numel() for tensor in there], dim=1))
+    return [None if tensor is None else np.asarray(next(columns).reshape(tensor.shape)) for tensor in tensors]
+
+
+def _named(scores: Sequence[DeviceScore], made: Sequence[Array | None]) -> NDArray[np.void]:
+    """[n], with a field for each score."""
+    table = np.empty(len(cast(Array, made[0])), dtype=[(score.name, np.float64) for score in scores])
+    for score, values in zip(scores, made, strict=True):
+        table[score.name] = values
+    return table
 
 
 def _together(parts: Sequence[Array | None]) -> Array | None:

@@ -28,6 +28,9 @@ SMALL_BYTES = 256 * 2**20
 TIMES_THE_FILE = 100
 """What a file of skops unpacks to may be small, or so many times as large as the file; more is taken for a bomb."""
 
+ZIP = b"PK\x03\x04"
+"""How an archive of the format zip begins."""
+
 
 def opened(host: SklearnHost) -> tuple[Any, list[str]]:
     """Return the fitted classifier of a file, and what an operator should know about it. Raises `BadModel`."""
@@ -85,6 +88,13 @@ def _untrusted(wrong: list[str], host: SklearnHost) -> str:
 def _of_pickle(host: SklearnHost) -> Any:
     import joblib
 
+    with open(host.file, "rb") as file:
+        begins_as_zip = file.read(len(ZIP)) == ZIP
+    if begins_as_zip:  # and has no end: a file of skops is a zip archive
+        raise BadModel(
+            f"host.file: {host.file} is no whole file of skops: it may have been cut off on its way. Copy it again, or"
+            " save the model again with `skops.io.dump(model, path)`"
+        )
     if not host.trust:
         raise BadModel(
             f"host.trust: {host.file} is no file of skops. A file of joblib or pickle runs code when it is loaded, of"

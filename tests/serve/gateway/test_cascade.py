@@ -29,7 +29,8 @@ from demur.serve.gateway.left_out import LeftOut
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.hosts.classifier.model import Classifier
 from demur.serve.web.native.app import gateway_app
-from tests.serve.conftest import LABELS, WORDS, LocalHost, make_handler, save_tokenizer
+from demur.traffic.draw import Draws
+from tests.serve.conftest import DRAW_KEY, LABELS, WORDS, LocalHost, make_handler, save_tokenizer
 from tests.serve.hosting import RunningHost
 
 LIMIT = 0.6
@@ -201,10 +202,10 @@ class Particular:
 
 def test_an_artifact_that_cannot_decide_holds_up_none_of_the_others(config):
     async def together():
-        client = ModelClient("large", config.models["large"], Particular())
+        client = ModelClient("large", config.models["large"], Particular(), Draws(DRAW_KEY, "canary"))
         request = PredictRequest(model="small", input="text")
         asked = [
-            PendingRow(uuid4(), request, "text", 0, 0.0, step=Step("small", name))
+            PendingRow(uuid4(), request, "text", 0.0, step=Step("small", name))
             for name in ("good", "another", "good", "better")
         ]
         return [row for (row,) in await asyncio.gather(*(client.decide_next([one]) for one in asked))]

@@ -142,7 +142,7 @@ def test_every_step_of_a_cascade_is_paid_for(fitted, database):
     mine = {"prompt_tokens": 10, "completion_tokens": 12, "calls": 2}  # one prompt, one reply and three samples
     both = {"prompt_tokens": 20, "completion_tokens": 17, "calls": 3}
     assert (sure.action, spent(sure.cost)) == ("answer", mine)
-    assert (sure.prediction, sure.reply) == ("right", {"text": "It is four", "finish_reason": "stop"})
+    assert (sure.prediction, sure.reply["text"], sure.reply["finish_reason"]) == ("right", "It is four", "stop")
     assert (passed_on.action, spent(passed_on.cost)) == ("answer", both)
     assert passed_on.reply["text"] == "It is surely four now"
     assert [spent(step["cost"]) for step in passed_on.steps] == [
@@ -214,6 +214,14 @@ def test_outcomes_of_logged_texts_are_about_those_texts(fitted, database, engine
         "It is five" if messages[-1]["content"].endswith("1") else script(messages, asking)
     )
     assert any(remark.startswith("9 rows are left out") for remark in fit().remarks)
+
+
+def test_the_report_of_a_model_of_texts_says_nothing_of_sets_that_it_has_not(fitted):
+    store = ArtifactStore(fitted.artifacts)
+    (name,) = store.names("alone")
+    report = store.load("alone", name).manifest["report"]
+    assert {"accuracy", "coverage", "ece"} <= set(report)
+    assert not [line for line in report if "set_" in line]
 
 
 def test_what_the_engine_ends_together_is_judged_together(fitted, engines, monkeypatch):

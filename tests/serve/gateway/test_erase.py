@@ -210,3 +210,25 @@ def test_an_answer_that_can_still_be_taken_back_counts(site):
     assert client.post(f"{path}/answer", json={"token": token, "label": "7"}).status_code == 200
     client.delete(f"/v1/predictions/{one.record.id}/payload")
     assert client.get(path).json()["status"] == "answered"
+
+
+def test_a_corrected_reply_goes_with_the_reply(site):
+    client, known, database = site
+    record_id = known.records[-1]  # of a writer, held
+    text = f"Dear {NAME}, no."
+    token = client.post(f"/review/v1/cases/{record_id}/claim").json()["token"]
+    said = {"token": token, "label": "wrong", "text": text}
+    assert client.post(f"/review/v1/cases/{record_id}/answer", json=said).status_code == 200
+    told = {"label": "wrong", "source": "lab", "text": f"Dear {NAME}, yes."}
+    posted = client.post(f"/v1/predictions/{record_id}/outcome", json=told, headers={"Idempotency-Key": "k"})
+    assert posted.json()["text"] == f"Dear {NAME}, yes."
+    view = client.get(f"/v1/predictions/{record_id}").json()
+    assert f"Dear {NAME}, yes." in [one["text"] for one in view["outcomes"]]
+    assert {"corrected_replies", "review_corrections"} <= tables_with(database, NAME)
+    assert client.delete(f"/v1/predictions/{record_id}/payload").status_code == 200
+    assert tables_with(database, NAME) == set()
+    again = client.post(f"/v1/predictions/{record_id}/outcome", json=told, headers={"Idempotency-Key": "k"})
+    assert (again.headers["idempotent-replay"], again.json()["text"]) == ("true", None)
+    late = client.post(f"/v1/predictions/{record_id}/outcome", json=told)
+    assert late.status_code == 422
+    assert "no longer kept" in late.json()["error"]["message"]

@@ -141,6 +141,10 @@ def test_the_inference_protocol_takes_tensors_of_what_was_predicted(served):
     [
         ([("probabilites", "FP64", [1, 3], SURE)], "inputs.0.name: 'probabilites' is not one of: probabilities"),
         ([("probabilities", "FP64", [1, 3], SURE), ("input", "BYTES", [2], ["a", "b"])], "inputs.1.shape: it has 2"),
+        (
+            [("probabilities", "FP64", [1, 3], one) for one in (SURE, UNSURE)],
+            "inputs.1.name: 'probabilities' comes twice",
+        ),
         ([("probabilities", "FP64", [1, 2], [0.5, 0.5])], "2 numbers came, and there are 3 labels"),
         ([("probabilities", "BYTES", [1], ["a"])], "inputs.0.datatype: 'probabilities' is FP32 or FP64"),
         ([("output", "BYTES", [1], ["{"])], "is not JSON"),

@@ -300,6 +300,39 @@ def test_a_canary_gets_its_share_and_every_record_names_who_decided(two, databas
     assert asyncio.run(handler.inquiries.health())["models"]["digits"]["canary"] == {"artifact": second, "share": 0.3}
 
 
+def test_draws_are_made_while_there_is_a_canary_and_not_otherwise(two, database, clear_digit, monkeypatch):
+    config, store, first, second = two
+    host, seen = RunningHost("digits", config.models["digits"], store), []
+
+    class Noted(LocalHost):
+        async def decide(self, inputs, groups, draws):
+            seen.append(draws is not None)
+            return await super().decide(inputs, groups, draws)
+
+    handler = make_handler(config, {"digits": Noted(host)}, database)
+    serve(handler, body(clear_digit))
+    store.start_canary(
+        "digits",
+        second,
+        share=0.9999999,
+        held_between=(0, 1),
+        max_risk=None,
+        by="",
+        why="",
+        clock=lambda: datetime.now(UTC),
+    )
+    host.host.refresh()
+    done = serve(handler, body(clear_digit)) + serve(handler, body(clear_digit))
+    assert {d.record.artifact for d in done} == {second}
+    assert seen == [False, False, True, True]  # the second was asked again, with a draw
+    store.stop_canary("digits", by="", why="", clock=lambda: datetime.now(UTC))
+    host.host.refresh()
+    monkeypatch.setattr(handler.model("digits"), "_draws_until", 0.0)
+    (last,) = serve(handler, body(clear_digit))
+    assert last.record.artifact == first
+    assert seen[4:] == [False]
+
+
 def test_retries_under_a_key_meet_the_same_artifact(two, database, clear_digit):
     """Even those that the database has lost: what is drawn hangs on the key, not on the id."""
     config, store, _, second = two
@@ -366,12 +399,12 @@ def test_the_group_goes_to_the_host_with_its_input(quickstart, local_host, datab
 
     class Noted(LocalHost):
         async def decide(self, inputs, groups, draws):
-            seen.append((len(inputs), list(groups), len(draws)))
+            seen.append((len(inputs), list(groups), draws))
             return await super().decide(inputs, groups, draws)
 
     handler = make_handler(quickstart, {"digits": Noted(local_host.host)}, database)
     serve(handler, body(clear_digit, group="a"), body(clear_digit), body(clear_digit, group="b"))
-    assert seen == [(3, ["a", None, "b"], 3)]
+    assert seen == [(3, ["a", None, "b"], None)]
 
 
 def test_unknown_models_are_named(handler, clear_digit):

@@ -11,6 +11,7 @@ from demur.serve.config.redact import PatternConfig, RedactConfig
 from demur.serve.contract.pictures.formats import PNG, prefix_of
 from demur.serve.gateway.redaction import BadRedaction, Redaction, RedactionFailed
 from demur.serve.web.native.app import gateway_app
+from tests.conftest import entry
 from tests.fuzz.served import ReadyHost, config
 from tests.serve.conftest import make_handler
 
@@ -165,3 +166,24 @@ def test_the_error_of_a_function_says_nothing_of_the_input():
         Redaction(RedactConfig(function=f"{__name__}:breaks")).redacted("my secret")
     assert told.value.__cause__ is None
     assert "secret" not in str(told.value)
+
+
+def written(**more):
+    reply = {"text": "ask ada@example.org", "finish_reason": "stop", **more}
+    return entry(model="writer", input="?", reply=reply)
+
+
+def test_a_trace_is_redacted_as_its_reply_is():
+    kept = Redaction(RedactConfig.model_validate({"patterns": EMAIL})).entry(
+        written(reasoning="is it ada@example.org?")
+    )
+    assert "ada" not in kept.record.reply["reasoning"]
+    assert kept.record.reply["reasoning"].startswith("is it ")
+
+
+def test_where_tokens_lie_does_not_tell_of_what_was_taken_out():
+    tokens = {"lengths": [3, 16], "logprobs": [-0.1, -0.2]}
+    redaction = Redaction(RedactConfig.model_validate({"patterns": EMAIL}))
+    assert "tokens" not in redaction.entry(written(tokens=tokens)).record.reply
+    plain = redaction.entry(written(tokens=tokens, text="ask anybody at all!"))
+    assert plain.record.reply["tokens"] == tokens

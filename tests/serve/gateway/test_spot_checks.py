@@ -66,7 +66,12 @@ def test_the_less_sure_is_drawn_more_often_and_nothing_less_often_than_the_floor
     assert chances == sorted(chances)
     assert (chances[2] + chances[3]) / 2 == pytest.approx(0.05)
     assert chances[3] / chances[2] == pytest.approx(spread(0.8) / spread(0.99))
-    assert found.probability("toy", None, None) == chances[-1]  # what is unknown is as unsure as can be
+    unknown = [found.probability("toy", None, one) for one in (None, float("nan"))]
+    assert unknown == [chances[-1]] * 2  # what is unknown is as unsure as can be
+    same = [
+        scale_of(SpotCheckConfig.model_validate(BY_DOUBT), None, [0.9] * 50 + [x] * 50) for x in (None, np.nan, 0.5)
+    ]
+    assert same[0] == same[1] == same[2]
     assert found.probability("toy", "east", 0.99) == 0.2  # of which no traffic is known
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from demur.serve.contract.inputs import GivenOutput, InputLimits
+from demur.serve.contract.kept_reply import kept_reply
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.hosts.given import GivenModel
 from demur.serve.hosts.identity import identity_of
@@ -106,3 +107,14 @@ def test_an_example_has_every_part_that_requests_bring():
 def test_artifacts_hold_for_one_version():
     of = [identity_of(configured(host=given("probabilities", version=one)).models["vendor"]) for one in ("", "1", "1")]
     assert of[0].fingerprint != of[1].fingerprint == of[2].fingerprint
+
+
+def test_a_record_keeps_the_trace_and_the_log_probabilities_of_a_reply():
+    tokens = ["<think>", "hm", "</think>", "\n", "ab", " c"]
+    whole = {"text": "".join(tokens), "tokens": tokens, "logprobs": [-0.1, -0.2, -0.3, -0.4, -1.0, -0.5]}
+    apart = {"text": "ab c", "reasoning": "hm"}
+    output = output_of([{"reply": whole}, {"reply": apart}], **BY_LOGPROBS)
+    kept = [kept_reply(replies.first) for replies in output.replies]
+    assert [(one["text"], one["reasoning"]) for one in kept] == [("ab c", "hm")] * 2
+    assert kept[0]["tokens"] == {"lengths": [2, 2], "logprobs": [-1.0, -0.5]}
+    assert "tokens" not in kept[1]

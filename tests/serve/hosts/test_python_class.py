@@ -1,6 +1,7 @@
 """A class of the user's own, hosted: what it may give, and what is said where it gives something else."""
 
 import asyncio
+import pickle
 import subprocess
 import sys
 
@@ -345,6 +346,16 @@ def test_a_score_that_needs_what_the_class_does_not_give(project):
 def test_an_error_of_the_class_reaches_whoever_asked(project):
     with pytest.raises(RuntimeError, match="boom"):
         run(configured("Fails"), ["a"])
+
+
+def test_an_error_of_the_class_names_its_line_after_the_way_to_the_gateway(project):
+    with pytest.raises(RuntimeError) as raised:
+        run(configured("Fails"), ["a"])
+    arrived = pickle.loads(pickle.dumps(raised.value))  # as Ray sends it
+    assert arrived.__traceback__ is None
+    (note,) = arrived.__notes__
+    assert note.startswith("predict_proba of own_models:Fails failed at\n")
+    assert 'own_models.py", line ' in note
 
 
 @pytest.mark.parametrize(

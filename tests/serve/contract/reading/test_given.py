@@ -45,6 +45,8 @@ def test_probabilities_come_as_a_list_or_by_label():
         ({"probabilities": [-0.5, 1.0, 0.5]}, "a probability is not between 0 and 1"),
         ({"probabilities": ["0.5", 0.3, 0.2]}, "output.probabilities: a list of numbers is wanted here"),
         ({"probabilities": [True, 0, 0]}, "output.probabilities: a list of numbers is wanted here"),
+        ({"probabilities": [0.5, None, 0.5]}, "a list of numbers is wanted here, and number 2 of it is null"),
+        ({"probabilities": 0.5}, "a list of numbers is wanted here, not a number"),
         ({"probabilities": [float("nan"), 0.5, 0.5]}, "a number in it is not finite"),
         ({"probabilities": [10**400, 0, 0]}, "a number in it is not finite"),
         ({"probabilities": {"biling": 1.0}}, "output.probabilities.biling: 'biling' is not one of"),
@@ -92,6 +94,13 @@ def test_every_part_at_once():
     assert np.isnan(found.scores[1])
     assert (found.reply.text, found.reply.tokens, found.reply.logprobs.tolist()) == ("billing", ("bill",), [-0.1])
     assert [one.finish_reason for one in found.samples] == ["stop", "length"]
+
+
+@pytest.mark.parametrize("endless", [float("inf"), float("-inf"), 10**400], ids=["inf", "-inf", "too large"])
+def test_a_score_without_end_is_unknown(endless):
+    some = reader({"kind": "given", "gives": ["probabilities", "scores"], "scores": ALL_PARTS["scores"]})
+    found = read({"probabilities": SURE, "scores": {"risk": endless, "certainty": endless}}, of=some)
+    assert np.isnan(found.scores).all()
 
 
 @pytest.mark.parametrize(
@@ -155,5 +164,46 @@ def test_rows_of_files_bring_their_output_in_columns():
 
 
 def test_a_file_without_the_output_names_its_columns():
-    with pytest.raises(InvalidRequest, match="there is no column 'probabilities'; there are: 'id', 'p_billing'"):
+    why = (
+        "no column 'probabilities', nor one for each label: p_billing, p_outage, p_other; there are: 'id', 'p_billing'"
+    )
+    with pytest.raises(InvalidRequest, match=why):
         reader().gathered(SpreadRow({"id": 7, "p_billing": 1}))
+
+
+def binary(gives=("probabilities",)):
+    return reader({"kind": "given", "gives": list(gives)}, task={"kind": "binary", "labels": ["ham", "spam"]})
+
+
+def test_of_a_binary_task_the_probability_of_one_label_says_the_other():
+    for output in ({"spam": 0.75}, {"ham": 0.25}, {"ham": 0.25, "spam": 0.75}):
+        assert read({"probabilities": output}, of=binary()).probabilities.tolist() == [0.25, 0.75]
+    for wrong, why in (
+        ({"spam": 1.5}, "output.probabilities.spam: a probability between 0 and 1 is wanted here"),
+        ({"spam": "0.5"}, "output.probabilities.spam: a probability between 0 and 1 is wanted here"),
+        ({"spma": 0.5}, "output.probabilities.spma: 'spma' is not one of: ham, spam"),
+    ):
+        with pytest.raises(InvalidRequest, match=why):
+            read({"probabilities": wrong}, of=binary())
+
+
+@pytest.mark.parametrize("column", ["p_spam", "spam", "probability_spam"])
+def test_the_column_of_one_of_two_labels_will_do(column):
+    row = SpreadRow({column: "0.75", "age": "3"})
+    found = binary().gathered(row)
+    assert read(found.output, of=binary()).probabilities.tolist() == [0.25, 0.75]
+    with pytest.raises(InvalidRequest, match="there is no column 'probabilities', nor one for each label"):
+        reader().gathered(SpreadRow({"p_billing": 0.5}))
+
+
+def test_one_number_in_a_file_of_texts_is_that_of_the_second_label():
+    found = binary().gathered(SpreadRow({"probabilities": "0.75"}))
+    assert read(found.output, of=binary()).probabilities.tolist() == [0.25, 0.75]
+
+
+def test_a_part_that_is_called_as_a_column_is_told_how_to_be_sent():
+    for name in ("spam", "p_spam"):
+        with pytest.raises(InvalidRequest, match=rf'^output.{name}: send it as {{"probabilities": {{"spam": ...}}}}$'):
+            read({name: 0.5}, of=binary())
+    with pytest.raises(InvalidRequest, match="with a number for each label"):
+        read({"p_billing": 0.5})

@@ -3,6 +3,7 @@
 import os
 import pickle
 import zipfile
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -355,13 +356,19 @@ def test_trees_say_which_line_to_write(saved):
     assert np.allclose(output.probabilities, by_label(forest, X[:5]), rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("broken", [b"", b"PK\x03\x04", b"not a model"])
-def test_a_damaged_file_is_told_as_one(tmp_path, broken):
+CUT_SHORT = r"host\.file: .* is no whole file of skops: it may have been cut off on its way"
+NOT_READ = r"host\.file: joblib cannot read .* \(\w+.*\); save the model again"
+
+
+@pytest.mark.parametrize(
+    ("broken", "trusted"), [(b"", NOT_READ), (b"PK\x03\x04", CUT_SHORT), (b"not a model", NOT_READ)]
+)
+def test_a_damaged_file_is_told_as_one(tmp_path, broken, trusted):
     path = tmp_path / "model.skops"
     path.write_bytes(broken)
     with pytest.raises(BadModel, match=r"host\.(file|trust): "):
         check_here(configured(kind="sklearn", file=str(path)))
-    with pytest.raises(BadModel, match=r"host\.file: joblib cannot read .* \(\w+.*\); save the model again"):
+    with pytest.raises(BadModel, match=trusted):
         check_here(configured(kind="sklearn", file=str(path), trust=True))
 
 
@@ -415,6 +422,15 @@ def test_what_is_no_fitted_classifier_is_refused(tmp_path, made, message):
     with pytest.raises(BadModel) as refused:
         check_here(configured(kind="sklearn", file=str(tmp_path / "model.joblib"), trust=True))
     assert message in str(refused.value)
+
+
+def test_a_file_of_skops_that_was_cut_off_is_no_reason_to_trust_a_pickle(saved):
+    host = saved(pipeline())
+    path = Path(host["file"])
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(BadModel, match="is no whole file of skops: it may have been cut off") as refused:
+        check_here(configured(**host))
+    assert "trust" not in str(refused.value)
 
 
 def numbers_of_regression():
