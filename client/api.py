@@ -90,9 +90,11 @@ class Api:
         reply = yield from self._attempts.of(call, self._seconds + wait)
         return PredictionView.of(self._attempts.answer(reply, path))
 
-    def add_outcome(self, id: Id, label: Label, source: str, author: str | None, *, key: str | None) -> Steps[Outcome]:
+    def add_outcome(
+        self, id: Id, label: Label, source: str, author: str | None, text: str | None, *, key: str | None
+    ) -> Steps[Outcome]:
         path = f"/v1/predictions/{id_of(id)}/outcome"
-        body = outcome_body({"label": label, "source": source, "author": author})
+        body = outcome_body({"label": label, "source": source, "author": author, "text": text})
         call = Call(method="POST", path=path, content=encoded(body), key=key_of(key))
         reply = yield from self._attempts.of(call, self._seconds)
         return _outcome(self._attempts.answer(reply, path), _is_replay(reply))

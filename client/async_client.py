@@ -15,7 +15,7 @@ import httpx
 from demur.client.artifacts import AsyncArtifacts
 from demur.client.batches import Batch
 from demur.client.bulk import Bulk, BulkOptions, PredictOptions, bulk_outcomes, bulk_predictions
-from demur.client.errors import DemurError
+from demur.client.errors import CLOSED, ClientClosed, DemurError
 from demur.client.files import whole_file
 from demur.client.ids import Id
 from demur.client.items import Item, NewOutcome, length_of, rows_of
@@ -32,8 +32,9 @@ class AsyncClient:
     """Asks one service, for programs with `await`. Close it, or use it in an `async with` block.
 
     `url` and `key` come from DEMUR_URL and DEMUR_KEY where they are not given; without either it is port 8000 of this
-    machine. `timeout` is for how many seconds one thing is asked for, with all retries. `concurrency` is how many
-    connections there are at most. `name` says who you are to a service that asks nobody for keys.
+    machine. `timeout` is for how many seconds one thing is asked for, with all retries; None is no limit.
+    `concurrency` is how many connections there are at most. `name` says who you are to a service that asks nobody for
+    keys.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class AsyncClient:
         key: str | None = None,
         *,
         name: str | None = None,
-        timeout: float = SECONDS,
+        timeout: float | None = SECONDS,
         concurrency: int = CONNECTIONS,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -139,10 +140,12 @@ class AsyncClient:
         source: str = "api",
         author: str | None = None,
         *,
+        text: str | None = None,
         idempotency_key: str | None = None,
     ) -> Outcome:
-        """Tell what is true of a prediction."""
-        return await self._do(self._api.add_outcome(id, label, source, author, key=idempotency_key))
+        """Tell what is true of a prediction. `text` is what should have been written in the place of a text that is
+        `wrong`."""
+        return await self._do(self._api.add_outcome(id, label, source, author, text, key=idempotency_key))
 
     @overload
     async def add_outcomes(
@@ -272,7 +275,12 @@ class AsyncClient:
             raise httpx.ReadTimeout("the reply did not end in time") from None
 
     async def _read_reply(self, step: Send) -> Reply:
-        response = await self._http.send(request_of(self._http, step), stream=True)
+        try:
+            response = await self._http.send(request_of(self._http, step), stream=True)
+        except RuntimeError:
+            if self._http.is_closed:
+                raise ClientClosed(CLOSED) from None
+            raise
         try:
             received = ReplyReader(step, response, self._settings.clock)
             async for part in response.aiter_bytes():

@@ -11,6 +11,7 @@ from demur.client.ids import key_of
 from demur.client.items import Item
 from demur.client.progress import Progress
 from demur.client.results import Outcome, Prediction
+from demur.client.settings import seconds_of
 from demur.client.steps import Steps
 
 T = TypeVar("T")
@@ -31,8 +32,8 @@ class BulkOptions(TypedDict, total=False):
     concurrency: int
     """Batches at a time, at most as many as the client has connections; by default as many."""
 
-    timeout: float
-    """Seconds for one batch with all its retries, 600 by default."""
+    timeout: float | None
+    """Seconds for one batch with all its retries, 600 by default; None is no limit."""
 
     progress: Progress
     """True: a bar, where there is a terminal; or a function of how many are done, and of how many."""
@@ -100,11 +101,15 @@ def bulk_outcomes(api: Api, on_error: str, options: BulkOptions, connections: in
 def _bulk(
     api: Api, kind: BatchKind[T], builder: BatchBuilder[T], on_error: str, options: BulkOptions, connections: int
 ) -> Bulk[T]:
-    seconds, concurrency = options.get("timeout", BATCH_SECONDS), options.get("concurrency", connections)
+    if unknown := sorted(options.keys() - PredictOptions.__optional_keys__):
+        raise TypeError(
+            f"there is no option {', '.join(map(repr, unknown))}; PredictOptions lists those that there are"
+        )
+    seconds, concurrency = seconds_of(options.get("timeout", BATCH_SECONDS)), options.get("concurrency", connections)
     if on_error not in ("raise", "return"):
         raise ValueError(f"on_error is 'raise' or 'return', not {on_error!r}")
-    if seconds <= 0 or concurrency < 1:
-        raise ValueError("timeout is above 0, and concurrency at least 1")
+    if concurrency < 1:
+        raise ValueError("concurrency is at least 1")
     return Bulk(
         api=api,
         kind=kind,

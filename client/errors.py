@@ -39,6 +39,10 @@ class Unreachable(DemurError):
     may_pass = True
 
 
+class ClientClosed(DemurError):
+    """The client was closed. Make a new one, or do the work inside of its `with` block."""
+
+
 class BadReply(DemurError):
     """What came back is not what this service says. Look whether the address is that of a demur, of this version."""
 
@@ -102,6 +106,8 @@ class StillWaiting(DemurError, TimeoutError):
 class ServiceFailed(DemurError):
     """The service failed in a way that it does not explain. Its log says more."""
 
+
+CLOSED = "this client is closed; make a new one, or do the work inside of its `with` block"
 
 BY_KIND: Mapping[str, type[DemurError]] = {
     "UpstreamFailed": ModelUnavailable,

@@ -56,6 +56,9 @@ class Fields:
             raise self._wrong(name, "a list of texts")
         return list(told)
 
+    def optional_texts(self, name: str) -> list[str] | None:
+        return None if self.raw.get(name) is None else self.texts(name)
+
     def time(self, name: str) -> datetime:
         try:
             return datetime.fromisoformat(self.text(name))

@@ -41,6 +41,8 @@ class NewOutcome:
     label: Label
     source: str = "api"
     author: str | None = None
+    text: str | None = None
+    """What should have been written, where the label says that a text is `wrong`."""
 
 
 def prediction_body(model: str, value: Any, defaults: Item) -> dict[str, Any]:
@@ -63,7 +65,13 @@ def prediction_body(model: str, value: Any, defaults: Item) -> dict[str, Any]:
 def outcome_body(told: NewOutcome | Mapping[str, Any]) -> dict[str, Any]:
     """The body that tells one outcome, with the id of its prediction."""
     if isinstance(told, NewOutcome):
-        told = {"id": str(told.id), "label": told.label, "source": told.source, "author": told.author}
+        told = {
+            "id": str(told.id),
+            "label": told.label,
+            "source": told.source,
+            "author": told.author,
+            "text": told.text,
+        }
     if not isinstance(told, Mapping):
         raise InvalidRequest("an outcome is a NewOutcome, or an object with the keys id and label")
     return {name: value for name, value in told.items() if value is not None}

@@ -106,6 +106,13 @@ class Outcome(Raw):
     source: str
     author: str | None
     at: datetime
+    text: str | None = None
+    """What a person wrote in the place of a reply that is wrong; None where nobody did, and once it is no longer
+    kept."""
+
+    codes: list[str] | None = None
+    """Why the reply is wrong, in the codes of the configuration; None where nobody said."""
+
     replayed: bool = False
     """Whether it was written before, under the same Idempotency-Key."""
 
@@ -119,6 +126,8 @@ class Outcome(Raw):
             source=told.text("source"),
             author=told.optional_text("author"),
             at=told.time("at"),
+            text=told.optional_text("text"),
+            codes=told.optional_texts("codes"),
             raw=told.raw,
         )
 
@@ -134,6 +143,11 @@ class PredictionView(Prediction):
 
     outcomes: list[Outcome]
     """Every outcome, oldest first."""
+
+    @property
+    def corrected(self) -> str | None:
+        """What a person wrote in the place of the model's text, where the outcome that counts has one."""
+        return self.outcome.text if self.outcome else None
 
     @classmethod
     def of(cls, told: Fields) -> "PredictionView":

@@ -1,5 +1,6 @@
 """How a client is set up, whether it waits in threads or with `await`."""
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -19,6 +20,15 @@ SECONDS = 60.0
 CONNECTIONS = 4
 
 
+def seconds_of(timeout: float | None) -> float:
+    """Return for how many seconds something is asked for; None is no limit. Raises `ValueError`."""
+    if timeout is None:
+        return math.inf
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise ValueError(f"timeout is a number of seconds above 0, or None for no limit, and not {timeout!r}")
+    return float(timeout)
+
+
 class Settings:
     """What both kinds of clients are made of."""
 
@@ -28,21 +38,20 @@ class Settings:
         key: str | None,
         *,
         name: str | None,
-        timeout: float,
+        timeout: float | None,
         concurrency: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not timeout > 0:
-            raise ValueError("timeout is a number of seconds above 0")
-        if concurrency < 1:
-            raise ValueError("concurrency is at least 1")
+        seconds = seconds_of(timeout)
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise ValueError(f"concurrency is a whole number of at least 1, not {concurrency!r}")
         address = address_of(url, key)
         self.shown = address.shown
         self.clock = clock
         self.connections = concurrency
         attempts = Attempts(shown=address.shown, clock=clock, draw=random.random)
-        self.api = Api(attempts, seconds=timeout)
-        self.artifact_api = ArtifactApi(attempts, seconds=timeout)
+        self.api = Api(attempts, seconds=seconds)
+        self.artifact_api = ArtifactApi(attempts, seconds=seconds)
         self.http: dict[str, Any] = {
             "base_url": address.url,
             "headers": base_headers(address, name),

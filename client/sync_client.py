@@ -14,7 +14,7 @@ import httpx
 
 from demur.client.artifacts import Artifacts
 from demur.client.bulk import Bulk, BulkOptions, PredictOptions, bulk_outcomes, bulk_predictions
-from demur.client.errors import DemurError
+from demur.client.errors import CLOSED, ClientClosed, DemurError
 from demur.client.files import whole_file
 from demur.client.ids import Id
 from demur.client.items import Item, NewOutcome, length_of, rows_of
@@ -31,8 +31,9 @@ class Client:
     """Asks one service. Threads may share it. Close it, or use it in a `with` block.
 
     `url` and `key` come from DEMUR_URL and DEMUR_KEY where they are not given; without either it is port 8000 of this
-    machine. `timeout` is for how many seconds one thing is asked for, with all retries. `concurrency` is how many
-    connections there are at most. `name` says who you are to a service that asks nobody for keys.
+    machine. `timeout` is for how many seconds one thing is asked for, with all retries; None is no limit.
+    `concurrency` is how many connections there are at most. `name` says who you are to a service that asks nobody for
+    keys.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Client:
         key: str | None = None,
         *,
         name: str | None = None,
-        timeout: float = SECONDS,
+        timeout: float | None = SECONDS,
         concurrency: int = CONNECTIONS,
         transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -138,10 +139,12 @@ class Client:
         source: str = "api",
         author: str | None = None,
         *,
+        text: str | None = None,
         idempotency_key: str | None = None,
     ) -> Outcome:
-        """Tell what is true of a prediction."""
-        return self._do(self._api.add_outcome(id, label, source, author, key=idempotency_key))
+        """Tell what is true of a prediction. `text` is what should have been written in the place of a text that is
+        `wrong`."""
+        return self._do(self._api.add_outcome(id, label, source, author, text, key=idempotency_key))
 
     @overload
     def add_outcomes(
@@ -272,7 +275,12 @@ class Client:
             time.sleep(seconds)
 
     def _reply_to(self, step: Send) -> Reply:
-        response = self._http.send(request_of(self._http, step), stream=True)
+        try:
+            response = self._http.send(request_of(self._http, step), stream=True)
+        except RuntimeError:
+            if self._http.is_closed:
+                raise ClientClosed(CLOSED) from None
+            raise
         try:
             received = ReplyReader(step, response, self._settings.clock)
             for part in response.iter_bytes():

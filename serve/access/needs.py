@@ -17,9 +17,15 @@ DOCUMENTS: Needs = {
 }
 """What the API is: the same as in the public repository."""
 
-GATEWAY: Needs = {
+PEOPLE: Needs = {
     **DOCUMENTS,
-    "GET /": OPEN,  # paths that the documents name as well
+    "GET /static/{version}/{name}": OPEN,
+}
+"""What the applications for people share."""
+
+GATEWAY: Needs = {
+    **PEOPLE,
+    "GET /": OPEN,  # strangers are told of no model
     "GET /healthz": OPEN,  # strangers are told whether all is well, and nothing else
     "GET /healthz/{model}": OPEN,
     "POST /v1/predict": Scope.PREDICT,
@@ -31,8 +37,10 @@ GATEWAY: Needs = {
     "POST /v1/chat/completions": Scope.PREDICT,
     "GET /v1/models": Scope.PREDICT,
     "GET /v1/models/{model}": Scope.PREDICT,
+    "GET /v1/live": Scope.AUDIT,
     "GET /v1/artifacts/{model}": Scope.ADMIN,
     "GET /v1/artifacts/{model}/{artifact}": Scope.ADMIN,
+    "GET /v1/artifacts/{model}/{artifact}/diff": Scope.ADMIN,
     "GET /v1/releases/{model}": Scope.ADMIN,
     "POST /v1/releases/{model}/promote": Scope.ADMIN,  # it changes what is answered
     "POST /v1/releases/{model}/rollback": Scope.ADMIN,
@@ -51,13 +59,16 @@ GATEWAY: Needs = {
     "GET /v2/models/{model}/versions/{version}/ready": Scope.PREDICT,
     "POST /v2/models/{model}/infer": Scope.PREDICT,
     "POST /v2/models/{model}/versions/{version}/infer": Scope.PREDICT,
+    "GET /try/": Scope.PREDICT,
+    "POST /try/": Scope.PREDICT,
+    "GET /live/": Scope.AUDIT,
+    "GET /models/": Scope.AUDIT,
+    "POST /models/{model}/promote": Scope.ADMIN,
+    "POST /models/{model}/rollback": Scope.ADMIN,
+    "POST /models/{model}/shadow": Scope.ADMIN,
+    "POST /models/{model}/canary": Scope.ADMIN,
+    "POST /models/{model}/replay": Scope.ADMIN,
 }
-
-PEOPLE: Needs = {
-    **DOCUMENTS,
-    "GET /static/{version}/{name}": OPEN,
-}
-"""What the applications for people share."""
 
 REVIEW: Needs = {
     **PEOPLE,
@@ -71,12 +82,29 @@ REVIEW: Needs = {
     "GET /hello": Scope.REVIEW,
     "POST /hello": Scope.REVIEW,
     "POST /next": Scope.REVIEW,
+    "POST /bulk": Scope.REVIEW,
+    "GET /cases/{id}/similar": Scope.REVIEW,
+    "GET /grid": Scope.REVIEW,
+    "POST /grid": Scope.REVIEW,
+    "POST /grid/answers": Scope.REVIEW,
+    "POST /grid/undo": Scope.REVIEW,
+    "POST /grid/release": Scope.REVIEW,
+    "POST /v1/grid/keep": Scope.REVIEW,
     "GET /cases/{id}": Scope.REVIEW,
     "POST /cases/{id}/claim": Scope.REVIEW,
     "POST /cases/{id}/release": Scope.REVIEW,
+    "POST /cases/{id}/skip": Scope.REVIEW,
     "POST /cases/{id}/undo": Scope.REVIEW,
+    "GET /answers": Scope.REVIEW,
+    "POST /cases/{id}/reopen": Scope.REVIEW,
     "POST /cases/{id}/withdraw": Scope.REVIEW,
     "POST /cases/{id}/answer": Scope.REVIEW,
+    "POST /v1/in-place/{id}/answer": Scope.REVIEW,
+    "POST /v1/in-place/ahead": Scope.REVIEW,
+    "POST /v1/in-place/{id}/leave": Scope.REVIEW,
+    "POST /v1/in-place/{id}/decide": Scope.REVIEW,
+    "GET /desk": Scope.REVIEW,
+    "POST /desk/{id}": Scope.REVIEW,
     "GET /overview": Scope.REVIEW,
     "GET /webhooks": Scope.REVIEW,
     "GET /access-log": Scope.ADMIN,  # it tells of colleagues
@@ -87,14 +115,20 @@ REVIEW: Needs = {
     "GET /v1/shelves": Scope.REVIEW,
     "GET /v1/labels": Scope.REVIEW,
     "GET /v1/cases": Scope.REVIEW,
+    "GET /v1/disputes": Scope.REVIEW,
+    "POST /v1/cases/{id}/decide": Scope.REVIEW,
     "GET /v1/cases/{id}": Scope.REVIEW,
     "GET /v1/cases/{id}/events": Scope.REVIEW,
     "POST /v1/cases/next": Scope.REVIEW,
+    "POST /v1/cases/bulk": Scope.REVIEW,
     "POST /v1/cases/{id}/claim": Scope.REVIEW,
     "POST /v1/cases/{id}/heartbeat": Scope.REVIEW,
     "POST /v1/cases/{id}/answer": Scope.REVIEW,
     "POST /v1/cases/{id}/undo": Scope.REVIEW,
     "POST /v1/cases/{id}/release": Scope.REVIEW,
+    "POST /v1/cases/{id}/skip": Scope.REVIEW,
+    "POST /v1/cases/{id}/reopen": Scope.REVIEW,
+    "GET /v1/answers": Scope.REVIEW,
     "POST /v1/cases/{id}/withdraw": Scope.REVIEW,
     "GET /v1/overview": Scope.REVIEW,
     "GET /v1/webhooks": Scope.REVIEW,
@@ -112,6 +146,9 @@ AUDIT: Needs = {
     "POST /hello": Scope.AUDIT,
     "POST /audits": Scope.AUDIT,
     "GET /reports/{id}": Scope.AUDIT,
+    "GET /reports/{id}/board": Scope.AUDIT,
+    "GET /reports/{id}/tables/{name}.csv": Scope.AUDIT,
+    "GET /reports/{id}/figures/{name}.{kind}": Scope.AUDIT,
     "GET /reports/{id}/compare": Scope.AUDIT,
     "GET /reports/{id}/compare/{other}": Scope.AUDIT,
     "GET /control": Scope.AUDIT,

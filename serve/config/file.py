@@ -13,6 +13,7 @@ from demur.audit.state.alarms import OnAlarm
 from demur.library.nearest import did_you_mean
 from demur.library.settings import GatheredMistakes, settings_of
 from demur.policies.label_sets import MULTILABEL_SETS, SETS
+from demur.policies.moved_inputs import WeighBy
 from demur.policies.rules import POLICIES
 from demur.policies.selector_recipe import SelectorRecipe
 from demur.serve.config.access import AccessConfig
@@ -30,6 +31,7 @@ from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.recipe import check_follows, recipe_of
 from demur.serve.config.redact import RedactConfig
 from demur.serve.config.review import ReviewConfig, ReviewRule
+from demur.serve.config.review_models import check_reviewed_models
 from demur.serve.config.scaling import ConsoleConfig, GatewayConfig
 from demur.serve.config.secret import told_elsewhere
 from demur.serve.config.settings import Section
@@ -94,6 +96,9 @@ class CalibrationConfig(Section):
     report_share: float = Field(default=0.4, gt=0, lt=1)
     """Share of the labelled rows that is kept out of the fit, to report on."""
 
+    weigh_by: WeighBy = "confidence"
+    """What tells new traffic from labelled rows that are to stand for it (`demur fit --for-traffic`)."""
+
     seed: int = 0
 
     keep_outputs_mb: int = Field(default=1_000, ge=0)
@@ -157,6 +162,9 @@ class ModelConfig(Section):
     """How it is watched while it serves. By default it is where spot checks are drawn; `false`: it is not."""
 
     calibration: CalibrationConfig = CalibrationConfig()
+    examples: Path | None = None
+    """A labelled file of which everybody who may predict is shown the first rows, to try the model with."""
+
     outcomes: OutcomesConfig = OutcomesConfig()
 
     prompt: PromptConfig = PromptConfig()
@@ -462,6 +470,8 @@ class Config(Section):
             self._check_inputs_go_first()
         with gathered:
             check_webhooks(self.review.webhooks, list(self.models))
+        with gathered:
+            check_reviewed_models(self.review.models, {name: model.task for name, model in self.models.items()})
         for at, rule in enumerate(self.review.rules):
             with gathered:
                 self._check_rule(rule, f"review.rules.{at}.when")
@@ -571,7 +581,12 @@ def with_absolute_paths(config: Config, base: Path) -> Config:
 
     models = {
         name: model.model_copy(
-            update={"task": model.task.at(base), "host": model.host.at(base), "prompt": prompt(model)}
+            update={
+                "task": model.task.at(base),
+                "host": model.host.at(base),
+                "prompt": prompt(model),
+                "examples": file(model.examples),
+            }
         )
         for name, model in config.models.items()
     }

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from demur.review.item import QueueOrder, ReviewerScope
 from demur.serve.config.pydantic_words import written_as
+from demur.serve.config.review_models import NO_WORDS, ReviewedModel
 from demur.serve.config.settings import Section
 from demur.serve.config.webhooks import WebhookConfig
 from demur.traffic.record import Record
@@ -137,7 +138,7 @@ class Person(Section):
     """Decides where others disagree or cannot tell."""
 
     leads: bool = False
-    """Sees the overview, and may withdraw cases."""
+    """Sees the overview, and may withdraw cases, make them urgent, and keep them for a person."""
 
     @property
     def scope(self) -> ReviewerScope:
@@ -159,6 +160,9 @@ class ReviewConfig(Section):
     give_back_seconds: float = Field(default=3600, ge=0, le=30 * 86400)
     """How long a case that somebody gave back does not come to the same person by itself. Others get it at once."""
 
+    ahead_seconds: float = Field(default=90, ge=0, le=3600)
+    """How long the case that comes next is kept for somebody whose browser has it already; 0: none has."""
+
     order: QueueOrder = QueueOrder.AGE
     """What comes first, among cases of one priority and due time: `age` or `uncertainty`."""
 
@@ -174,11 +178,18 @@ class ReviewConfig(Section):
     re_review: float = Field(default=0.0, ge=0, le=1)
     """Share of the resolved cases that a second person looks at, without being told what the first one said."""
 
+    withdraw_known: bool = False
+    """Whether a held case leaves the queue once a caller has told its outcome and nobody is at it. Spot checks and
+    second looks stay: they measure."""
+
     most_waiting: int | None = Field(default=None, ge=1)
     """When so many cases are open, what the policy would hold is neither answered nor reviewed: `abstain`."""
 
     webhooks: tuple[WebhookConfig, ...] = ()
     """Other systems that are told what becomes of cases."""
+
+    models: dict[str, ReviewedModel] = Field(default={})
+    """What reviewers are given for the cases of a model, by its name."""
 
     people: dict[Name, Person] = Field(default={})
     """Who may review what. When nobody is named, everybody may do everything."""
@@ -209,6 +220,14 @@ class ReviewConfig(Section):
             return ReviewerScope()
         person = self.people.get(name)
         return None if person is None else person.scope
+
+    def words_for(self, model: str) -> ReviewedModel:
+        """What reviewers are given for the cases of a model."""
+        return self.models.get(model, NO_WORDS)
+
+    def codes_of(self, model: str) -> tuple[str, ...]:
+        """Why a reply of this model may be wrong, in the words of whoever configured it."""
+        return self.words_for(model).codes
 
     def leads(self, name: str) -> bool:
         person = self.people.get(name)

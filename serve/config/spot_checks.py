@@ -12,8 +12,8 @@ LEAST = 1e-6
 Chance = Annotated[float, Field(ge=LEAST, le=1)]
 FlatRate = TypeAdapter(Annotated[float, Field(ge=0, le=1)])
 
-FLOOR_SHARE = 0.25
-"""Of the lowest rate, the part that is the floor where none is written."""
+FLOOR_SHARE = 0.5
+"""The floor, as a part of the lowest rate, where none is written (METHODS 10.14)."""
 
 
 class SpotCheckConfig(Section):
@@ -23,7 +23,7 @@ class SpotCheckConfig(Section):
     """On average."""
 
     floor: Chance | None = None
-    """Under `uncertainty` the least probability; by default a quarter of the lowest rate. Weights grow with its
+    """Under `uncertainty` the least probability; by default half of the lowest rate. Weights grow with its
     inverse."""
 
     groups: dict[str, Chance] = Field(default={})

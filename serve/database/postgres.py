@@ -107,18 +107,25 @@ class EmbeddedPostgres:
         return server
 
     def _patiently(self, start: Callable[[], T]) -> T:
-        """Start the server; the package waits ten seconds for it, and recovery after a crash may take longer."""
+        """Start the server. The package waits ten seconds for it; on a busy machine, or after a crash, it may take
+        longer. While it starts, its log and the file with its process may not be there yet."""
         deadline = time.monotonic() + START_SECONDS
+        its_log = self._folder / "log"
+        trouble: Exception
         while True:
             try:
                 return start()
-            except (subprocess.SubprocessError, AssertionError) as error:
-                if time.monotonic() > deadline or not (self._folder / "postmaster.pid").exists():
-                    raise EmbeddedDatabaseFailed(
-                        f"the embedded PostgreSQL does not start ({type(error).__name__});"
-                        f" {self._folder / 'log'} says why"
-                    ) from None
-                time.sleep(0.5)
+            except FileNotFoundError as error:
+                trouble, may_still_start = error, error.filename == str(its_log)
+            except subprocess.TimeoutExpired as error:
+                trouble, may_still_start = error, True
+            except (subprocess.CalledProcessError, AssertionError) as error:
+                trouble, may_still_start = error, (self._folder / "postmaster.pid").exists()
+            if not may_still_start or time.monotonic() > deadline:
+                raise EmbeddedDatabaseFailed(
+                    f"the embedded PostgreSQL does not start ({type(trouble).__name__}); {its_log} says why"
+                )
+            time.sleep(0.5)
 
 
 def _check_length(folder: Path) -> None:

@@ -1,19 +1,25 @@
 """What may be done to the artifacts of the models that are served, as programs ask for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from demur.calibration_store import model_jobs
+from demur.calibration_store.artifact import Artifact, ArtifactRefused
+from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.history import Change
 from demur.calibration_store.model_jobs import ModelJob
 from demur.calibration_store.store import ArtifactStore
+from demur.policies.limit_shown import limit_as_confidence
 from demur.serve.config.file import Config
+from demur.serve.config.fitted_settings import fitted_settings
 from demur.serve.contract.artifact_wire import CanaryRequest, JobRequest
 from demur.serve.contract.hosts import UnknownModel
 from demur.serve.contract.inputs import InvalidRequest
-from demur.serve.fitting.releases import artifacts_of, change_json, standing_json
+from demur.serve.fitting.artifact_diff import DiffSection, diff_of, settings_against
+from demur.serve.fitting.releases import artifacts_of, change_json, refused_fit_of, standing_json
 from demur.traffic.database import Database
 
 MOST_LISTED = 100
@@ -38,12 +44,34 @@ class ArtifactService:
     ) -> None:
         self._config, self._store, self._database = config, store, database
         self._clock, self._new_id = clock, new_id
+        self._read: dict[tuple[str, str], Artifact] = {}
 
     def listed(self, model: str) -> dict[str, Any]:
         """Return every artifact of a model, and which of them decide."""
         self._check(model)
         standing = self._store.standing(model)
-        return {"model": model, "standing": standing_json(standing), "artifacts": artifacts_of(self._store, model)}
+        artifacts = artifacts_of(self._store, model)
+        refused = refused_fit_of(self._store.url, model, artifacts)
+        return {"model": model, "standing": standing_json(standing), "artifacts": artifacts, "refused_fit": refused}
+
+    def diff(self, model: str, a: str, b: str | None) -> dict[str, Any]:
+        """Return two artifacts side by side, or one beside the settings that are configured now. Raises
+        `UnknownArtifact`."""
+        self._check(model)
+        first = self._loaded(model, a)
+        if b is None:
+            return diff_json(a, "configured now", settings_against(first, fitted_settings(self._config.models[model])))
+        return diff_json(a, b, diff_of([first, self._loaded(model, b)]))
+
+    def promises_in_force(self, model: str) -> list[str]:
+        """Return what the artifact in force promises, a sentence each; nothing where there is none, or it cannot be
+        read."""
+        return [one["statement"] for one in self._manifest_in_force(model).get("promises", [])]
+
+    def limit_in_force(self, model: str) -> float | None:
+        """Return the confidence from which the artifact in force answers, as `limit_as_confidence` tells it."""
+        artifact = self._in_force(model)
+        return None if artifact is None else limit_as_confidence(artifact.selector)
 
     def manifest(self, model: str, artifact: str) -> dict[str, Any]:
         """Return everything that an artifact tells about itself. Raises `UnknownArtifact`."""
@@ -135,6 +163,23 @@ class ArtifactService:
             found = model_jobs.latest_jobs(connection, model, limit=MOST_LISTED)
         return {"model": model, "jobs": [job_json(job) for job in found]}
 
+    def _manifest_in_force(self, model: str) -> Mapping[str, Any]:
+        artifact = self._in_force(model)
+        return {} if artifact is None else artifact.manifest
+
+    def _in_force(self, model: str) -> Artifact | None:
+        """The artifact in force, read once, since it never changes; None where there is none that can be read."""
+        try:
+            name = self._store.name_in_force(model)
+            if name is None:
+                return None
+            if (model, name) not in self._read:
+                self._read = {key: kept for key, kept in self._read.items() if key[0] != model}
+                self._read[model, name] = self._store.load(model, name)
+            return self._read[model, name]
+        except (ArtifactRefused, ArtifactsUnreachable):
+            return None
+
     def _check(self, model: str) -> None:
         if model not in self._config.models:
             raise UnknownModel(f"model: there is no model {model!r}; there are: {', '.join(self._config.models)}")
@@ -145,6 +190,11 @@ class ArtifactService:
                 f"artifact: there is no artifact {artifact!r} of model {model!r}; GET /v1/artifacts/{model} lists them"
             )
         return self._store.load(model, artifact).manifest
+
+
+def diff_json(a: str, b: str, sections: Sequence[DiffSection]) -> dict[str, Any]:
+    """`ArtifactDiff`."""
+    return {"a": a, "b": b, "sections": [asdict(section) for section in sections]}
 
 
 def job_json(job: ModelJob) -> dict[str, Any]:

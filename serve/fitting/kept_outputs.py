@@ -22,6 +22,7 @@ import numpy as np
 
 from demur.library.facts import versions
 from demur.serve.config.file import Config
+from demur.serve.fitting.moved_traffic import needs_of_fit
 from demur.serve.fitting.rerun import LoadedModel
 from demur.traffic.dataset import GivenRow
 from demur.uncertainty.generation import Generation, Outage, Replies, Usage
@@ -168,7 +169,7 @@ def kept_outputs(config: Config, models: Mapping[str, LoadedModel], *, fresh: bo
                 "versions": versions(),
                 "identity": asdict(loaded.identity),
                 "asked": asked,
-                "needs": sorted(model.recipe.needs),
+                "needs": sorted(needs_of_fit(model)),
                 "seed": model.calibration.seed,
             },
             most_bytes=model.calibration.keep_outputs_mb * 1_000_000,

@@ -1,22 +1,31 @@
 """Labelled rows as a task takes them: their inputs read, and what is right about each of them."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from demur.library.nearest import did_you_mean
 from demur.serve.config.task import LETTERS, TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.hosts.language.forms import option_of
 from demur.serve.hosts.language.matching import is_right
-from demur.traffic.dataset import LabelledFile
+from demur.traffic.dataset import LabelledFile, SpreadRow
 from demur.traffic.record import Answer
 from demur.traffic.table_file import BadDataFile
 from demur.uncertainty.checks import Mask
 from demur.uncertainty.output import NO_LABEL, Output
 
 Read = TypeVar("Read")
+
+ANOTHER_COLUMN = "; no row has one of these, so name the right column: --label-column or calibration.label_column"
+
+MOST_ROWS_NAMED = 5
+"""Further rows that a complaint numbers."""
+
+LONGEST_CELL = 60
 
 
 class LabelSource(Protocol):
@@ -34,13 +43,45 @@ def rows_read(rows: LabelledFile, read: Callable[[Any], Read], *, at_a_time: int
 
     Every input is read once before the first of them is yielded: raises `BadDataFile` for one that is refused.
     """
+    check_read(rows, read)
+    for start in range(0, len(rows), at_a_time):
+        yield [read(value) for value in rows.inputs[start : start + at_a_time]]
+
+
+def check_read(rows: LabelledFile, read: Callable[[Any], Any]) -> None:
+    """Raise `BadDataFile` where `read` refuses an input with `InvalidRequest`: with the first, and how many more."""
+    if refused := list(rows_refused(rows, read)):
+        raise BadDataFile(refusal(rows, refused))
+
+
+def rows_refused(rows: LabelledFile, read: Callable[[Any], Any]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each row whose input `read` refuses with `InvalidRequest`, and why, with the cell."""
     for number, value in enumerate(rows.inputs, start=1):
         try:
             read(value)
         except InvalidRequest as error:
-            raise BadDataFile(f"{rows.path}, row {number}: {error}") from None
-    for start in range(0, len(rows), at_a_time):
-        yield [read(value) for value in rows.inputs[start : start + at_a_time]]
+            yield number, f"{error}{_cell_in_words(str(error), value)}"
+
+
+def refusal(rows: LabelledFile, refused: Sequence[tuple[int, str]]) -> str:
+    """Return a sentence about rows that are refused, of which there is at least one."""
+    (number, why), *others = refused
+    more = ""
+    if others:
+        named = ", ".join(str(at) for at, _ in others[:MOST_ROWS_NAMED])
+        rest = ", ..." if len(others) > MOST_ROWS_NAMED else ""
+        more = f" ({len(others):,} more row{'s' if len(others) > 1 else ''} cannot be read: {named}{rest})"
+    return f"{rows.path}, row {number}: {why}{more}"
+
+
+def _cell_in_words(error: str, value: Any) -> str:
+    """What stands in the column that a message about a row is about, where a file spreads inputs over columns."""
+    column, colon, _ = error.removeprefix("input.").partition(": ")
+    if not colon or not error.startswith("input.") or not isinstance(value, SpreadRow) or column not in value:
+        return ""
+    cell = value[column]
+    shown = cell if isinstance(cell, str) else json.dumps(cell, default=str)
+    return f" (the cell has {shown[:LONGEST_CELL]!r}{'...' if len(shown) > LONGEST_CELL else ''})"
 
 
 def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
@@ -63,9 +104,11 @@ def truth_of(rows: LabelledFile, task: TaskConfig) -> Mask:
     index = task.table.index
     unknown = sorted({label for labels in sets for label in labels if label not in index})
     if unknown:
+        meant = did_you_mean(unknown[0], task.labels)
+        none = "" if meant or any(label in index for labels in sets for label in labels) else ANOTHER_COLUMN
         raise BadDataFile(
             f"{rows.path}: labels that the model does not have: {', '.join(unknown[:10])};"
-            f" it has: {', '.join(task.labels[:50])}"
+            f" it has: {', '.join(task.labels[:50])}{meant}{none}"
         )
     if task.sparse:
         return np.ones((len(rows), 1), dtype=bool)

@@ -55,6 +55,9 @@ class LabelledTraffic:
 
     remarks: list[str]
 
+    among: str = ""
+    """Which inputs the rows are drawn from, in words of a promise, where outcomes with other labels were left out."""
+
 
 def read_labelled_traffic(
     database: Database,
@@ -87,18 +90,14 @@ def read_labelled_traffic(
     if not every_outcome_known:
         _check_drawn(model, shares)
     kept: list[LoggedRow] = []
-    forgotten, unusable, strange, not_drawn, done = 0, 0, 0, 0, 0
+    forgotten = unusable = strange = not_drawn = done = 0
     for page in logged_pages(
         database, model, precedence=precedence, since=since, until=until, labelled=True, size=PAGE
     ):
         done += len(page)
         progress(done, total)
-        meant = page
-        if not every_outcome_known:
-            with database.transaction() as connection:
-                drawn = reviewed_among(connection, [record.id for record in page])
-            meant = [record for record in page if record.id in drawn]
-            not_drawn += len(page) - len(meant)
+        meant = page if every_outcome_known else _reviewed(database, page)
+        not_drawn += len(page) - len(meant)
         forgotten += sum(not record.has_input for record in meant)
         there = [record for record in meant if record.has_input]
         known = [record for record in there if record.outcome is not None and knows(record.outcome, record.input)]
@@ -155,7 +154,15 @@ def read_labelled_traffic(
             "share_missing": missing,
         },
         remarks=remarks,
+        among="whose outcome names labels of the model alone" if strange else "",
     )
+
+
+def _reviewed(database: Database, page: Sequence[LoggedRow]) -> list[LoggedRow]:
+    """The records of a page that were drawn for a review, and have one."""
+    with database.transaction() as connection:
+        drawn = reviewed_among(connection, [record.id for record in page])
+    return [record for record in page if record.id in drawn]
 
 
 def _check_drawn(model: str, shares: Sequence[DrawnShare]) -> None:

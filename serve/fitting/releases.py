@@ -1,11 +1,12 @@
 """Artifacts of a model as people and programs are told of them: what each was fitted on, promises, and is now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.history import Change
+from demur.calibration_store.refusals import RefusedFits
 from demur.calibration_store.standing import Standing
 from demur.calibration_store.store import ArtifactStore
 
@@ -56,6 +57,15 @@ def artifacts_of(store: ArtifactStore, model: str) -> list[dict[str, Any]]:
         except ArtifactRefused as error:
             found.append({**summary(name, {}, standing), "refused": str(error)})
     return sorted(found, key=lambda one: one["created_at"] or "", reverse=True)
+
+
+def refused_fit_of(url: str, model: str, artifacts: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """Return the last fit that was refused, if nothing was fitted since: when, why, and on what. `artifacts`: those of
+    the model."""
+    refused = RefusedFits(url).last(model)
+    if refused is None or any((one["created_at"] or "") > refused.at for one in artifacts):
+        return None
+    return asdict(refused)
 
 
 def standing_json(standing: Standing) -> dict[str, Any]:

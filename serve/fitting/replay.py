@@ -10,6 +10,7 @@ import numpy as np
 from demur.audit.metrics.head_to_head import without_nan
 from demur.audit.metrics.likeness import likeness
 from demur.audit.metrics.top_k import FiguresAtK, LabelRows, figures_of
+from demur.audit.promised_shares import MissedSums, PromisedShare, promised_shares
 from demur.audit.replay import NothingToReplay, Replay, replay
 from demur.serve.config.file import Config
 from demur.serve.config.task import TaskConfig
@@ -41,6 +42,9 @@ class ReplayedTraffic:
     said, so the risks are without them."""
 
     numbers: Replay
+    promised: list[PromisedShare]
+    """What the artifact promises about sets and labels, measured on the records with an outcome."""
+
     at_k: tuple[list[FiguresAtK], list[FiguresAtK]]
     """Then and now: figures of the most probable labels, as the artifact calibrates them; empty where labels exclude
     each other. Only the risk differs, since both are about what the model says now."""
@@ -55,6 +59,7 @@ class ReplayedTraffic:
             "unusable": self.unusable,
             "rewritten": self.rewritten,
             **self.numbers.as_json(),
+            "promised": [without_nan(asdict(one)) for one in self.promised],
             "at_k": [[without_nan(asdict(one)) for one in side] for side in self.at_k],
         }
 
@@ -80,6 +85,7 @@ def replay_traffic(
     quality_then: list[float | None] = []
     quality_now: list[float | None] = []
     label_rows: tuple[list[LabelRows], list[LabelRows]] = ([], [])
+    missed = MissedSums(), MissedSums()
     done, forgotten, unusable, rewritten = 0, 0, 0, 0
     for page in logged_pages(
         database, model, precedence=config.precedence(model), since=since, until=until, size=ROWS_AT_A_TIME
@@ -93,6 +99,7 @@ def replay_traffic(
             records = [record for record, _ in usable]
             actions, predictions, same, judged = _decide(rerun, [value for _, value in usable], records)
             _add_label_rows(label_rows, judged, records, rerun.task)
+            missed = _with_missed(missed, judged, records, same, rerun.task)
             outcomes = [record.outcome if again else None for record, again in zip(records, same, strict=True)]
             rewritten += sum(
                 record.outcome is not None and not again for record, again in zip(records, same, strict=True)
@@ -117,6 +124,7 @@ def replay_traffic(
         unusable=unusable,
         rewritten=rewritten,
         numbers=replay(then, now, quality_then, quality_now),
+        promised=promised_shares(rerun.promises, *missed),
         at_k=(figures_of(label_rows[0]), figures_of(label_rows[1])),
     )
 
@@ -153,6 +161,31 @@ def _add_label_rows(
         answered = np.array([record.action == "answer" for record in records], dtype=bool)
         to[0].append(replace(rows, answered=answered).rows(known))
         to[1].append(rows.rows(known))
+
+
+def _with_missed(
+    sums: tuple[MissedSums, MissedSums],
+    judged: ReplayResult,
+    records: Sequence[LoggedRow],
+    same: Sequence[bool],
+    task: TaskConfig,
+) -> tuple[MissedSums, MissedSums]:
+    """Add what the sets and the predictions miss of the labels that hold, in the records with an outcome."""
+    told = [_labels_of(record.outcome, task) if again else None for record, again in zip(records, same, strict=True)]
+    known = np.array([labels is not None for labels in told], dtype=bool)
+    if not known.any():
+        return sums
+    labels = [labels or [] for labels in told]
+    some: Sequence[Answer] = [one[0] if task.exclusive and one else one for one in labels]
+    truth = np.zeros((0, 0), dtype=bool) if task.sparse else _truth(labels, task)
+    members, predicted, holds = judged.holding(some, truth, task)
+    return sums[0].added(members[known], holds[known]), sums[1].added(predicted[known], holds[known])
+
+
+def _labels_of(outcome: Answer | None, task: TaskConfig) -> list[str] | None:
+    """The labels that hold; None where no outcome is known, or it names a label that the task has not."""
+    labels = [outcome] if isinstance(outcome, str) else outcome
+    return labels if labels is not None and all(label in task.table.index for label in labels) else None
 
 
 def _is_set_of(outcome: Answer | None, task: TaskConfig) -> bool:

@@ -5,19 +5,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from demur.audit.metrics.top_k import LabelRows
-from demur.calibration_store.artifact import Artifact
+from demur.calibration_store.artifact import Artifact, ModelIdentity
 from demur.calibration_store.store import ArtifactStore
 from demur.policies.cascade import last_words
 from demur.policies.judgement import Judgement
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.hosts.given import GivenHost
+from demur.serve.config.hosts.python import PythonHost
+from demur.serve.config.hosts.remote import RemoteHost
 from demur.serve.config.task import TaskConfig
-from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput
+from demur.serve.contract.inputs import MOST_PIXELS, InputLimits, InvalidRequest, ModelInput, spec_of
 from demur.serve.contract.reading.given import GivenReader
 from demur.serve.contract.reading.inputs import read_input
 from demur.serve.contract.reading.spread_rows import gathered
@@ -58,9 +61,13 @@ class NobodyReplied(RuntimeError):
 class LoadedModel:
     """A model with its weights, outside of the service."""
 
-    def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed) -> None:
+    def __init__(self, model: ModelConfig, limits: InputLimits, reviewed: Reviewed, *, checked: bool = False) -> None:
+        """`checked`: the model has passed its check, which takes a process of its own, and somebody waits to see
+        whether it can be run: an endpoint that is away is not asked again."""
         self._limits = limits
-        check_model(model)
+        self._pauses = () if checked else PAUSES_SECONDS
+        if not checked:
+            check_model(model)
         self._given = GivenReader(model.host, model.task, limits) if isinstance(model.host, GivenHost) else None
         self._model = OfflineModel(model, reviewed=reviewed)
         self._host = model.host
@@ -68,8 +75,25 @@ class LoadedModel:
         self._comes_back = model.host.is_endpoint or model.host.is_language or model.host.is_given
         """What is code of others has to show with one row that it comes back at all: a batch may take much longer."""
 
-        self.identity = identity_of(model)
+        self._config = model
+        if not checked:
+            _ = self.identity  # of the files as they are now
         self._sow()
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        """What an artifact is bound to."""
+        return identity_of(self._config)
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether an input may be a picture, which takes long to be read."""
+        return self._given is None and self._model.spec.takes_pictures
+
+    @property
+    def takes_tables(self) -> bool:
+        """Whether an input is a row of columns."""
+        return self._given is None and self._model.spec.kind == "table"
 
     def read(self, value: Any) -> ModelInput:
         """The input as the model takes it; raises `InvalidRequest` for one that it does not take."""
@@ -90,7 +114,7 @@ class LoadedModel:
             self._comes_back = True
             self._sow()
         output = self._asked(inputs, needs, without)
-        for pause in PAUSES_SECONDS:
+        for pause in self._pauses:
             outages = outages_in(output)
             away = [at for at, outage in enumerate(outages) if outage]
             if not any(outage and outage.passes for outage in outages):
@@ -146,10 +170,29 @@ def opened_models(config: Config, models: Mapping[str, ModelConfig]) -> Iterator
 def loaded_models(config: Config, models: Mapping[str, ModelConfig]) -> dict[str, LoadedModel]:
     """Models by name, with their weights. What was recorded when the pictures of a request might have more pixels can
     still be read."""
-    limits = InputLimits(
+    limits = limits_of_past(config)
+    return {name: LoadedModel(model, limits, reviewed_of(config, name)) for name, model in models.items()}
+
+
+def limits_of_past(config: Config) -> InputLimits:
+    """Limits for inputs that were recorded, when a picture might perhaps have more pixels than now."""
+    return InputLimits(
         text_characters=config.limits.text_characters, image_pixels=config.limits.image_pixels or MOST_PIXELS
     )
-    return {name: LoadedModel(model, limits, reviewed_of(config, name)) for name, model in models.items()}
+
+
+def row_reader(config: Config, model: ModelConfig) -> Callable[[Any], ModelInput] | None:
+    """Return what reads an input of a file as `LoadedModel.read` does, without the model; None where only the model
+    says what it takes."""
+    limits = limits_of_past(config)
+    if isinstance(model.host, GivenHost):
+        given = GivenReader(model.host, model.task, limits)
+        return lambda value: given.read(given.gathered(value))
+    told = model.host.input if isinstance(model.host, PythonHost | RemoteHost) else None
+    if told is None or told.kind == "image" or (told.kind == "table" and not told.columns):
+        return None  # pictures take long to be read, and are when the model is fitted
+    spec = spec_of(told)
+    return lambda value: read_input(gathered(value, spec), spec, limits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +219,15 @@ class ReplayResult:
         more = output.probabilities.shape[1] - self.judgement.predicted.shape[1]
         predicted = np.pad(self.judgement.predicted, ((0, 0), (0, more)))
         return QUALITIES[self.right](predicted, truth)
+
+    def holding(self, labels: Sequence[Answer], truth: Mask, task: TaskConfig) -> tuple[Mask, Mask, Mask]:
+        """The labels of the set, the predicted ones, and those that hold, [n, C] each. `truth` [n, C] is read where the
+        task is not sparse."""
+        if not task.sparse:
+            return self.judgement.members, self.judgement.predicted, truth
+        _, holds = about_candidates(self.output, labels, task)
+        more = ((0, 0), (0, holds.shape[1] - self.judgement.members.shape[1]))
+        return np.pad(self.judgement.members, more), np.pad(self.judgement.predicted, more), holds
 
     def label_rows(self, labels: Sequence[Answer], truth: Mask, task: TaskConfig) -> LabelRows | None:
         """The most probable labels of each row, and which hold; None where labels exclude each other. `truth` [n, C] is
@@ -216,6 +268,12 @@ class Rerun:
             for step in (name, *artifact.further):
                 artifact.check_fits(self._models[step].identity, step)
         self._without = {step: self._left_out_of(step) for step in asked}
+
+    @property
+    def promises(self) -> Sequence[Mapping[str, Any]]:
+        """What the first artifact promises about the model."""
+        made = self._artifacts[0].manifest.get("promises", [])
+        return [one for one in made if one.get("model", self._name) == self._name]
 
     def read(self, value: Any) -> Read:
         """The input as each model takes it; raises `InvalidRequest` for one that some model does not take."""

@@ -13,12 +13,15 @@ import numpy as np
 
 from demur.audit.metrics.likeness import likeness
 from demur.audit.metrics.risk_monitor import RiskMonitor, new_risk_monitor, risk_monitor
+from demur.audit.reviewer_error import reviewer_error, share_called_wrong
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.standing import Canary
 from demur.calibration_store.store import ArtifactStore
+from demur.review.disagreement import decided_checks
 from demur.serve.config.file import Config
 from demur.traffic.arrivals import ArrivedRecord, arrived, checked
 from demur.traffic.database import Connection, Database, DatabaseUnavailable
+from demur.traffic.outcomes import REVIEW
 
 log = logging.getLogger("demur.canary")
 
@@ -123,7 +126,11 @@ class CanaryWatch:
             followed.too_little = followed.too_little.updated(held, all_known, all_known)
 
     def _wrong(self, connection: Connection, model: str, canary: Canary, max_risk: float) -> str:
-        """The error alarm: labels may be corrected, so they are read anew at every look; there are few of them."""
+        """The error alarm: labels may be corrected, so they are read anew at every look; there are few of them.
+
+        Where blind second looks tell how often reviewers err, the bets are against the share that they would call wrong
+        if `max_risk` of the answers were, as those of monitors are.
+        """
         known = checked(
             connection,
             model,
@@ -140,10 +147,18 @@ class CanaryWatch:
         probability = np.array([one.label_probability for one in known])
         checks = self._config.models[model].spot_checks
         floor = min(probability.min(), checks.least if checks else 1.0)  # told before anything was drawn
-        alarm = risk_monitor(errors, np.ones(len(known)), probability, max_risk, floor, delta=FALSE_ALARM / BOUNDS)
+        called = None
+        if np.isin(errors, (0, 1)).all() and all(one.source == REVIEW for one in known):
+            reviewers = reviewer_error(decided_checks(connection, model, until=self._clock()))
+            called = share_called_wrong(reviewers, max_risk)
+        allowed = max_risk if called is None else called
+        alarm = risk_monitor(errors, np.ones(len(known)), probability, allowed, floor, delta=FALSE_ALARM / BOUNDS)
         if alarm.alarm_at is None:
             return ""
-        return f"of {len(known):,} checked answers {errors.sum():g} were wrong, and at most {max_risk:.1%} may be"
+        why = f"of {len(known):,} checked answers {errors.sum():g} were wrong, and at most {max_risk:.1%} may be"
+        if called is None:
+            return why
+        return f"{why}: by how often they err, reviewers call {called:.1%} wrong where so many are"
 
 
 def _begin(canary: Canary) -> CanaryProgress:

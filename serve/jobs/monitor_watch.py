@@ -18,6 +18,7 @@ from demur.audit.state.standing import Role
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import ArtifactsUnreachable
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.policies.promise import OF_ANSWERS
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.config.monitor import MonitorConfig
 from demur.traffic.database import Connection, Database, DatabaseUnavailable
@@ -26,8 +27,6 @@ from demur.traffic.log import draw_key
 
 log = logging.getLogger("demur.monitors")
 
-PROMISED = "of the answers are wrong"
-"""Of what a promise must be the share for a monitor to test it."""
 
 FORMER = 10
 """So many artifacts that were replaced are still followed, as people go on with what these left for review."""
@@ -136,6 +135,7 @@ class MonitorWatch:
             on_alarm=settings.on_alarm if role else OnAlarm.NOTIFY,
             tighten_to=settings.tighten_to,
             loss=loss_of(model),
+            wrong_in_part=model.right == "jaccard",
             precedence=model.outcomes.precedence,
             wait_seconds=3600 * (settings.wait_hours or 0),
         )
@@ -170,7 +170,7 @@ def promised_risk(manifest: Mapping[str, object], model: str) -> float | None:
         (
             float(one["target"])
             for one in promises
-            if one["share"] == PROMISED and one.get("feasible", True) and one["model"] == model
+            if one["share"] in OF_ANSWERS and one.get("feasible", True) and one["model"] == model
         ),
         default=None,
     )

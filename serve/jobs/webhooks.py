@@ -1,10 +1,12 @@
-"""Telling other systems of cases and alarms: what is in the outbox goes out, signed as Standard Webhooks says (1.0.0).
+"""Telling others of cases and alarms: what is in the outbox goes out, to programs signed as Standard Webhooks says
+(1.0.0), to people in words for Slack, Teams or mail.
 
 Each webhook has a sender of its own, so that a slow one keeps no other waiting. Several processes may send to one
 webhook: what one has leased, no other sends.
 """
 
 import asyncio
+import json
 import logging
 import ssl
 from collections.abc import Callable, Sequence
@@ -20,13 +22,16 @@ from demur.audit.state import alarms
 from demur.review import cases, outbox
 from demur.review.outbox import Delivery
 from demur.serve.config.file import Config
-from demur.serve.config.webhooks import WebhookConfig
+from demur.serve.config.webhooks import NoSecret, WebhookConfig
 from demur.serve.contract.alarm_wire import alarm_json
 from demur.serve.contract.wire import dump, prediction_view_json
+from demur.serve.jobs.mail import send_mail
+from demur.serve.jobs.webhook_messages import WebhookMessage, mail_of, message_of, slack_message, teams_message
 from demur.traffic import log
 from demur.traffic.database import Connection, Database, DatabaseUnavailable
 
 logger = logging.getLogger("demur.webhooks")
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it notes each address, and that of a channel is a secret
 
 AT_ONCE = 20
 """Deliveries that are on their way to one webhook together."""
@@ -49,9 +54,10 @@ class WebhookSender:
         clock: Callable[[], datetime],
         rng: np.random.Generator,
     ) -> None:
-        self.url = webhook.url
+        self.name = webhook.key
         self._webhook = webhook
-        self._signer = Webhook(webhook.secret())
+        webhook.check_secret()
+        self._signer = Webhook(webhook.secret()) if webhook.format == "json" else None
         self._config = config
         self._database = database
         self._clock = clock
@@ -72,7 +78,7 @@ class WebhookSender:
         with self._database.transaction() as connection:
             return outbox.take(
                 connection,
-                self.url,
+                self.name,
                 lease_seconds=self._webhook.timeout_seconds + SPARE_SECONDS,
                 most_attempts=self._webhook.most_attempts,
                 limit=AT_ONCE,
@@ -88,32 +94,60 @@ class WebhookSender:
         for delivery, result in zip(deliveries, results, strict=True):
             if isinstance(result, BaseException):  # it is sent again when its lease has run out
                 shown = None if isinstance(result, DatabaseUnavailable) else result
-                logger.error("webhook %s: delivery %s was not noted: %s", self.url, delivery.id, result, exc_info=shown)
+                logger.error(
+                    "webhook %s: delivery %s was not noted: %s", self.name, delivery.id, result, exc_info=shown
+                )
 
     async def _send_one(self, client: httpx.AsyncClient, delivery: Delivery) -> None:
         try:
             body = await asyncio.to_thread(self._first_body, delivery) if delivery.body is None else delivery.body
         except Exception as error:
-            logger.exception("webhook %s: delivery %s cannot be put into words", self.url, delivery.id)
+            logger.exception("webhook %s: delivery %s cannot be put into words", self.name, delivery.id)
             await asyncio.to_thread(self._note, delivery, f"it could not be put into words: {error}", gone=False)
             return
-        wrong, gone = await self._post(client, delivery, body)
+        wrong, gone = await self._hand_over(client, delivery, body)
         await asyncio.to_thread(self._note, delivery, wrong, gone=gone)
+
+    async def _hand_over(self, client: httpx.AsyncClient, delivery: Delivery, body: str) -> tuple[str | None, bool]:
+        """What went wrong, None where it arrived, and whether the receiver is gone for good."""
+        webhook = self._webhook
+        if webhook.format == "json":
+            return await self._post(client, delivery, body)
+        try:
+            told = message_of(json.loads(body), case_id=delivery.case_id, service_url=webhook.service_url)
+            if webhook.format == "email":
+                return await self._mail(delivery, told)
+            return await self._post(
+                client,
+                delivery,
+                dump(slack_message(told) if webhook.format == "slack" else teams_message(told)).decode(),
+            )
+        except NoSecret as error:
+            return str(error), False
+
+    async def _mail(self, delivery: Delivery, told: WebhookMessage) -> tuple[str | None, bool]:
+        """What went wrong, None where it arrived, and whether some have it, so that it is not tried again."""
+        mail, seconds = self._webhook.email, self._webhook.timeout_seconds
+        assert mail is not None  # the configuration sees to it
+        message = mail_of(told, mail, delivery_id=delivery.id, at=self._clock())
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.to_thread(send_mail, mail, message, timeout_seconds=seconds)
+        except TimeoutError:
+            return f"no answer within {seconds:g} s", False
 
     async def _post(self, client: httpx.AsyncClient, delivery: Delivery, body: str) -> tuple[str | None, bool]:
         """What went wrong, None where it arrived, and whether the receiver is gone for good."""
         now = self._clock()
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "demur",
-            "webhook-id": str(delivery.id),
-            "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": self._signer.sign(msg_id=str(delivery.id), timestamp=now, data=body),
-        }
+        url = self._webhook.address()
+        headers = {"content-type": "application/json", "user-agent": "demur", "webhook-id": str(delivery.id)}
+        if self._signer is not None:
+            headers["webhook-timestamp"] = str(int(now.timestamp()))
+            headers["webhook-signature"] = self._signer.sign(msg_id=str(delivery.id), timestamp=now, data=body)
         try:
             async with (
                 asyncio.timeout(self._webhook.timeout_seconds),  # of everything together, unlike that of httpx
-                client.stream("POST", self.url, content=body.encode(), headers=headers) as response,
+                client.stream("POST", url, content=body.encode(), headers=headers) as response,
             ):
                 if response.is_success:
                     return None, False
@@ -122,7 +156,8 @@ class WebhookSender:
         except TimeoutError:
             return f"no answer within {self._webhook.timeout_seconds:g} s", False
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return f"{type(error).__name__}: {error}".removesuffix(": "), False
+            why = f"{type(error).__name__}: {error}".removesuffix(": ")
+            return (why if self._signer is not None else why.replace(url, self.name)), False
 
     def _first_body(self, delivery: Delivery) -> str:
         with self._database.transaction() as connection:
@@ -146,7 +181,7 @@ class WebhookSender:
         if given_up:
             logger.error(
                 "webhook %s: delivery %s is given up after %d attempts: %s; /review/webhooks sends it again",
-                self.url,
+                self.name,
                 delivery.id,
                 delivery.attempts,
                 wrong,

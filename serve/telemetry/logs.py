@@ -4,6 +4,7 @@ import io
 import logging
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -33,7 +34,13 @@ def log_to_stderr(kind: LogKind) -> None:
     ours.propagate = False
 
 
-class TextLines(logging.Formatter):
+class _Formatter(logging.Formatter):
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
+        """Return a traceback. logging prints it first, and in a replica `print` is Ray's, which writes tuples."""
+        return "".join(traceback.format_exception(*ei)).rstrip("\n")
+
+
+class TextLines(_Formatter):
     """A level, a sentence, and the id of the request where it is about one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -43,7 +50,7 @@ class TextLines(logging.Formatter):
         return f"{said}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else said
 
 
-class JsonLines(logging.Formatter):
+class JsonLines(_Formatter):
     """One object for each line: time, level, logger, message, and what else is known."""
 
     def format(self, record: logging.LogRecord) -> str:

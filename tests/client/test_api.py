@@ -7,6 +7,7 @@ import pytest
 
 from demur.client.errors import (
     BadReply,
+    ClientClosed,
     DemurError,
     InvalidRequest,
     NotAllowed,
@@ -180,3 +181,27 @@ def test_the_package_has_the_names_that_programs_import():
     assert set(demur.__all__) <= set(dir(demur))
     with pytest.raises(AttributeError, match="'demur' has no attribute 'Klient'"):
         getattr(demur, "Klient")  # noqa: B009
+
+
+def test_no_limit_of_time(asking, time):
+    """`timeout=None`, as clients of other services have it."""
+    service = Service(after(time, 10**6, PREDICTION))
+    assert asking(service, timeout=None).predict("digits", "a").id
+    assert "x-request-timeout" not in service.requests[0].headers
+    service = Service(after(time, 10**6, {"results": [{"prediction": PREDICTION, "error": None}]}))
+    assert asking(service).predict_many("digits", ["a"], timeout=None)[0].id
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "60", True, float("nan")])
+def test_a_time_that_is_none_is_refused(asking, wrong):
+    with pytest.raises(ValueError, match=r"timeout is a number of seconds above 0, or None for no limit, and not "):
+        asking(Service(), timeout=wrong)
+
+
+def test_a_client_that_is_closed_says_so(asking):
+    client = asking(Service(reply(PREDICTION)))
+    client.close()
+    with pytest.raises(ClientClosed, match="this client is closed; make a new one"):
+        client.predict("digits", "a")
+    with pytest.raises(ClientClosed):
+        client.predict_many("digits", ["a"])

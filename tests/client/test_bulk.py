@@ -59,6 +59,12 @@ def test_answers_come_in_the_order_of_the_inputs(time):
     assert labels(client.predict_many("m", range(20), batch_size=2, concurrency=1)) == [str(n) for n in range(20)]
 
 
+def test_a_misspelt_option_is_told(asking):
+    for option in ("batchsize", "output", "idempotencykey"):
+        with pytest.raises(TypeError, match=f"no option '{option}'"):
+            asking(Service(echo)).predict_many("m", range(3), **{option: 3})
+
+
 def test_every_batch_has_a_key_of_its_own(asking):
     service = Service(echo)
     client = asking(service)

@@ -19,7 +19,7 @@ def behaving(behave):
 
     def one(connection):
         with suppress(OSError), connection:
-            connection.settimeout(0.1)
+            connection.settimeout(1)
             connection.recv(2**16)
             for piece in behave():
                 connection.sendall(piece)
@@ -37,10 +37,12 @@ def behaving(behave):
         server.settimeout(0.05)
         threads = [threading.Thread(target=accept)]
         threads[0].start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        ended.set()
-        for thread in threads:
-            thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
 
 
 def half():
@@ -82,13 +84,13 @@ def quick(monkeypatch):
 
 
 def ask_sync(url):
-    with Client(url, timeout=1) as client:
+    with Client(url, timeout=3) as client:
         client.predict("m", "x")
 
 
 def ask_async(url):
     async def ask():
-        async with AsyncClient(url, timeout=1) as client:
+        async with AsyncClient(url, timeout=3) as client:
             await client.predict("m", "x")
 
     asyncio.run(ask())
@@ -112,7 +114,7 @@ def test_a_call_ends_in_time_whatever_comes(ask, behave, error):
         ask(url)
     assert isinstance(raised.value, DemurError)
     assert "\x16" not in str(raised.value)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # it would go on for ever
 
 
 @pytest.mark.slow

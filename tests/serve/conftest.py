@@ -33,7 +33,7 @@ from demur.policies.threshold import Threshold
 from demur.serve.cli import main
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
-from demur.serve.contract.hosts import HostState
+from demur.serve.contract.hosts import DrawsWanted, HostState
 from demur.serve.fitting.fit import fit_model
 from demur.serve.gateway.handler import Handler
 from demur.serve.web.native.app import gateway_app
@@ -187,6 +187,8 @@ class LocalHost:
         return self.host.state()
 
     async def decide(self, inputs, groups, draws):
+        if draws is None and self.host.wants_draws:
+            raise DrawsWanted
         self.batches.append(len(inputs))
         return await asyncio.get_running_loop().run_in_executor(
             self._one_thread, self.host.decide, inputs, groups, draws

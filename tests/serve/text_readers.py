@@ -342,7 +342,17 @@ READERS: dict[str, Reader] = {
     "a log that comes bit by bit": Reader(in_pieces(lambda: JsonStream(Nowhere(), "x").write), (repeated("a"),)),
     "text for a terminal": Reader(printable, (repeated("\x1b"), repeated("\u202e"))),
     "a report": Reader(
-        lambda text: with_bar(text, REPORT, ""), (repeated("<body"), repeated("<body "), repeated("</head"))
+        lambda text: with_bar(text, REPORT, "", cases_at="/review/"),
+        (
+            repeated("<body"),
+            repeated("<body "),
+            repeated("</head"),
+            repeated('<figure data-figure="'),
+            repeated('<figure data-figure="a">'),
+            repeated('<div class="box" data-table="'),
+            repeated('<span data-cases="'),
+            repeated('<span data-cases="">'),
+        ),
     ),
     "an input that is redacted": Reader(
         REDACTION.redacted,

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import orjson
 
-from demur.audit.report.verdict import PromiseVerdict
+from demur.audit.report.judgement import PromiseVerdict
 from demur.audit.state import reports
 from demur.audit.state.alarms import Alarm, AlarmKind, in_force, raise_alarm
 from demur.traffic.database import Connection

@@ -19,15 +19,17 @@ from demur.audit.ledger.rows import write_rows
 from demur.audit.ledger.settled import settled_moment
 from demur.audit.report import audit as report
 from demur.audit.report.in_parts import Everywhere, TrafficSummary, audit_in_parts, one_by_one
+from demur.audit.report.judgement import PromiseVerdict
 from demur.audit.report.plan import Settings
 from demur.audit.report.resamples import Progress as Measured
-from demur.audit.report.verdict import ANSWERS_WRONG
+from demur.audit.report.subjects import policy_words
 from demur.audit.reviewer_error import reviewer_error
 from demur.audit.state.reports import Figure, LabelCount, NewReport, ReportExtent, Summary
 from demur.audit.state.retention import forgotten_before
 from demur.calibration_store.artifact import ArtifactRefused
 from demur.calibration_store.folder import Folder
 from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
+from demur.policies.promise import OF_ANSWERS
 from demur.review.disagreement import decided_checks
 from demur.serve.config.file import Config
 from demur.traffic.database import Database
@@ -225,6 +227,9 @@ def asked_of(
             artifact: [one for one in manifest.get("promises", []) if one["model"] == wish.model]
             for artifact, manifest in manifests.items()
         },
+        policies={
+            artifact: policy_words(_configured(manifest, wish.model)) for artifact, manifest in manifests.items()
+        },
         unread=[name for name in artifacts if name not in manifests],
         max_risk=wish.max_risk,
         precedence=config.precedence(wish.model),
@@ -266,6 +271,12 @@ def _manifests(store: ArtifactStore, model: str, artifacts: Sequence[str]) -> di
     return found
 
 
+def _configured(manifest: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """The settings with which one model of an artifact was fitted."""
+    own: Mapping[str, Any] = manifest.get("configured", {})
+    return own if manifest.get("name") == model else manifest.get("configured_further", {}).get(model, {})
+
+
 def command_of(wish: ReportRequest, *, since: datetime, parquet: str | None = None, ray: bool = False) -> str:
     """The command that makes the same report whenever it is run."""
     words = ["demur", "audit", "--model", wish.model]
@@ -291,8 +302,8 @@ def summary_of(document: Mapping[str, Any]) -> Summary:
     answered = round(n * _number(estimates["coverage", ""]["value"])) if n else 0
     return Summary(
         verdict=headline["verdict"],
-        why=_why(headline["verdict"], headline["judgements"]),
-        max_risk=next((one["target"] for one in headline["judgements"] if one["share"] == ANSWERS_WRONG), nan),
+        why=_why(headline),
+        max_risk=next((one["target"] for one in headline["judgements"] if one["share"] in OF_ANSWERS), nan),
         figures=figures,
         labels=[
             LabelCount(name="answered", records=answered, labelled=labels["known_answered"]),
@@ -302,13 +313,19 @@ def summary_of(document: Mapping[str, Any]) -> Summary:
     )
 
 
-def _why(verdict: str, judgements: Sequence[Mapping[str, Any]]) -> str:
-    """The first of the judgements that make the verdict what it is."""
-    for one in judgements:
+def _why(headline: Mapping[str, Any]) -> str:
+    """The verdict in a sentence: what the policy is about first, and then the first judgement that makes the verdict
+    what it is."""
+    verdict, first = headline["verdict"], headline["subjects"][0]
+    lead = ""
+    if first["verdict"] == PromiseVerdict.NOTHING or first["verdict"] != verdict:
+        lead = ": ".join(filter(None, (first["words"], first["says"])))
+    for one in headline["judgements"]:
         if one["verdict"] == verdict:
             part = f" of {one['part']}" if one["part"] else ""
-            return f"promised{part}: {one['statement']}; found: {one['why']}"
-    return "no artifact that decided here promises anything; say with --max-risk how often answers may be wrong"
+            found = f"promised{part}: {one['statement']}; found: {one['why']}"
+            return f"{lead}; {found}" if lead else found
+    return lead
 
 
 def _remark(document: Mapping[str, Any]) -> str:

@@ -134,8 +134,9 @@ def test_a_key_logs_in_under_its_name_and_its_end_ends_the_session(pages, databa
     assert "was revoked" in browser.log_in(key).text
 
 
-def test_a_key_for_predictions_finds_no_page(pages, database):
-    assert "This key is for predictions" in pages().log_in(make(database, Scope.PREDICT)).text
+def test_a_key_for_predictions_leads_to_the_page_to_try(pages, database):
+    sent = pages().log_in(make(database, Scope.PREDICT))
+    assert (sent.status_code, sent.headers["location"]) == (303, "/try/")
 
 
 def test_a_session_is_known_in_every_replica_and_application(pages, database):

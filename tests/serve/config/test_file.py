@@ -157,6 +157,10 @@ def rule(**told):
         (digits(policy={"kind": "conformal", "when_full": "guess"}), "'guess' is not one of: review, abstain"),
         (digits(prediction_set={"kind": "naive"}), "prediction_set.kind: 'naive' is not one of: split, adaptive"),
         (digits(prediction_set={"alpha": 1}), "prediction_set.alpha: alpha is 1.0, outside (0, 1)"),
+        (  # a promise about a table of costs
+            digits(policy={"kind": "selective_risk", "max_risk": 0.1, "loss": {"0": {"1": 0.5}}}),
+            "policy.loss: selective_risk has no such setting; it takes: max_risk, delta, method, limits, bound,",
+        ),
         (digits(prediction_set={"penalty": 0.1}), "split has no such setting; it takes: alpha, keep_predicted"),
         (digits(prediction_set={"kind": "regularised", "penalty": -1}), "penalty is -1.0, outside its range"),
         (digits(prediction_set={"kind": "regularised", "k_reg": -1}), "k_reg is -1; it is at least 0"),
@@ -350,6 +354,6 @@ def test_what_the_documentation_shows_of_reviews_is_taken(tmp_path):
     content["review"] = shown[0]["review"]
     config = load(tmp_path, content)
     assert len(config.review.rules) == 4
-    assert config.models["tickets"].spot_checks.least == 0.005
+    assert config.models["tickets"].spot_checks.least == 0.01
     listed = {line.split("`")[1].removeprefix("review.") for line in part.splitlines() if line.startswith("| `review.")}
     assert listed == set(type(config.review).model_fields)

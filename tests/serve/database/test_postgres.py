@@ -141,3 +141,40 @@ def test_folders_above_are_not_opened_for_others(data):
             assert stat.S_IMODE(path.stat().st_mode) & ~0o011 == mode & ~0o011
         with connect(server.dsn, autocommit=True) as connection:
             connection.execute("checkpoint")  # for which the server opens files by their whole path
+
+
+@pytest.fixture
+def package(data):
+    """The class of the package that starts servers."""
+    with EmbeddedPostgres(data) as server:
+        return type(server._server)
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_a_server_that_is_slow_to_begin_is_waited_for(has_log, package, data, monkeypatch):
+    """On a busy machine ten seconds may pass before it has written the file with its process, or its log."""
+    start, asked = package.ensure_postgres_running, []
+
+    def slow(server):
+        asked.append(server)
+        if len(asked) > 1:
+            start(server)
+        elif has_log:
+            raise subprocess.TimeoutExpired("pg_ctl", 10)
+        else:
+            server.log.unlink(missing_ok=True)
+            server.log.read_text()
+
+    monkeypatch.setattr(package, "ensure_postgres_running", slow)
+    with EmbeddedPostgres(data) as server:
+        assert server.dsn
+        assert len(asked) == 2
+
+
+def test_a_server_that_cannot_start_is_not_waited_for(package, data, monkeypatch):
+    def broken(_server):
+        raise subprocess.CalledProcessError(1, "pg_ctl")
+
+    monkeypatch.setattr(package, "ensure_postgres_running", broken)
+    with pytest.raises(EmbeddedDatabaseFailed, match=r"does not start \(CalledProcessError\); .*log says why"):
+        EmbeddedPostgres(data)

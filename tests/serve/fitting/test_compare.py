@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.artifact import ArtifactRefused
+from demur.policies.promise import LABELS_NOT_PREDICTED, ROWS_LABELS_MISSING
 from demur.serve.commands.compare_tables import remarks, tables
 from demur.serve.commands.replay_tables import left_out
 from demur.serve.config.file import Config
@@ -14,6 +15,7 @@ from demur.serve.fitting.compare import NothingToCompare, compare_on_file, compa
 from demur.serve.fitting.fit import fit_model
 from demur.serve.fitting.flip import MOST_FLIPS
 from demur.serve.fitting.replay import replay_traffic
+from demur.serve.fitting.rerun import Rerun
 from demur.traffic import log
 from demur.traffic.table_file import BadDataFile
 from tests.conftest import entry
@@ -83,7 +85,7 @@ def test_on_a_file(fitted):
     assert len(tables(same)) == 3
 
 
-def test_on_the_log(fitted, rows, database):
+def test_on_the_log(fitted, rows, database, monkeypatch):
     config, a, b, path = fitted
     entries = [entry(model="words", input=row["input"], prediction=["bad"], action="review") for row in rows[:70]]
     with database.transaction() as connection:
@@ -99,7 +101,17 @@ def test_on_the_log(fitted, rows, database):
     short.write_text("\n".join(map(json.dumps, rows[:66])))
     assert found.numbers == compare_on_file(config, "words", a, b, short, progress=progress).numbers
 
+    assert replay_traffic(config, "words", a, database, **span).promised == []
+    promises = [
+        {"share": share, "target": 0.1, "model": "words"} for share in (LABELS_NOT_PREDICTED, ROWS_LABELS_MISSING)
+    ]
+    monkeypatch.setattr(Rerun, "promises", promises)
     replayed = replay_traffic(config, "words", a, database, **span)
+    labels, by_row = replayed.promised
+    assert labels.n == sum(len(row["label"]) for row in rows[:66]) + 1  # and the one that is no list
+    assert by_row.n == 67  # the one with a label that the task has not is left out
+    assert 0 <= labels.value <= 1
+    assert replayed.as_json()["promised"][0]["value"] == labels.value
     assert (replayed.numbers.n, replayed.numbers.n_labelled) == (70, 68)
     assert replayed.numbers.then.for_people == 70
     assert replayed.numbers.more_for_people == -replayed.numbers.held_to_answered < 0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.store import ArtifactStore
+from demur.library.fit_report import sentences
 from demur.serve.config.file import Config
 from demur.serve.fitting import fit, rerun
 from demur.serve.fitting.failing_rows import ModelFails, ModelHangs, run_each
@@ -98,11 +99,16 @@ def test_rows_of_the_log_on_which_it_fails_are_left_out(config, monkeypatch):
         weights=None,
         facts={},
         remarks=[],
+        among="whose outcome names labels of the model alone",
     )
     monkeypatch.setattr(fit, "read_labelled_traffic", lambda *_, **__: traffic)
     done = fit.fit_on_traffic(config, "mine", None, since=None, until=None, clock=clock, progress=lambda *_: None)
     assert "2 rows are left out: the model fails on them, so that the service holds them too." in done.remarks
-    assert ArtifactStore(config.artifacts).load("mine", done.name).manifest["data"]["n"] == 98
+    manifest = ArtifactStore(config.artifacts).load("mine", done.name).manifest
+    assert manifest["data"]["n"] == 98
+    (said,), (told,) = sentences(done.fit), manifest["promises"]
+    assert "among inputs whose outcome names labels of the model alone" in said
+    assert told["statement"] in said
 
 
 def test_a_label_that_no_row_has_is_remarked(config, tmp_path):
@@ -110,6 +116,19 @@ def test_a_label_that_no_row_has_is_remarked(config, tmp_path):
     file.write_text(file.read_text().replace('"yes"', '"no"'))
     done = fit.fit_model(config, "mine", file, clock=clock, progress=lambda *_: None, anyway=True)
     assert any(remark.startswith("No row is labelled 'yes', so nothing is known") for remark in done.remarks)
+
+
+def test_a_model_that_is_no_better_than_one_label_for_all_rows_is_remarked(config, tmp_path):
+    """Its columns or labels may be in another order than in training."""
+    file = file_with(tmp_path)
+    done = fit.fit_model(config, "mine", file, clock=clock, progress=lambda *_: None)
+    assert not any("in the order of training" in remark for remark in done.remarks)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    swapped = [row | {"label": {"yes": "no", "no": "yes"}[row["label"]]} for row in rows]
+    file.write_text("".join(json.dumps(row) + "\n" for row in swapped))
+    done = fit.fit_model(config, "mine", file, clock=clock, progress=lambda *_: None, anyway=True)
+    (remark,) = [one for one in done.remarks if "in the order of training" in one]
+    assert remark.startswith("The model is right about ")
 
 
 def test_a_replay_says_on_how_many_rows_it_fails(config, tmp_path):

@@ -140,8 +140,10 @@ def test_a_kind_of_records_without_any_outcome_yet(write, read):
 
 def test_labels_that_the_model_does_not_have(write, read):
     write(198)
+    assert read().among == ""
     write(2, outcome="eight")
     found = read()
+    assert found.among == "whose outcome names labels of the model alone"
     assert found.facts["left_out"]["strange_label"] == 2
     write(1, outcome="eight")
     with pytest.raises(StrangeOutcomes, match="3 of 201 outcomes"):

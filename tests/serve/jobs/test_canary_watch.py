@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from demur.calibration_store.folder import ArtifactsUnreachable
+from demur.review.disagreement import DecidedCheck
+from demur.serve.jobs import canary_watch
 from demur.serve.jobs.canary_watch import SETTLED, CanaryWatch
 from demur.traffic import log
 from demur.traffic.arrivals import arrived
@@ -46,6 +48,13 @@ def send(database, artifact, held, *, at=START, wrong=None, probability=0.5, sou
         log.append(connection, entries)
         for one, error in zip(entries, [] if wrong is None else wrong, strict=wrong is not None):
             log.add_outcome(connection, one.record.id, label="1" if error else "7", source=source, author="ada")
+    return [one.record.id for one in entries if one.record.action == "answer"]
+
+
+def second_looks(*, hits=100, missed=0, accused=0):
+    """What second looks found of first ones: 2,000 at right answers, of which so many were called wrong."""
+    counts = ((True, True, hits), (False, True, missed), (False, False, 2_000 - accused), (True, False, accused))
+    return [DecidedCheck(first_overturns=said, truth_overturns=true, spot_check=True, n=n) for said, true, n in counts]
 
 
 def look(watched, *, later=timedelta(minutes=1)):
@@ -143,6 +152,37 @@ def test_checked_answers_that_are_wrong_too_often_stop_it(watched, database):
 )
 def test_few_errors_and_labels_that_were_not_drawn_do_not(watched, database, told):
     send(database, watched[3], shares(0.25, 400), **told)
+    assert look(watched) is not None
+
+
+def test_errors_of_reviewers_do_not_stop_it_where_second_looks_explain_them(watched, database, monkeypatch):
+    """Reviewers call 25% of the answers wrong. For 20% that is their own error, and at most 10% may be wrong."""
+    _, store, _, second, *_ = watched
+    send(database, second, shares(0.25, 400), wrong=shares(0.25, 400, seed=1), probability=1.0)
+    monkeypatch.setattr(canary_watch, "decided_checks", lambda *_, until: second_looks(accused=400))
+    assert look(watched) is not None
+    monkeypatch.setattr(canary_watch, "decided_checks", lambda *_, until: second_looks(accused=0))
+    assert look(watched) is None
+    assert store.history("digits")[-1].why.endswith(
+        "by how often they err, reviewers call 10.0% wrong where so many are"
+    )
+
+
+def test_errors_that_reviewers_miss_stop_it(watched, database, monkeypatch):
+    """They see half of the wrong answers, and call 10% of all wrong."""
+    send(database, watched[3], shares(0.25, 2_000), wrong=shares(0.1, 2_000, seed=1), probability=1.0)
+    assert look(watched) is not None
+    monkeypatch.setattr(canary_watch, "decided_checks", lambda *_, until: second_looks(hits=100, missed=100))
+    assert look(watched) is None
+
+
+def test_what_others_told_is_not_corrected_for_reviewers(watched, database, monkeypatch):
+    """The outcome that counts came from elsewhere in a single case."""
+    looks = second_looks(hits=100, missed=100)
+    monkeypatch.setattr(canary_watch, "decided_checks", lambda *_, until: looks)
+    ids = send(database, watched[3], shares(0.25, 2_000), wrong=shares(0.1, 2_000, seed=1), probability=1.0)
+    with database.transaction() as connection:
+        log.add_outcome(connection, ids[0], label="7", source="lab", author=None)
     assert look(watched) is not None
 
 

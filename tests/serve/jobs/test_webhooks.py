@@ -510,12 +510,14 @@ def blocks(language):
 
 def test_the_receiver_and_the_settings_in_the_docs_work(sender, receiver, database, tmp_path, capsys):
     content = quickstart_content()
-    outcomes, hooks = (yaml.safe_load(block) for block in blocks("yaml"))
+    outcomes, hooks, for_people = (yaml.safe_load(block) for block in blocks("yaml"))
     content["models"]["digits"] |= outcomes["models"]["digits"]
     content["review"] |= hooks["review"]
     config = load(tmp_path, content)
     assert config.precedence("digits") == ("lab", "review", "api")
     assert config.review.webhooks[0].models == ("digits",)
+    content["review"] |= for_people["review"]
+    assert [one.format for one in load(tmp_path, content).review.webhooks] == ["slack", "teams", "email"]
     [code] = blocks("python")
     names = {}
     exec(code, names)

@@ -44,15 +44,15 @@ def test_with_an_artifact_it_says_nothing(quickstart, tmp_path):
 def test_a_fit_that_labels_cannot_carry_is_told_and_nothing_else_stops(quickstart, tmp_path, capfd):
     content = quickstart.model_dump(mode="json")
     content["artifacts"] = str(tmp_path / "artifacts")
-    content["models"]["digits"]["policy"] = {"kind": "selective_risk", "max_risk": 0.01}
+    content["models"]["digits"]["policy"] = {"kind": "selective_risk", "max_risk": 0.005}
     path = tmp_path / "demur.yaml"
     path.write_text(yaml.safe_dump(content))
     said = []
     why = first_fit(Config.model_validate(content), path, "digits", said.append, never)
     assert why.startswith("its first fit, on calibration.jsonl, failed: with ")
-    assert "label at least 1,788 rows" in why
+    assert "label at least 996 rows" in why
     assert "is served without an artifact" in said[-1]
-    assert "label at least 1,788 rows" in capfd.readouterr().err
+    assert "label at least 996 rows" in capfd.readouterr().err
 
 
 def fitting_is(monkeypatch, program):

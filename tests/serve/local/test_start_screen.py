@@ -6,7 +6,9 @@ import shlex
 import pytest
 
 from demur.serve.config.file import Config
-from demur.serve.local.start_screen import LONGEST_EXAMPLE, example_of, show_start
+from demur.serve.contract.examples import LONGEST as LONGEST_EXAMPLE
+from demur.serve.contract.examples import first_example as example_of
+from demur.serve.local.start_screen import show_start
 
 
 def without_data(model):
@@ -45,6 +47,14 @@ def health(**models):
 
 def told(status="ok", *, detail="", differs=()):
     return {"status": status, "detail": detail, "differs": list(differs), "artifact": "digits-1"}
+
+
+@pytest.mark.parametrize("port", [8000, 18771])
+def test_at_another_port_it_says_how_commands_find_the_service(quickstart, port):
+    said = []
+    url = f"http://127.0.0.1:{port}"
+    show_start(quickstart, url, health(digits=told(), sums=told()), 3.0, said.append)
+    assert any(line.strip().endswith(f"export DEMUR_URL={url}") for line in said) is (port != 8000)
 
 
 def test_only_models_that_serve_are_offered_and_the_others_named_with_their_reason(quickstart):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from demur.serve.telemetry.logs import JsonLines, JsonStream, about
+from demur.serve.telemetry.logs import JsonLines, JsonStream, TextLines, about
 from demur.serve.telemetry.request_context import VISIT, RequestContext
 from demur.serve.telemetry.telemetry import Telemetry
 
@@ -26,6 +26,19 @@ def test_an_exception_stays_in_its_line():
     assert line["logger"] == "demur.x"
     assert "ValueError: a\nb" in line["exception"]
     assert "request_id" not in line
+
+
+@pytest.mark.parametrize("kind", [JsonLines, TextLines])
+def test_a_traceback_can_be_read_in_a_replica_where_ray_prints(monkeypatch, kind):
+    plain = print
+    monkeypatch.setattr("builtins.print", lambda *words, **more: plain(words, **more))  # as Ray Serve 2.60 has it
+    try:
+        raise ValueError("a")
+    except ValueError:
+        record = logging.makeLogRecord({"msg": "broke", "exc_info": sys.exc_info()})
+    text = kind().format(record)
+    assert "Traceback (most recent call last):" in text
+    assert "('" not in text
 
 
 def test_a_line_about_a_batch_names_every_request_once():
