@@ -27,8 +27,8 @@ from demur.audit.metrics.calibration import brier, ece, nll
 from demur.audit.metrics.discrimination import error_roc_auc
 from demur.audit.metrics.selective import prr, rc_auc
 from demur.audit.report.audit import AuditSettings, audit
+from demur.audit.report.judgement import PromiseVerdict
 from demur.audit.report.plan import Settings
-from demur.audit.report.verdict import PromiseVerdict
 from demur.uncertainty.checks import Array
 from tests.audit.report import simulated_audits
 from tests.audit.report.simulated import simulated
@@ -301,7 +301,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         task = bar.add_task("monitoring streams", total=monitor_delays.steps(STREAMS))
         made |= monitor_delays.tables(streams=STREAMS, step=lambda: bar.advance(task))
     if options.write:
-        options.write.write_text(with_tables(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+        document = options.write.read_text(encoding="utf-8")
+        options.write.write_text(with_tables(document, made, partly=True), encoding="utf-8")
         print(f"{options.write} is written.")
     else:
         print("\n\n".join(f"## {name}\n\n{table}" for name, table in made.items()))

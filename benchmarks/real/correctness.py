@@ -195,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "models": each(found),
     }
     if options.write:
-        options.write.write_text(with_tables(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+        options.write.write_text(
+            with_tables(options.write.read_text(encoding="utf-8"), made, partly=True), encoding="utf-8"
+        )
         print(f"{options.write} is written.")
     else:
         print("\n\n".join(f"## {name}\n\n{text}" for name, text in made.items()))

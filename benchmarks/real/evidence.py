@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     read = [(source.name, each) for source in there for each in source.read(options.data / source.folder)]
     made = {**tables(there, _measured(read)), **promise_tables(_kept(steps))}
     if options.write:
-        options.write.write_text(with_tables(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+        document = options.write.read_text(encoding="utf-8")
+        options.write.write_text(with_tables(document, made, partly=True), encoding="utf-8")
         for name, picture in pictures([each for _, each in read]).items():
             (options.write.parent / "images" / name).write_text(picture, encoding="utf-8")
         print(f"{options.write} and its pictures are written.")

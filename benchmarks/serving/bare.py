@@ -89,7 +89,7 @@ class BareGateway:
 
 
 def bare(model: ModelConfig) -> Application:
-    options = {"num_cpus": model.host.cpus}
+    options = {"num_cpus": model.host.cpus, "num_gpus": model.host.gpus or 0}
     host = ray_serve.deployment(BareHost, ray_actor_options=options, max_ongoing_requests=16).bind(model)
     gateway = ray_serve.deployment(BareGateway, ray_actor_options={"num_cpus": 0.5}, max_ongoing_requests=10_000)
     return gateway.bind(model, host)

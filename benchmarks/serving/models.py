@@ -1,7 +1,8 @@
-"""A 12-layer text encoder of random weights, with labels drawn from what it says itself, so that it is right about how
+"""Text encoders of random weights, with labels drawn from what it says itself, so that it is right about how
 sure it is."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,21 @@ WORDS = 2000
 LABELS = ("one", "two", "three", "four")
 
 
-def encoder(folder: Path) -> None:
-    """12 layers of 384 dimensions and 12 heads, the shape of small sentence encoders."""
+@dataclass(frozen=True)
+class Shape:
+    """How large an encoder is."""
+
+    dimensions: int
+    layers: int
+    heads: int
+
+
+SENTENCES = Shape(dimensions=384, layers=12, heads=12)
+"""That of small sentence encoders."""
+
+
+def encoder(folder: Path, shape: Shape = SENTENCES) -> None:
+    """Save an encoder and its tokenizer into a folder."""
     torch.manual_seed(0)
     words = {word: at for at, word in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", *(f"w{i}" for i in range(WORDS))])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -29,7 +43,8 @@ def encoder(folder: Path) -> None:
         model_max_length=128,
     )  # fmt: skip
     config = BertConfig(
-        vocab_size=len(words), hidden_size=384, num_hidden_layers=12, num_attention_heads=12, intermediate_size=1536,
+        vocab_size=len(words), hidden_size=shape.dimensions, num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads, intermediate_size=4 * shape.dimensions,
         num_labels=len(LABELS), max_position_embeddings=128, initializer_range=0.08,
         id2label=dict(enumerate(LABELS)), label2id={label: at for at, label in enumerate(LABELS)},
     )  # fmt: skip

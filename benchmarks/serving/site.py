@@ -1,28 +1,32 @@
 """A Ray with the applications that are asked, a database of their own, and what they spend."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import psutil
 import yaml
 
 from benchmarks.serving.client import Load, Seen, ask, json_bodies, settle
-from benchmarks.serving.models import LABELS, ROOT, encoder, labelled, texts
+from benchmarks.serving.models import LABELS, ROOT, SENTENCES, Shape, encoder, labelled, texts
 from benchmarks.serving.plain_ray import QUIET, READY
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
 from demur.serve.telemetry.metrics import COMMIT_SECONDS
+
+T = TypeVar("T")
 
 WAYS = ("usual", "tuned", "demur", "bare")
 
@@ -65,8 +69,18 @@ class Run:
 class Site:
     """The applications that are asked, in a Ray of their own but for the usual way, and a database."""
 
-    def __init__(self, models: list[str]) -> None:
+    def __init__(
+        self,
+        models: list[str],
+        *,
+        shape: Shape = SENTENCES,
+        host: Mapping[str, Any] = {},
+        scores: Sequence[str] = ("softmax_response", "entropy"),
+        policy: Mapping[str, Any] = {"kind": "target_risk", "max_risk": 0.3},
+    ) -> None:
+        """`shape`, settings under `host`, `scores` and `policy` are those of the encoder."""
         self._models = models
+        self._shape, self._host, self._scores, self._policy = shape, host, scores, policy
 
     def __enter__(self) -> "Site":
         self.folder = Path(tempfile.mkdtemp(prefix="demur-bench-"))
@@ -94,14 +108,14 @@ class Site:
             digits["calibration"] = {"data": str(self.folder / "digits/calibration.jsonl")}
             models["digits"] = digits
         if "encoder" in self._models:
-            encoder(self.folder / "encoder")
+            encoder(self.folder / "encoder", self._shape)
             labelled(self.folder / "encoder", self.folder / "texts.jsonl")
             models["encoder"] = {
                 "task": {"kind": "multiclass", "labels": list(LABELS)},
-                "host": {"kind": "classifier", "checkpoint": str(self.folder / "encoder")},
-                "scores": ["softmax_response", "entropy"],
+                "host": {"kind": "classifier", "checkpoint": str(self.folder / "encoder"), **self._host},
+                "scores": list(self._scores),
                 "confidence": {"score": "softmax_response", "calibrator": "platt"},
-                "policy": {"kind": "target_risk", "max_risk": 0.3},
+                "policy": dict(self._policy),
                 "calibration": {"data": str(self.folder / "texts.jsonl")},
             }
         return {
@@ -120,8 +134,8 @@ class Site:
         self.postgres = self._stack.enter_context(EmbeddedPostgres(config.data))
         for name in self._models:
             told = ["--config", str(self.config_file), "--data", str(config.models[name].calibration.data)]
-            fit = [sys.executable, "-P", "-m", "demur", "fit", name, *told, "--promote"]
-            subprocess.run(fit, check=True, stdout=subprocess.DEVNULL)
+            fit = [sys.executable, "-P", "-m", "demur", "fit", name, *told, "--promote", "--anyway"]
+            subprocess.run(fit, check=True, stdout=subprocess.DEVNULL)  # random weights may rank no better than chance
         config = self.config = config.model_copy(update={"database": self.postgres.dsn})
         self.port = config.http.port
         if set(ways) - {"usual"}:
@@ -280,6 +294,12 @@ class Service:
                 if name:
                     found[name] = found.get(name, 0.0) + used
         return found
+
+
+def in_own_process(work: Callable[..., T], *told: Any) -> T:
+    """Do work that starts a site in a process of its own: Ray reads its flags once in each."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *told).result()
 
 
 def _name(process: psutil.Process) -> str:

@@ -1,0 +1,1 @@
+"""What a GPU brings, measured by one command: `python -m benchmarks.gpu`."""

@@ -1,0 +1,209 @@
+"""Where the processor's time of a request goes, in one process and without Ray: `python -m benchmarks.road`.
+
+The gateway's HTTP application is called as a server would call it, with a real PostgreSQL behind it. The model's host
+answers from what it said before, packed and unpacked as on its way between processes, so that what is counted is the
+gateway's own. Beside it: the host's work on the same batches, and PostgreSQL's. Processor time, medians of rounds; what
+else the machine does moves it less than it moves the clock, but it does move it.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import pickle
+import pstats
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import torch
+from rich.console import Console
+from rich.table import Table
+from uuid_utils.compat import uuid7
+
+from demur.calibration_store.store import ArtifactStore
+from demur.serve.access import needs
+from demur.serve.config.file import Config
+from demur.serve.configuration import load_config
+from demur.serve.contract.decided import ArtifactShare
+from demur.serve.contract.hosts import HostState
+from demur.serve.database.opening import open_database
+from demur.serve.database.postgres import EmbeddedPostgres
+from demur.serve.deployments.guarded import guarded, received
+from demur.serve.fitting.fit import fit_model
+from demur.serve.gateway.handler import Handler
+from demur.serve.gateway.intake import Intake
+from demur.serve.gateway.request_limit import RequestLimit
+from demur.serve.hosts.host import Host
+from demur.serve.web.native.admission import Admission
+from demur.serve.web.native.app import gateway_app
+from demur.serve.web.native.fast_path import FastPath
+
+torch.set_num_threads(1)
+ROOT = Path(__file__).parents[1]
+out = Console()
+
+
+class Remembered:
+    """A host that says what it said before of a batch of so many rows."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._said: dict[int, bytes] = {}
+        self.asked: list[tuple[Any, Any, Any]] = []
+
+    async def state(self) -> HostState:
+        return self._host.state()
+
+    async def decide(self, inputs: Any, groups: Any, draws: Any) -> list[ArtifactShare]:
+        n = len(inputs)
+        if n not in self._said:
+            self.asked.append((inputs, groups, draws))
+            self._said[n] = pickle.dumps(await self._host.decide(inputs, groups, draws), protocol=5)
+        found: list[ArtifactShare] = pickle.loads(self._said[n])  # noqa: S301 - written above
+        return found
+
+
+def configured(folder: Path, rows: Path) -> Config:
+    config = load_config(ROOT / "tests/quickstart.yaml")
+    model = config.models["digits"]
+    host = model.host.model_copy(update={"checkpoint": str(ROOT / "deploy/models/digits")})
+    policy = {"kind": "threshold", "limit": 0.0}
+    told = model.model_dump(mode="json")
+    told["host"], told["policy"] = host.model_dump(mode="json"), policy
+    told["calibration"]["data"] = str(rows)
+    return Config.model_validate({"data": str(folder), "models": {"digits": told}})
+
+
+def application(config: Config, handler: Handler) -> Any:
+    """What the gateway's deployment puts before its handler."""
+    limits = config.limits
+    app = gateway_app(handler, max_body_bytes=limits.body_bytes)
+    door = FastPath(handler, max_body_bytes=limits.body_bytes).before(app)
+    room = RequestLimit(most=limits.open_requests, share=limits.share_per_key)
+    inside = Admission(door, room, Intake(limits))
+    return received(guarded(inside, config, None, needs.GATEWAY, has_pages=True), config, handler.telemetry)
+
+
+async def asked(app: Any, path: str, body: bytes) -> int:
+    """One request, as a server of ASGI makes it; return the status."""
+    status = 0
+    sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        if sent:
+            await asyncio.sleep(3600)
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "scheme": "http", "http_version": "1.1", "state": {},
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return status
+
+
+def backends() -> list[psutil.Process]:
+    """What PostgreSQL runs on this machine; a server of somebody else is counted as well."""
+    return [process for process in psutil.process_iter() if "postgres" in process.name()]
+
+
+def spent_by(processes: list[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
+async def measured(options: argparse.Namespace, folder: Path) -> None:
+    script = ROOT / "deploy/models/digits/parts.py"
+    subprocess.run([sys.executable, script, folder], check=True, capture_output=True)  # noqa: S603 - our own
+    rows = folder / "calibration.jsonl"
+    images = [orjson.loads(line)["input"] for line in (folder / "test.jsonl").read_bytes().splitlines()]
+    config = configured(folder, rows)
+    done = fit_model(config, "digits", rows, clock=lambda: datetime.now(UTC), progress=lambda *_: None)
+    store = ArtifactStore(config.artifacts)
+    store.promote("digits", done.name, by="a benchmark", why="", clock=lambda: datetime.now(UTC))
+    with EmbeddedPostgres(folder) as server:
+        database = open_database(server.dsn)
+        host = await Host.started("digits", config.models["digits"], store)
+        remembered = Remembered(host)
+        handler = Handler(
+            config, {"digits": remembered}, database,  # type: ignore[dict-item]  # it streams nothing
+            clock=lambda: datetime.now(UTC), new_id=uuid7, draw_key="a key",
+        )  # fmt: skip
+        app = application(config, handler)
+        items = [{"model": "digits", "input": image} for image in images[: options.batch]]
+        batch, single = orjson.dumps({"items": items}), orjson.dumps(items[0])
+        assert await asked(app, "/v1/predict/batch", batch) == 200
+        table = Table("what", "rows", "gateway µs/row", "PostgreSQL µs/row", "host µs/row")
+        for what, n in (("a batch", 1), (f"{options.callers} single requests at a time", options.callers)):
+            if options.profile and n != 1 and not options.profile_single:
+                continue
+            ours, theirs, hosts = [], [], []
+            profile = cProfile.Profile() if options.profile else None
+            for number in range(options.rounds + 1):
+                pg = backends()
+                before, cpu = spent_by(pg), time.process_time()
+                if profile and number == 1:
+                    profile.enable()
+                for _ in range(options.times):
+                    if n == 1:
+                        assert await asked(app, "/v1/predict/batch", batch) == 200
+                    else:
+                        await asyncio.gather(*(asked(app, "/v1/predict", single) for _ in range(n)))
+                if profile and number == options.rounds:
+                    profile.disable()
+                count = options.times * (options.batch if n == 1 else n)
+                if number:
+                    ours.append((time.process_time() - cpu) / count * 1e6)
+                    theirs.append((spent_by(pg) - before) / count * 1e6)
+                    at = time.process_time()
+                    for _ in range(options.times // 4):
+                        await host.decide(*remembered.asked[0])
+                    hosts.append((time.process_time() - at) / (options.times // 4 * len(remembered.asked[0][0])) * 1e6)
+            middle = statistics.median
+            table.add_row(
+                what, str(options.batch), f"{middle(ours):.1f}", f"{middle(theirs):.1f}", f"{middle(hosts):.1f}"
+            )
+            if profile:
+                pstats.Stats(profile).sort_stats("tottime").print_stats(options.lines)
+        out.print(table)
+        await handler.close()
+        database.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--callers", type=int, default=64)
+    parser.add_argument("--times", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--profile", action="store_true", help="show where the time goes in Python")
+    parser.add_argument("--profile-single", action="store_true")
+    parser.add_argument("--lines", type=int, default=45)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="demur-bench-") as folder:
+        asyncio.run(measured(options, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
