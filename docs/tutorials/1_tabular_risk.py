@@ -26,7 +26,7 @@ print(f"{len(X)} tumours to learn from, {len(X_new)} that come later")
 # ## First try: ask for a promise
 #
 # `selective_risk` promises: at most 5% of the answers are wrong, except with probability 5%. Such a promise needs
-# labelled rows that the model was not trained on. Here there are too few of them. demur says so, and makes no promise
+# labelled rows that the model was not trained on. Here they are too few. demur says so, and makes no promise
 # that it cannot keep.
 
 # %%

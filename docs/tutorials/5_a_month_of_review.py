@@ -98,12 +98,12 @@ plt.plot(np.r_[1:29], days, "o-", label=["share of the forms that is answered", 
 plt.axvspan(12, 19, alpha=0.15, color="red", label="the scanner is broken")
 for colour, (kind, day) in zip("rgb", first.items(), strict=False):
     plt.axvline(day, color=colour, label=f"first alarm about {kind}: day {day}")
-_ = plt.legend(fontsize="small", loc="center left")
+_ = plt.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2)
 
 # %% [markdown]
-# **What you see.** When the scanner breaks, the forest is less sure, and fewer forms are answered: this alone stops
-# many errors. But the answers that remain are wrong far more often than promised, because the promise was about
-# pictures like the calibration rows. There are three kinds of alarm. An alarm about `risk` says that the checked
+# **What you see.** When the scanner breaks, the forest is less sure, and somewhat fewer forms are answered: this stops
+# some errors, and not most. The answers that remain are wrong far more often than promised, because the promise was
+# about pictures like the calibration rows. There are three kinds of alarm. An alarm about `risk` says that the checked
 # answers break the promise. It may act: here it holds everything from then on. Alarms about `confidence` and `held`
 # say that the traffic differs from before. They need no labels, and only notify.
 #
