@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-serving bench-soak bench-review tutorials model model-sums clean
+.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-gpu bench-serving bench-soak bench-review tutorials model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-audit: $(VENV)/run ## audit a million records from PostgreSQL and ten mill
 
 bench-serving: $(VENV)/run ## demur beside the usual way of serving a model on Ray Serve, in turns (twenty minutes)
 	@$(BIN)/python -m benchmarks.serving
+
+bench-gpu: $(VENV)/run ## what an NVIDIA GPU brings: forward passes, scores made there, two hosts on it, demur beside bare
+	@$(BIN)/python -m benchmarks.gpu
 
 bench-soak: $(VENV)/dev ## a steady 1,000 predictions a second for ten minutes, and everything at once for thirty
 	@$(BIN)/python -m benchmarks.serving.sustained

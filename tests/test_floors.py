@@ -96,6 +96,7 @@ FLOORS = (
 
 FLOORS_OF_AUDIT = (
     {"report", "held_out", "changes", "monitors", "opinions", "rating_plot", "replay", "shadowing"},
+    {"label_lines", "group_lines", "metric_agreement", "promised_shares"},
     {"axes"},
     {"findings", "ledger", "drawing", "reviewer_error"},
     {"metrics", "state", "periods", "visible"},
