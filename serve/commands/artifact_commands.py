@@ -94,10 +94,11 @@ def show_diff(
 ) -> None:
     """Show where two artifacts differ, in settings, data, promise and figures; or an artifact and the configuration."""
     settings = load_config(config_path(config))
+    configured = settings.model(model)
     store = ArtifactStore(settings.artifacts)
     first = store.load(model, a).manifest
     if b is None:
-        sections = settings_against(first, fitted_settings(settings.model(model)))
+        sections = settings_against(first, fitted_settings(configured))
     else:
         sections = diff_of([first, store.load(model, b).manifest])
     table = Table("", "what", a, b or "configured now")

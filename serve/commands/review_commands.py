@@ -90,8 +90,11 @@ def change_cases(
             fit = search.count(connection, wanted, name, at_most=MOST_CASES + 1)
         if fit > MOST_CASES:
             raise BadConfig(f"more than {MOST_CASES:,} cases fit: narrow the search, and do it in parts")
+        if not fit:
+            out.print("no case fits, so nothing is changed")
+            return
         if not yes:
-            typer.confirm(f"Change {fit:,} cases?", abort=True)
+            typer.confirm(f"Change {fit:,} {'case' if fit == 1 else 'cases'}?", abort=True)
         with database.transaction() as connection:
             stranger = bool(keep_for) and keep_for not in people_of(settings, connection)
         done = change(

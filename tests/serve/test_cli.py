@@ -64,6 +64,11 @@ def test_fit_report_promote_list_show_and_history(folder, demur):
     assert "is in force for digits (promotion 1)" in demur("artifacts", "promote", "digits", name, "--why", "a try")
     assert name in demur("artifacts", "list")
     assert json.loads(demur("artifacts", "show", "digits", name))["data"]["n"] == 500
+    assert demur("artifacts", "diff", "digits", name) == "they do not differ\n"
+    change(folder, lambda content: content["models"]["digits"].update(policy={"kind": "threshold", "limit": 0.5}))
+    differing = demur("artifacts", "diff", "digits", name)
+    for cell in ("≠", "selective_risk", "threshold"):
+        assert cell in differing
     assert "a try" in demur("artifacts", "history", "digits")
     assert f"artifact in force: {name}" in demur("check")
 
@@ -367,6 +372,8 @@ def test_help_names_every_command(demur):
         (["artifacts", "promote", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["artifacts", "rollback", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "rollback", "digits"], "demur: no artifact was ever in force for model 'digits'"),
+        (["artifacts", "diff", "nobody", "x"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
+        (["artifacts", "diff", "digits", "x"], "demur: there is no artifact 'x' for model 'digits'"),
         (["artifacts", "history", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "shadow", "nobody", "x"], "demur: there is no model 'nobody' in the configuration"),
         (["artifacts", "shadow", "digits"], "demur: which artifact? give its name"),

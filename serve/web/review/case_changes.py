@@ -225,9 +225,13 @@ def values_for_leads(site: ReviewSite, name: str, query: CaseQuery) -> dict[str,
 def in_hours(told: str | float) -> datetime:
     """The time so many hours from now. Raises `InvalidRequest`."""
     try:
-        return datetime.now(UTC) + timedelta(hours=float(told))
+        wait = timedelta(hours=float(told))
     except (ValueError, OverflowError):
-        raise InvalidRequest("the due time is a number of hours from now, such as 4") from None
+        wait = timedelta(0)
+    if not timedelta(0) < wait <= LATEST_DUE:
+        most = LATEST_DUE // timedelta(hours=1)
+        raise InvalidRequest(f"the due time is a number of hours from now, above 0 and at most {most:,}, such as 4")
+    return datetime.now(UTC) + wait
 
 
 def people_of(config: Config, connection: Connection) -> list[str]:

@@ -479,6 +479,7 @@ def test_many_cases_are_changed_on_the_command_line(run, held, database):
     assert state(database, second)[0].assigned_to is None
     assert run("change", "model=toy", "--why", "x", "--withdraw", "--yes").exit_code == 0
     assert state(database, second)[0].status == "withdrawn"
+    assert "no case fits, so nothing is changed" in run("change", "model=toy&show=waiting", *words[2:]).output
     with database.transaction() as connection:
         (actor,) = connection.execute(
             "select distinct actor from review_events where case_id = %s and actor is not null", (second,)
@@ -496,7 +497,7 @@ def test_the_command_line_says_what_is_wrong(run, tmp_path):
         (("change", "model=toy", "--why", "x"), "write either --withdraw, or any of"),
         (("change", "model=toy", "--why", "x", "--withdraw", "--priority", 1), "write either --withdraw, or any of"),
         (("change", "nonsense=toy", "--why", "x", "--withdraw"), "'nonsense' is not one of"),
-        (("change", "model=toy", "--why", "x", "--due-hours", "-1", "--yes"), "write a time to come"),
+        (("change", "model=toy", "--why", "x", "--due-hours", "-1", "--yes"), "a number of hours from now"),
     ):
         done = run(*words)
         assert done.exit_code == 1
