@@ -454,7 +454,7 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
 
 def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
     odd, fine = entry(reply={"text": "\ud800", "finish_reason": "stop"}), entry()
-    refused, written = journal.commit(database, [Writing(odd), Writing(fine)])
+    [refused], [written] = journal.commit(database, [Writing(odd), Writing(fine)])
     assert type(refused).__name__ == "Unwritable"
     assert written.record == fine.record
 
@@ -484,7 +484,7 @@ def test_what_a_refused_record_holds_is_in_no_log(database, caplog):
     odd = replace(entry(input=secret), record=replace(entry().record, reason=secret, prediction=secret, model=None))
     caplog.set_level("INFO", logger="demur.journal")
     logging.getLogger("demur").propagate = True
-    (refused,) = journal.commit(database, [Writing(odd)])
+    ((refused,),) = journal.commit(database, [Writing(odd)])
     assert "violates not-null constraint" in str(refused)
     assert "violates not-null constraint" in caplog.text
     assert secret not in caplog.text + str(refused)
