@@ -101,9 +101,8 @@ def blocks(draw, text):
         {"prompt_tokens": st.integers(0, 9), "seconds": floats},
         optional={"elsewhere": st.dictionaries(text, st.integers(0, 9), max_size=2)},
     )
-    moments = st.datetimes(
-        datetime(1999, 1, 1), datetime(2100, 1, 1), timezones=st.sampled_from([UTC, timezone(timedelta(hours=5.75))])
-    )
+    zones = st.sampled_from([UTC, timezone(timedelta(hours=5.75))])
+    moments = st.datetimes(datetime(1999, 1, 1), datetime(2100, 1, 1), timezones=zones)  # noqa: DTZ001 - zones above
     return block(
         n,
         model=draw(text),
