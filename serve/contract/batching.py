@@ -166,7 +166,7 @@ class GreedyBatcher(Generic[Item, Result]):
             if self._patience is not None:
                 self._patience.cancel()
                 self._patience = None
-            batch = []
+            batch: list[tuple[list[Item], asyncio.Future[list[Result]]]] = []
             size = 0
             while self._waiting:
                 weight = self._weight(self._waiting[0][0])

@@ -131,7 +131,9 @@ class Finisher:
         share = rows[members[0]].share
         assert share is not None
         decided, index = share.decided, [rows[at].index for at in members]
-        actions = [overruled[at].action for at in members] if overruled else [decided.actions[i] for i in index]
+        actions: list[str] = (
+            [overruled[at].action for at in members] if overruled else [decided.actions[i] for i in index]
+        )
         confidence = [decided.confidence[i] for i in index]
         groups = [pending[at].request.group for at in members]
         chances = self.spot_checks.probabilities(model, groups, confidence)
@@ -144,9 +146,8 @@ class Finisher:
             return None
         if len(kept) < len(members):
             members, index = [members[n] for n in kept], [index[n] for n in kept]
-            actions, confidence, groups, chances = (
-                [column[n] for n in kept] for column in (actions, confidence, groups, chances)
-            )
+            actions, confidence = [actions[n] for n in kept], [confidence[n] for n in kept]
+            groups, chances = [groups[n] for n in kept], [chances[n] for n in kept]
         requests = [pending[at].request for at in members]
         keep_days = self.config.keep_inputs_days
         part = decided if index == list(range(len(decided.actions))) else decided.rows(index)

@@ -11,6 +11,7 @@ from demur.review import queue
 from demur.serve.contract.commit import CommitOutcome, CommitResult, ToWrite, Unwritable, Writing
 from demur.traffic import failed_requests, log
 from demur.traffic.columns import RecordColumns
+from demur.traffic.copying import append_columns
 from demur.traffic.database import Connection, ConnectionLost, Database, one_line
 from demur.traffic.record import Entry, FailedRequest, KeyUse
 
@@ -35,9 +36,15 @@ def commit(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutc
 
 def _commit_together(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutcome]]:
     try:
-        return _commit(database, items, log.append)
-    except ConnectionLost:  # it may have been committed; then doing it again changes nothing
-        return _commit(database, items, log.append)
+        return _commit(database, items, log.append, append_columns)
+    except (ConnectionLost, psycopg.errors.UniqueViolation):  # it may be on disk; then doing it again changes nothing
+        return _commit(database, items, log.append, _append_entries)
+
+
+def _append_entries(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
+    """Write columns by the statement that leaves out what is in the log already; COPY cannot."""
+    if blocks:
+        log.append(connection, [entry for block in blocks for entry in block.entries()])
 
 
 def _commit_alone(database: Database, writing: Writing) -> CommitOutcome:
@@ -60,23 +67,34 @@ def _without_values(error: Exception) -> str:
 
 
 def _commit(
-    database: Database, items: Sequence[ToWrite], append: Callable[[Connection, Sequence[Entry]], None]
+    database: Database,
+    items: Sequence[ToWrite],
+    append: Callable[[Connection, Sequence[Entry]], None],
+    append_blocks: Callable[[Connection, Sequence[RecordColumns]], None] = _append_entries,
 ) -> list[list[CommitOutcome]]:
     writings = [item for item in items if isinstance(item, Writing)]
     blocks = [item for item in items if isinstance(item, RecordColumns)]
-    plain = [entry for block in blocks for entry in block.entries()]
     late: set[UUID] = set()
-    if append is log.append and not any(one.case or one.entry.key or one.entry.shadow for one in writings):
+    if not writings:
         with database.by_themselves() as connection:  # all of it is one statement
-            log.append(connection, [*plain, *(writing.entry for writing in writings)])
+            append_blocks(connection, blocks)
+    elif append is log.append and not blocks and not any(_needs_more(writing) for writing in writings):
+        with database.by_themselves() as connection:
+            log.append(connection, [writing.entry for writing in writings])
     else:
         with database.transaction() as connection:
+            append_blocks(connection, blocks)
             late = log.claim_keys(connection, [writing.entry for writing in writings])
             kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
-            append(connection, [*plain, *(writing.entry for writing in kept)])
+            append(connection, [writing.entry for writing in kept])
             if cases := [writing.case for writing in kept if writing.case]:
                 queue.enqueue(connection, cases)
     return [_outcomes(database, item, late) for item in items]
+
+
+def _needs_more(writing: Writing) -> bool:
+    """Whether it takes more than one statement."""
+    return bool(writing.case or writing.entry.key or writing.entry.shadow)
 
 
 def _outcomes(database: Database, item: ToWrite, late: set[UUID]) -> list[CommitOutcome]:
