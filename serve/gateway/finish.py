@@ -75,10 +75,12 @@ class Finisher:
         A row is written as an object where it is held or checked, has an Idempotency-Key, or was decided by several
         models or by none. The others stay columns, unless `in_columns` says otherwise.
         """
+        finished = Finished()
+        if not rows:
+            return finished
         model = pending[0].request.model
         overruled = self._overruled(model, rows)
-        finished = Finished()
-        plain = set()
+        plain: set[int] = set()
         for members in _by_share(pending, rows) if in_columns else ():
             columns = self._columns(model, pending, rows, members, overruled, now)
             if columns is not None:

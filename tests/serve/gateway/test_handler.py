@@ -460,15 +460,12 @@ def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
 
 
 def test_a_failure_over_one_prediction_takes_no_neighbour_with_it(handler, database, clear_digit, monkeypatch):
-    new_cases = handler._finisher.new_cases
-    of = new_cases.of
-
-    def fails_for_one(record, model, wishes):
-        if record.group == "odd":
+    def fails_for_one(model, groups, confidences):
+        if "odd" in groups:
             raise ZeroDivisionError
-        return of(record, model, wishes)
+        return [0.0] * len(groups)
 
-    monkeypatch.setattr(new_cases, "of", fails_for_one)
+    monkeypatch.setattr(handler._finisher.spot_checks, "probabilities", fails_for_one)
 
     async def main():
         bodies = [body(clear_digit, group=group) for group in ("a", "odd", "b")]
