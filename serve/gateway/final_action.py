@@ -15,7 +15,7 @@ class FinalAction(NamedTuple):
     reason: str
 
 
-class Overruled(NamedTuple):
+class OverruledAction(NamedTuple):
     """What is left of a decision when the control and the alarms of its model have had their word."""
 
     action: Action
@@ -32,7 +32,7 @@ def overruled(
     *,
     control: ModelControl | None,
     safeguards: Safeguards,
-) -> Overruled:
+) -> OverruledAction:
     """Let the control of a model have its word about what an artifact `decided`, which moves the control, and then its
     alarms. Neither answers what was held before."""
     action, reason = decided
@@ -40,10 +40,10 @@ def overruled(
         steered = control.steer(action, nan if confidence is None else confidence, artifact)
         action, reason = steered.action, f"{reason}; {steered.note}"
     by_alarm = safeguards.why_held(model, confidence) if action is Action.ANSWER else ""
-    return Overruled(Action.REVIEW if by_alarm else action, reason, by_alarm)
+    return OverruledAction(Action.REVIEW if by_alarm else action, reason, by_alarm)
 
 
-def in_the_room(one: Overruled, no_room: str) -> FinalAction:
+def in_the_room(one: OverruledAction, no_room: str) -> FinalAction:
     """The last step: where `no_room` says why the queue has no room, what would be reviewed is abstained from. An alarm
     is named first in the reason."""
     action, reason, by_alarm = one

@@ -12,7 +12,7 @@ from demur.serve.contract.commit import CommitOutcome, ToWrite, Writing
 from demur.serve.contract.rows import ModelRow, PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.controls import Controls
-from demur.serve.gateway.final_action import FinalAction, Overruled, in_the_room, overruled
+from demur.serve.gateway.final_action import FinalAction, OverruledAction, in_the_room, overruled
 from demur.serve.gateway.new_cases import NewCases
 from demur.serve.gateway.queue_room import Places, QueueRoom
 from demur.serve.gateway.safeguards import Safeguards
@@ -26,7 +26,7 @@ ACTIONS = {action.value: action for action in Action}
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedBatch:
     """What is written about the rows of a batch, and where each of these is."""
 
     items: list[ToWrite] = field(default_factory=list)
@@ -68,14 +68,14 @@ class Finisher:
         now: datetime,
         *,
         in_columns: bool = True,
-    ) -> Finished:
+    ) -> FinishedBatch:
         """What is written about rows that asked one model first. A case takes one of the `places` in the queue; where
         there is none, what would be held is abstained from.
 
         A row is written as an object where it is held or checked, has an Idempotency-Key, or was decided by several
         models or by none. The others stay columns, unless `in_columns` says otherwise.
         """
-        finished = Finished()
+        finished = FinishedBatch()
         if not rows:
             return finished
         model = pending[0].request.model
@@ -88,11 +88,11 @@ class Finisher:
                 plain.update(columns[1])
         for at, (one, row) in enumerate(zip(pending, rows, strict=True)):
             if at not in plain:
-                said = overruled[at] if overruled else Overruled(*self._said(model, row))
+                said = overruled[at] if overruled else OverruledAction(*self._said(model, row))
                 finished.add(self._writing(one, row, said, places, now), [at])
         return finished
 
-    def _overruled(self, model: str, rows: Sequence[ModelRow]) -> list[Overruled] | None:
+    def _overruled(self, model: str, rows: Sequence[ModelRow]) -> list[OverruledAction] | None:
         """What is left of each decision when control and alarms have had their word; None where there are none."""
         control = self.controls.of(model)
         if control is None and not self.safeguards.guards(model):
@@ -125,7 +125,7 @@ class Finisher:
         pending: Sequence[PendingRow],
         rows: Sequence[ModelRow],
         members: list[int],
-        overruled: Sequence[Overruled] | None,
+        overruled: Sequence[OverruledAction] | None,
         now: datetime,
     ) -> tuple[RecordColumns, list[int]] | None:
         """Those rows of one artifact's share about which nobody is asked, and their places in the batch; None where
@@ -182,7 +182,9 @@ class Finisher:
             members,
         )
 
-    def _writing(self, pending: PendingRow, row: ModelRow, said: Overruled, places: Places, now: datetime) -> Writing:
+    def _writing(
+        self, pending: PendingRow, row: ModelRow, said: OverruledAction, places: Places, now: datetime
+    ) -> Writing:
         """What is written about one prediction as an object."""
         request, keep_days = pending.request, self.config.keep_inputs_days
         record = self._record(pending, row, in_the_room(said, self.room.why_none), now)
