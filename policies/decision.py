@@ -76,7 +76,9 @@ class Decisions:
     @classmethod
     def where(cls, answered: Mask, *, reasons: Sequence[str], otherwise: Action = Action.REVIEW) -> "Decisions":
         """Answer the rows that are True and hold the others as `otherwise`."""
-        return cls(actions=tuple(Action.ANSWER if yes else otherwise for yes in answered), reasons=tuple(reasons))
+        return cls(
+            actions=tuple(Action.ANSWER if yes else otherwise for yes in answered.tolist()), reasons=tuple(reasons)
+        )
 
     def rows(self, index: Sequence[int]) -> "Decisions":
         """Return those of these rows."""

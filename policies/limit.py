@@ -6,6 +6,8 @@ import numpy as np
 
 from demur.uncertainty.checks import Array, Mask
 
+FEWEST_DECIMALS = 2
+
 UNKNOWN = "the confidence is unknown, and what is unknown is held"
 
 
@@ -40,10 +42,26 @@ class Limit:
             relation = "at or below" if value <= self.bound else "above"
         return f"{self.of} {here} is {relation} {there}, {self.meaning}"
 
+    def reasons(self, values: Array) -> list[str]:
+        """[n], on which side of the limit each of [n] values lies: what `reason` says, at a third of its time."""
+        if np.isinf(self.bound):
+            return [self.reason(value) for value in values.tolist()]
+        there = f"{self.bound:.{FEWEST_DECIMALS}f}"
+        sides = ("at or above", "below") if self.least else ("at or below", "above")
+        inside, outside = (f" is {side} {there}, {self.meaning}" for side in sides)
+        found = []
+        for value, within in zip(values.tolist(), self.keeps(values).tolist(), strict=True):
+            here = f"{value:.{FEWEST_DECIMALS}f}"
+            if here == there or here == "nan":  # more decimals, or other words
+                found.append(self.reason(value))
+            else:
+                found.append(f"{self.of} {here}{inside if within else outside}")
+        return found
+
 
 def told_apart(a: float, b: float) -> tuple[str, str]:
     """Write two numbers with as few decimals, two or more, as show that they differ."""
-    for digits in range(2, 16):
+    for digits in range(FEWEST_DECIMALS, 16):
         texts = f"{a:.{digits}f}", f"{b:.{digits}f}"
         if texts[0] != texts[1] or a == b:
             return texts

@@ -46,7 +46,7 @@ class Threshold:
         limit = Limit(of="confidence", bound=self.limit, meaning=self.meaning, least=True)
         return Decisions.where(
             limit.keeps(assessed.confidence),
-            reasons=[limit.reason(value) for value in assessed.confidence.tolist()],
+            reasons=limit.reasons(assessed.confidence),
             otherwise=Action(self.otherwise),
         )
 
@@ -70,8 +70,7 @@ class ScoreLimit:
         return self._limit.keeps(assessed.scores[self.score])
 
     def reasons(self, assessed: Assessment, rows: Sequence[int]) -> list[str]:
-        values = assessed.scores[self.score].tolist()
-        return [self._limit.reason(values[row]) for row in rows]
+        return self._limit.reasons(assessed.scores[self.score][list(rows)])
 
     def decide(self, assessed: Assessment) -> Decisions:
         known = ~np.isnan(assessed.confidence)

@@ -251,6 +251,8 @@ class ModelClient:
     async def _ask(self, asked: list[PendingRow]) -> list[ArtifactShare]:
         """Ask about rows that come first to this model, and about those that others escalated, each step by itself."""
         by_step = _by_step(asked)
+        if len(by_step) == 1:
+            return await self._ask_together(asked[0].step, asked)
         parts = await asyncio.gather(
             *(self._ask_together(step, [asked[at] for at in members]) for step, members in by_step.items())
         )

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demur.policies.limit import UNKNOWN, Limit
 
@@ -27,3 +29,13 @@ NOTHING = Limit(of="confidence", bound=np.inf, meaning="too few labels", least=T
 def test_the_limit_itself_keeps_within_and_the_unknown_never_does(limit, value, keeps, reason):
     assert limit.keeps(np.array([value])).tolist() == [keeps]
     assert limit.reason(value) == reason
+
+
+@given(
+    values=st.lists(st.floats() | st.sampled_from([0.5, 0.501, 0.4999, 0.505, 0.495])),
+    bound=st.floats(allow_nan=False) | st.sampled_from([0.5, 0.499, -0.0]),
+    least=st.booleans(),
+)
+def test_many_values_are_told_as_each_of_them(values, bound, least):
+    limit = Limit(of="confidence", bound=bound, meaning="the limit", least=least)
+    assert limit.reasons(np.array(values, dtype=np.float64)) == [limit.reason(value) for value in values]
