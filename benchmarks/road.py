@@ -40,6 +40,7 @@ from demur.serve.fitting.fit import fit_model
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import Intake
 from demur.serve.gateway.request_limit import RequestLimit
+from demur.serve.hosts.garbage import look_rarely
 from demur.serve.hosts.host import Host
 from demur.serve.web.native.admission import Admission
 from demur.serve.web.native.app import gateway_app
@@ -117,9 +118,11 @@ async def asked(app: Any, path: str, body: bytes) -> int:
     return status
 
 
-def backends() -> list[psutil.Process]:
-    """What PostgreSQL runs on this machine; a server of somebody else is counted as well."""
-    return [process for process in psutil.process_iter() if "postgres" in process.name()]
+def backends(folder: Path) -> list[psutil.Process]:
+    """The processes of the PostgreSQL server whose data lies under this folder."""
+    (pid_file,) = folder.rglob("postmaster.pid")
+    postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
+    return [postmaster, *postmaster.children(recursive=True)]
 
 
 def spent_by(processes: list[psutil.Process]) -> float:
@@ -161,7 +164,7 @@ async def measured(options: argparse.Namespace, folder: Path) -> None:
             ours, theirs, hosts = [], [], []
             profile = cProfile.Profile() if options.profile else None
             for number in range(options.rounds + 1):
-                pg = backends()
+                pg = backends(folder)
                 before, cpu = spent_by(pg), time.process_time()
                 if profile and number == 1:
                     profile.enable()
@@ -201,6 +204,7 @@ def main() -> None:
     parser.add_argument("--profile-single", action="store_true")
     parser.add_argument("--lines", type=int, default=45)
     options = parser.parse_args()
+    look_rarely()  # as gateways and hosts do
     with tempfile.TemporaryDirectory(prefix="demur-bench-") as folder:
         asyncio.run(measured(options, Path(folder)))
 

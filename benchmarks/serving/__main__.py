@@ -5,6 +5,7 @@ usual   a FastAPI ingress that calls a deployment with `@serve.batch` around the
 tuned   the same with every flag of Ray that `demur up` sets
 demur   scores, calibrator, policy, a durable record of every prediction
 bare    demur's own gathering of requests and its model, everything else off
+lean    bare, with the inputs of a request read at once and sent as one array, as demur does
 
 All run at once, the usual way in a Ray of its own, and are asked in turns; what else the machine does falls on all
 alike.
@@ -25,7 +26,7 @@ from rich.table import Table
 from benchmarks.serving.site import WAYS, Line, Run, Site
 
 BATCH = 64
-OTHERS = ("usual", "tuned", "bare")
+OTHERS = ("usual", "tuned", "bare", "lean")
 
 
 def main() -> None:

@@ -1,10 +1,15 @@
-"""demur with everything off but the forward pass: its way of gathering requests and its model, and nothing else."""
+"""demur with everything off but the forward pass: its way of gathering requests and its model, and nothing else.
+
+`bare` reads each input by itself, and sends a batch as so many small arrays, as one would write it first. `lean` reads
+the inputs of a request at once and sends one array, as demur does.
+"""
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import orjson
 from ray import serve as ray_serve
 from ray.serve import Application
@@ -14,7 +19,7 @@ from starlette.applications import Starlette
 from demur.serve.config.file import ModelConfig
 from demur.serve.contract.batching import GreedyBatcher
 from demur.serve.contract.inputs import InputLimits, InputSpec, ModelInput
-from demur.serve.contract.reading.inputs import read_input
+from demur.serve.contract.reading.inputs import read_input, read_inputs
 from demur.serve.deployments.in_process_router import open_shortcut
 
 LIMITS = InputLimits(text_characters=100_000, image_pixels=10**7)
@@ -52,7 +57,8 @@ class BareDoor:
 
 @ray_serve.ingress()
 class BareGateway:
-    def __init__(self, model: ModelConfig, host: DeploymentHandle) -> None:
+    def __init__(self, model: ModelConfig, host: DeploymentHandle, *, lean: bool) -> None:
+        self._lean = lean
         self._labels = model.task.labels
         self._host = host
         self._spec: InputSpec | None = None
@@ -62,7 +68,10 @@ class BareGateway:
         )
 
     async def _send(self, inputs: list[ModelInput]) -> list[tuple[int, float]]:
-        return list(await self._host.predict.remote(inputs))
+        packed: Any = inputs
+        if self._lean and isinstance(inputs[0], np.ndarray):
+            packed = np.stack(inputs)  # type: ignore[arg-type]
+        return list(await self._host.predict.remote(packed))
 
     def __serve_build_asgi_app__(self) -> Any:
         door = BareDoor(self._answer)
@@ -80,7 +89,11 @@ class BareGateway:
         asked = orjson.loads(body)
         several = "items" in asked
         items = asked["items"] if several else [asked]
-        found = await self._batcher.submit([read_input(item["input"], self._spec, LIMITS) for item in items])
+        if self._lean:
+            inputs = read_inputs([item["input"] for item in items], self._spec, LIMITS)
+        else:
+            inputs = [read_input(item["input"], self._spec, LIMITS) for item in items]
+        found = await self._batcher.submit(inputs)
         told = [{"prediction": self._labels[i], "probability": probability} for i, probability in found]
         out = orjson.dumps({"results": told} if several else told[0])
         head = [(b"content-type", b"application/json"), (b"content-length", str(len(out)).encode())]
@@ -88,8 +101,12 @@ class BareGateway:
         await send({"type": "http.response.body", "body": out})
 
 
-def bare(model: ModelConfig) -> Application:
+def lean(model: ModelConfig) -> Application:
+    return bare(model, lean=True)
+
+
+def bare(model: ModelConfig, *, lean: bool = False) -> Application:
     options = {"num_cpus": model.host.cpus, "num_gpus": model.host.gpus or 0}
     host = ray_serve.deployment(BareHost, ray_actor_options=options, max_ongoing_requests=16).bind(model)
     gateway = ray_serve.deployment(BareGateway, ray_actor_options={"num_cpus": 0.5}, max_ongoing_requests=10_000)
-    return gateway.bind(model, host)
+    return gateway.bind(model, host, lean=lean)

@@ -28,7 +28,7 @@ from demur.serve.telemetry.metrics import COMMIT_SECONDS
 
 T = TypeVar("T")
 
-WAYS = ("usual", "tuned", "demur", "bare")
+WAYS = ("usual", "tuned", "demur", "bare", "lean")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Site:
         from ray import serve as ray_serve
         from ray.serve import RunTarget
 
-        from benchmarks.serving.bare import bare
+        from benchmarks.serving.bare import bare, lean
         from benchmarks.serving.usual import usual
         from demur.serve.app import AppArgs, build_gateway
 
@@ -169,7 +169,7 @@ class Site:
             _temp_dir=str(self._folder_of_ray), logging_level="warning",
         )  # fmt: skip
         ray_serve.start(http_options={"host": "127.0.0.1", "port": self.port}, logging_config=QUIET)
-        makers: dict[str, Callable[[Any], Any]] = {"tuned": usual, "bare": bare}
+        makers: dict[str, Callable[[Any], Any]] = {"tuned": usual, "bare": bare, "lean": lean}
         targets = [
             RunTarget(
                 makers[way](config.models[name]),
