@@ -14,6 +14,8 @@ from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.contract.messages import Message
 from demur.serve.deployments.every import every
+from demur.serve.deployments.host_socket import HostSocket
+from demur.serve.deployments.socket_frames import socket_folder
 from demur.serve.deployments.traced import traces_of
 from demur.serve.hosts.garbage import look_rarely
 from demur.serve.hosts.set_level import SetLevel
@@ -31,6 +33,12 @@ CONTROL_SECONDS = 1.0
 def host_deployment(model: str) -> str:
     """What the host of a model is called in Ray Serve."""
     return f"host-{model}"
+
+
+def most_calls(config: Config, model: str) -> int:
+    """How many calls a replica of a host takes at a time: what all gateways may send, and room for questions about its
+    state."""
+    return config.models[model].host.batch.in_flight * config.gateway.most_replicas + 4
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,15 @@ class ModelReplica:
         _check_started(self._host.state(), fitted=fitted)
         every(REFRESH_SECONDS, self._host.refresh, name=f"{name}-artifacts")
         _follow_labels(name, config, self._host.set_level)
+        self._socket = HostSocket(
+            name, {"decide": self.decide, "decide_next": self.decide_next}, most=most_calls(config, name)
+        )
+        if folder := socket_folder(config, name):
+            await self._socket.open(folder)
+
+    async def __del__(self) -> None:
+        """Called by Serve before a replica stops: Serve itself has waited for the calls by its handle alone."""
+        await self._socket.close()
 
     def _traced(self, traceparent: str | None) -> AbstractContextManager[None]:
         if traceparent and self._traces:
