@@ -1,6 +1,6 @@
 """Ray Serve's shell of a host."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 
@@ -64,6 +64,8 @@ class ModelReplica:
     """One replica of one model of any kind. The model runs in the replica's own loop, or in a thread beside it, so that
     health checks are always answered."""
 
+    _socket: HostSocket | None = None
+
     async def __init__(self, name: str, config: Config, *, fitted: bool = False) -> None:  # type: ignore[misc]  # Serve awaits it
         from demur.serve.hosts.host import Host  # brings what the gateway and the pages do without
         from demur.serve.hosts.language.reviewed import reviewed_of
@@ -79,15 +81,16 @@ class ModelReplica:
         _check_started(self._host.state(), fitted=fitted)
         every(REFRESH_SECONDS, self._host.refresh, name=f"{name}-artifacts")
         _follow_labels(name, config, self._host.set_level)
-        self._socket = HostSocket(
-            name, {"decide": self.decide, "decide_next": self.decide_next}, most=most_calls(config, name)
-        )
         if folder := socket_folder(config, name):
+            self._socket = HostSocket(
+                name, {"decide": self.decide, "decide_next": self.decide_next}, most=most_calls(config, name)
+            )
             await self._socket.open(folder)
 
-    async def __del__(self) -> None:
-        """Called by Serve before a replica stops: Serve itself has waited for the calls by its handle alone."""
-        await self._socket.close()
+    def __del__(self) -> Coroutine[None, None, None] | None:
+        """Called, and awaited, by Serve before a replica stops: Serve itself waits for calls by its handle alone."""
+        closing, self._socket = self._socket, None
+        return closing.close() if closing else None
 
     def _traced(self, traceparent: str | None) -> AbstractContextManager[None]:
         if traceparent and self._traces:
