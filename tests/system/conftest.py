@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ import sysconfig
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
@@ -145,6 +147,15 @@ class Service:
     def run_folder(self) -> Path:
         """The private folder of the start that runs."""
         return Path((self.folder / "var/demur.lock").read_text().split()[1])
+
+    def host_calls(self) -> Counter[str]:
+        """How many calls hosts have decided, by the way on which they went, as far as Ray's agent knows."""
+        port = yaml.safe_load((self.folder / "demur.yaml").read_text())["telemetry"]["metrics_port"]
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        calls: Counter[str] = Counter()
+        for labels, value in re.findall(r"^ray_demur_host_calls_total\{(.*)\} (\S+)$", metrics, re.MULTILINE):
+            calls[re.findall(r'way="(\w+)"', labels)[0]] += int(float(value))
+        return calls
 
     def database_pid(self) -> int:
         return int((self.folder / "var/postgres/postmaster.pid").read_text().split("\n")[0])
