@@ -105,6 +105,10 @@ class Telemetry:
         for share in shares:
             of.host.add(share.decided.model_milliseconds / 1000, len(share.rows))
 
+    def called(self, model: str, way: str) -> None:
+        """A host has decided a call."""
+        self.counts[metrics.HOST_CALLS][model, way] += 1
+
     def failed(self, model: str, kind: str) -> None:
         """A call to a model's host came to nothing."""
         self.counts[metrics.MODEL_FAILURES][model, kind] += 1
