@@ -1,4 +1,4 @@
-"""Predictions that were decided together, in columns. One of them becomes an object where somebody asks for it."""
+"""Predictions that were decided together, in columns. A row becomes an object where somebody asks for it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """What is written in one transaction, and what is on disk afterwards."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from demur.review.item import NewCase
 from demur.traffic.columns import RecordColumns
@@ -22,8 +22,23 @@ class Writing:
     """None where nobody is asked about it."""
 
 
-ToWrite = Writing | RecordColumns
-"""What is written together: one prediction, or several in columns about which nobody is asked."""
+@dataclass(slots=True)
+class BatchWriting:
+    """What is written for predictions that one artifact decided together."""
+
+    columns: RecordColumns
+    cases: dict[int, NewCase] = field(default_factory=dict)
+    """By row, where a person is asked about it."""
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def writings(self) -> list[Writing]:
+        """Each of them by itself."""
+        return [Writing(entry, self.cases.get(row)) for row, entry in enumerate(self.columns.entries())]
+
+
+ToWrite = Writing | BatchWriting
 
 
 class CommitResult:

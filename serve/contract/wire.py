@@ -478,7 +478,7 @@ def prediction_json(record: Record) -> dict[str, Any]:
         "group": record.group,
         "steps": _steps(record),
         "cost": cost_json(record.cost),
-        "review": _review(record, "waiting") if record.action == "review" else None,
+        "review": _held(record.id, "waiting") if record.action == "review" else None,
     }
 
 
@@ -504,7 +504,7 @@ def answer_json(done: CommitResult) -> dict[str, Any]:
         "group": columns.groups[row],
         "steps": None,
         "cost": None if cost is None else cost_json(cost),
-        "review": None,  # nobody is asked about rows in columns
+        "review": _held(columns.ids[row], "waiting") if action == "review" else None,
     }
 
 
@@ -526,7 +526,8 @@ def prediction_view_json(
     counts = position_that_counts(outcomes, precedence)
     return fields_of(
         PredictionView,
-        **prediction_json(record) | {"review": _review(record, case.status.value) | asdict(expected) if case else None},
+        **prediction_json(record)
+        | {"review": _held(record.id, case.status.value) | asdict(expected) if case else None},
         at=record.created_at.isoformat(),
         erased_at=erased.at.isoformat() if erased else None,
         outcome=None if counts is None else told[counts],
@@ -568,5 +569,5 @@ def dump(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-def _review(record: Record, status: str) -> dict[str, Any]:
-    return {"status": status, "url": f"/v1/predictions/{record.id}"}
+def _held(record_id: UUID, status: str) -> dict[str, Any]:
+    return {"status": status, "url": f"/v1/predictions/{record_id}"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from demur.policies.decision import Action
 from demur.serve.config.file import Config
-from demur.serve.contract.commit import CommitOutcome, ToWrite, Writing
+from demur.serve.contract.commit import BatchWriting, CommitOutcome, ToWrite, Writing
 from demur.serve.contract.rows import ModelRow, PendingRow
 from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.controls import Controls
@@ -72,25 +72,47 @@ class Finisher:
         """What is written about rows that asked one model first. A case takes one of the `places` in the queue; where
         there is none, what would be held is abstained from.
 
-        A row is written as an object where it is held or checked, has an Idempotency-Key, or was decided by several
-        models or by none. The others stay columns, unless `in_columns` says otherwise.
+        A row is written by itself where it has an Idempotency-Key, or was decided by several models or by none. The
+        others stay columns, unless `in_columns` says otherwise; one becomes an object where a person is asked about it.
         """
         finished = FinishedBatch()
         if not rows:
             return finished
         model = pending[0].request.model
         overruled = self._overruled(model, rows)
-        plain: set[int] = set()
+        batches: dict[int, tuple[BatchWriting, int]] = {}
         for members in _by_share(pending, rows) if in_columns else ():
-            columns = self._columns(model, pending, rows, members, overruled, now)
-            if columns is not None:
-                finished.add(*columns)
-                plain.update(columns[1])
-        for at, (one, row) in enumerate(zip(pending, rows, strict=True)):
-            if at not in plain:
-                said = overruled[at] if overruled else OverruledAction(*self._said(model, row))
-                finished.add(self._writing(one, row, said, places, now), [at])
+            batch = BatchWriting(self._columns(model, pending, rows, members, overruled, now))
+            finished.add(batch, members)
+            batches |= {at: (batch, n) for n, at in enumerate(members) if self._may_be_asked(batch.columns, n)}
+        apart = set(range(len(rows))).difference(*finished.rows)
+        for at in sorted(apart | batches.keys()):  # in order, because the queue may have room for some of them
+            said = overruled[at] if overruled else OverruledAction(*self._said(model, rows[at]))
+            if at in apart:
+                finished.add(self._writing(pending[at], rows[at], said, places, now), [at])
+            else:
+                self._ask(*batches[at], said, pending[at].request, places)
         return finished
+
+    def _may_be_asked(self, columns: RecordColumns, row: int) -> bool:
+        """Whether a row is held, or drawn for a spot check."""
+        if columns.actions[row] == Action.REVIEW:
+            return True
+        return self.new_cases.is_drawn(columns.ids[row], columns.label_probabilities[row])
+
+    def _ask(
+        self, batch: BatchWriting, row: int, said: OverruledAction, request: PredictRequest, places: Places
+    ) -> None:
+        """Put a row of columns before people, as far as there is room."""
+        columns = batch.columns
+        final = in_the_room(said, self.room.why_none)
+        columns.actions[row], columns.reasons[row] = final
+        if final.action is Action.REVIEW:
+            columns.label_probabilities[row] = 1.0
+        case = self.new_cases.of(columns.record(row), self.config.models[columns.model], request.review)
+        if case:
+            batch.cases[row] = case
+            self.room.take(places)
 
     def _overruled(self, model: str, rows: Sequence[ModelRow]) -> list[OverruledAction] | None:
         """What is left of each decision when control and alarms have had their word; None where there are none."""
@@ -127,59 +149,40 @@ class Finisher:
         members: list[int],
         overruled: Sequence[OverruledAction] | None,
         now: datetime,
-    ) -> tuple[RecordColumns, list[int]] | None:
-        """Those rows of one artifact's share about which nobody is asked, and their places in the batch; None where
-        there are none."""
+    ) -> RecordColumns:
+        """The rows of one artifact's share, of which nobody has been asked yet."""
         share = rows[members[0]].share
         assert share is not None
         decided, index = share.decided, [rows[at].index for at in members]
-        actions: list[str] = (
-            [overruled[at].action for at in members] if overruled else [decided.actions[i] for i in index]
-        )
-        confidence = [decided.confidence[i] for i in index]
-        groups = [pending[at].request.group for at in members]
-        chances = self.spot_checks.probabilities(model, groups, confidence)
-        kept = [
-            n
-            for n, (at, action, chance) in enumerate(zip(members, actions, chances, strict=True))
-            if action != Action.REVIEW and not (chance and self.new_cases.is_drawn(pending[at].id, chance))
-        ]
-        if not kept:
-            return None
-        if len(kept) < len(members):
-            members, index = [members[n] for n in kept], [index[n] for n in kept]
-            actions, confidence = [actions[n] for n in kept], [confidence[n] for n in kept]
-            groups, chances = [groups[n] for n in kept], [chances[n] for n in kept]
-        requests = [pending[at].request for at in members]
-        keep_days = self.config.keep_inputs_days
         part = decided if index == list(range(len(decided.actions))) else decided.rows(index)
-        return (
-            RecordColumns(
-                model=model,
-                artifact=decided.artifact,
-                created_at=now,
-                ids=[pending[at].id for at in members],
-                groups=groups,
-                clusters=[request.cluster for request in requests],
-                predictions=part.predictions,
-                top_labels=part.top_labels,
-                top_probabilities=part.top_probabilities,
-                label_confidences=part.label_confidences,
-                prediction_sets=part.prediction_sets,
-                scores=part.scores,
-                confidence=confidence,
-                actions=actions,
-                reasons=[in_the_room(overruled[at], "").reason for at in members] if overruled else part.reasons,
-                label_probabilities=chances,
-                queued=[round(rows[at].queued_milliseconds, 3) for at in members],
-                model_milliseconds=round(decided.model_milliseconds, 3),
-                costs=[cost_of([cost]) if cost else None for cost in part.costs],
-                replies=part.replies,
-                inputs=[_kept_input(request) for request in requests],
-                outputs=[request.output for request in requests],
-                input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
-            ),
-            members,
+        said = [in_the_room(overruled[at], "") for at in members] if overruled else None
+        requests = [pending[at].request for at in members]
+        groups = [request.group for request in requests]
+        keep_days = self.config.keep_inputs_days
+        return RecordColumns(
+            model=model,
+            artifact=decided.artifact,
+            created_at=now,
+            ids=[pending[at].id for at in members],
+            groups=groups,
+            clusters=[request.cluster for request in requests],
+            predictions=part.predictions,
+            top_labels=part.top_labels,
+            top_probabilities=part.top_probabilities,
+            label_confidences=part.label_confidences,
+            prediction_sets=part.prediction_sets,
+            scores=part.scores,
+            confidence=part.confidence,
+            actions=[one.action for one in said] if said else list(part.actions),
+            reasons=[one.reason for one in said] if said else list(part.reasons),
+            label_probabilities=self.spot_checks.probabilities(model, groups, part.confidence),
+            queued=[round(rows[at].queued_milliseconds, 3) for at in members],
+            model_milliseconds=round(decided.model_milliseconds, 3),
+            costs=[cost_of([cost]) if cost else None for cost in part.costs],
+            replies=part.replies,
+            inputs=[_kept_input(request) for request in requests],
+            outputs=[request.output for request in requests],
+            input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
         )
 
     def _writing(

@@ -8,7 +8,7 @@ import orjson
 import psycopg
 
 from demur.review import queue
-from demur.serve.contract.commit import CommitOutcome, CommitResult, ToWrite, Unwritable, Writing
+from demur.serve.contract.commit import BatchWriting, CommitOutcome, CommitResult, ToWrite, Unwritable, Writing
 from demur.traffic import failed_requests, log
 from demur.traffic.columns import RecordColumns
 from demur.traffic.copying import append_columns
@@ -57,7 +57,7 @@ def _commit_alone(database: Database, writing: Writing) -> CommitOutcome:
 
 
 def _writings(item: ToWrite) -> list[Writing]:
-    return [item] if isinstance(item, Writing) else [Writing(entry) for entry in item.entries()]
+    return [item] if isinstance(item, Writing) else item.writings()
 
 
 def _without_values(error: Exception) -> str:
@@ -73,12 +73,13 @@ def _commit(
     append_blocks: Callable[[Connection, Sequence[RecordColumns]], None] = _append_entries,
 ) -> list[list[CommitOutcome]]:
     writings = [item for item in items if isinstance(item, Writing)]
-    blocks = [item for item in items if isinstance(item, RecordColumns)]
+    batches = [item for item in items if isinstance(item, BatchWriting)]
+    blocks = [batch.columns for batch in batches]
     late: set[UUID] = set()
-    if not writings:
+    if not writings and not any(batch.cases for batch in batches):
         with database.by_themselves() as connection:  # all of it is one statement
             append_blocks(connection, blocks)
-    elif append is log.append and not blocks and not any(_needs_more(writing) for writing in writings):
+    elif append is log.append and not batches and not any(_needs_more(writing) for writing in writings):
         with database.by_themselves() as connection:
             log.append(connection, [writing.entry for writing in writings])
     else:
@@ -86,8 +87,11 @@ def _commit(
             append_blocks(connection, blocks)
             late = log.claim_keys(connection, [writing.entry for writing in writings])
             kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
-            append(connection, [writing.entry for writing in kept])
-            if cases := [writing.case for writing in kept if writing.case]:
+            if kept:
+                append(connection, [writing.entry for writing in kept])
+            cases = [case for batch in batches for case in batch.cases.values()]
+            cases += [writing.case for writing in kept if writing.case]
+            if cases:
                 queue.enqueue(connection, cases)
     return [_outcomes(database, item, late) for item in items]
 
@@ -98,8 +102,8 @@ def _needs_more(writing: Writing) -> bool:
 
 
 def _outcomes(database: Database, item: ToWrite, late: set[UUID]) -> list[CommitOutcome]:
-    if isinstance(item, RecordColumns):
-        return [CommitResult(columns=item, row=row) for row in range(len(item))]
+    if isinstance(item, BatchWriting):
+        return [CommitResult(columns=item.columns, row=row) for row in range(len(item))]
     record = item.entry.record
     return [_earlier(database, item.entry) if record.id in late else CommitResult(record=record)]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from demur.serve.contract.batching import GreedyBatcher
-from demur.serve.contract.commit import CommitOutcome, ToWrite, Writing
+from demur.serve.contract.commit import BatchWriting, CommitOutcome, ToWrite
 from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.gateway import journal
 from demur.serve.gateway.committer import Committer
@@ -16,7 +16,6 @@ from demur.serve.gateway.redaction import Redaction, RedactionFailed
 from demur.serve.gateway.upstream import UpstreamProblem, problem_of
 from demur.serve.telemetry.stages import stage
 from demur.serve.telemetry.telemetry import Queue, Telemetry
-from demur.traffic.columns import RecordColumns
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.record import FailedRequest
 from demur.uncertainty.generation import Outage
@@ -48,7 +47,7 @@ class Writer:
             in_flight=1,
             max_queued=MOST_COMMITS,
             name="the database",
-            weigh=lambda item: len(item) if isinstance(item, RecordColumns) else 1,
+            weigh=lambda item: len(item) if isinstance(item, BatchWriting) else 1,
         )
         self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
             Committer(database, journal.note_failures).commit,
@@ -99,12 +98,7 @@ class Writer:
             with stage("commit"):
                 submit = self._commits.submit
                 committed = await (self._redaction.commit(items, submit) if self._redaction else submit(items))
-            places.lost = sum(
-                isinstance(item, Writing)
-                and item.case is not None
-                and (isinstance(done[0], Exception) or done[0].replayed)
-                for item, done in zip(items, committed, strict=True)
-            )
+            places.lost = sum(_cases_lost(item, done) for item, done in zip(items, committed, strict=True))
         return finished.outcomes(committed)
 
     async def _write_and_fail(self, pending: Sequence[PendingRow], rows: Sequence[ModelRow]) -> list[CommitOutcome]:
@@ -134,6 +128,12 @@ class Writer:
             raise
         self._telemetry.committed(items, results, time.perf_counter() - began)
         return results
+
+
+def _cases_lost(item: ToWrite, outcomes: Sequence[CommitOutcome]) -> int:
+    """How many of the cases of an item were not written, as is known."""
+    asked = item.cases if isinstance(item, BatchWriting) else {0: item.case} if item.case else {}
+    return sum(isinstance(done := outcomes[row], Exception) or done.replayed for row in asked)
 
 
 def _failure(pending: PendingRow, outage: Outage, problem: UpstreamProblem, now: datetime) -> FailedRequest:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from demur.serve.contract.commit import BatchWriting
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.metrics import MetricDefinition
-from demur.traffic.columns import RecordColumns
 
 if TYPE_CHECKING:
     from demur.serve.contract.commit import CommitOutcome, ToWrite
@@ -122,10 +122,11 @@ class Telemetry:
         by_model: dict[str, tuple[list[str], list[float | None], list[bool]]] = defaultdict(lambda: ([], [], []))
         for item, outcomes in zip(items, results, strict=True):
             new = [not (isinstance(one, Exception) or one.replayed) for one in outcomes]
-            if isinstance(item, RecordColumns):
-                actions, confidences, _ = by_model[item.model]
-                actions += compress(item.actions, new)
-                confidences += compress(item.confidence, new)
+            if isinstance(item, BatchWriting):
+                actions, confidences, cases = by_model[item.columns.model]
+                actions += compress(item.columns.actions, new)
+                confidences += compress(item.columns.confidence, new)
+                cases += [new[row] for row in item.cases]
             elif new[0]:
                 record = item.entry.record
                 actions, confidences, cases = by_model[record.model]
