@@ -32,7 +32,7 @@ RECORD_COLUMNS = (
     "id, created_at, model, artifact, confidence, label_probability, top_probabilities, label_confidence,"
     ' "group", cluster, cost, prediction, top_labels, prediction_set, action, reason, scores, timings'
 )
-"""As `packed_records` has them: what is equally long in all rows comes first."""
+"""As `record_columns` has them: what is equally long in all rows comes first."""
 
 PAYLOAD_COLUMNS = "record_id, expires_at, reply, output, input"
 
@@ -78,8 +78,8 @@ def append_columns(connection: Connection, blocks: Sequence[RecordColumns]) -> N
         log.append(connection, [entry for block in blocks for entry in block.entries()])
         return
     tables = [
-        b"".join((HEAD, *map(packed_records, blocks), TAIL)),
-        b"".join((HEAD, *map(packed_payloads, blocks), TAIL)),
+        b"".join((HEAD, *(rows(len(block), columns(block)) for block in blocks), TAIL))
+        for columns in (record_columns, payload_columns)
     ]
     with connection.lock:
         begins = not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
@@ -107,10 +107,10 @@ def _copied(pgconn: PGconn, query: bytes, tables: Sequence[bytes]) -> PQGen[None
         raise psycopg.errors.error_from_result(refused)
 
 
-def packed_records(block: RecordColumns) -> bytes:
-    """The rows of `records`, as COPY takes them."""
+def record_columns(block: RecordColumns) -> list[Column]:
+    """The fields of `RECORD_COLUMNS`."""
     timings = {"queued": block.queued, "model": [block.model_milliseconds] * len(block)}
-    return _rows(
+    return [
         _ids(block),
         _moment(block.created_at),
         _text(block.model),
@@ -129,34 +129,34 @@ def packed_records(block: RecordColumns) -> bytes:
         _each(_text, block.reasons),
         _numbers(block.scores),
         _numbers(timings),
-    )
+    ]
 
 
-def packed_payloads(block: RecordColumns) -> bytes:
-    """The rows of `payloads`, as COPY takes them."""
-    return _rows(
+def payload_columns(block: RecordColumns) -> list[Column]:
+    """The fields of `PAYLOAD_COLUMNS`."""
+    return [
         _ids(block),
         _or_null(_moment)(block.input_expires_at),
         _each(_json, block.replies),
         _each(_json, block.outputs),
         [_json(value) for value in block.inputs],
-    )
+    ]
 
 
-def _rows(ids: NDArray[np.uint8], *columns: Column) -> bytes:
-    """Join columns to rows; neighbours that are equally long in all rows are put together first."""
+def rows(n: int, columns: Sequence[Column]) -> bytes:
+    """Join columns to [n] rows; neighbours that are equally long in all rows are put together first."""
     parts: list[list[bytes]] = []
-    fixed: list[bytes | NDArray[np.uint8]] = [struct.pack(">h", 1 + len(columns)), ids]
+    fixed: list[bytes | NDArray[np.uint8]] = [struct.pack(">h", len(columns))]
     for column in columns:
         if not isinstance(column, list):
             fixed.append(column)
             continue
         if fixed:
-            parts.append(_put_together(len(ids), fixed))
+            parts.append(_put_together(n, fixed))
             fixed = []
         parts.append(column)
     if fixed:
-        parts.append(_put_together(len(ids), fixed))
+        parts.append(_put_together(n, fixed))
     return b"".join(chain.from_iterable(zip(*parts, strict=True)))
 
 

@@ -232,9 +232,10 @@ def test_large_inputs_go_piece_by_piece(database):
 @pytest.mark.parametrize("ending", ["the writer", "the server's process"])
 def test_of_a_write_that_breaks_off_nothing_is_kept(dsn, database, ending):
     """Whoever dies after the records and before the inputs leaves neither."""
+    written = block()
     tables = [
-        copying.HEAD + copying.packed_records(written := block()) + copying.TAIL,
-        copying.HEAD + copying.packed_payloads(written)[:-5],
+        copying.HEAD + copying.rows(3, copying.record_columns(written)) + copying.TAIL,
+        copying.HEAD + copying.rows(3, copying.payload_columns(written))[:-5],
     ]
 
     def broken_off():
