@@ -144,23 +144,29 @@ def payload_columns(block: RecordColumns) -> list[Column]:
 
 
 def rows(n: int, columns: Sequence[Column]) -> bytes:
-    """Join columns to [n] rows; neighbours that are equally long in all rows are put together first."""
+    """The [n] rows of these columns."""
+    count = struct.pack(">h", len(columns))
+    return b"".join(chain.from_iterable(zip(*put_together(n, [count, *columns]), strict=True)))
+
+
+def put_together(n: int, columns: Sequence[Column]) -> list[list[bytes]]:
+    """Fewer columns, [n] each: neighbours that are equally long in all rows become one."""
     parts: list[list[bytes]] = []
-    fixed: list[bytes | NDArray[np.uint8]] = [struct.pack(">h", len(columns))]
+    fixed: list[bytes | NDArray[np.uint8]] = []
     for column in columns:
         if not isinstance(column, list):
             fixed.append(column)
             continue
         if fixed:
-            parts.append(_put_together(n, fixed))
+            parts.append(_side_by_side(n, fixed))
             fixed = []
         parts.append(column)
     if fixed:
-        parts.append(_put_together(n, fixed))
-    return b"".join(chain.from_iterable(zip(*parts, strict=True)))
+        parts.append(_side_by_side(n, fixed))
+    return parts
 
 
-def _put_together(n: int, fields: Sequence[bytes | NDArray[np.uint8]]) -> list[bytes]:
+def _side_by_side(n: int, fields: Sequence[bytes | NDArray[np.uint8]]) -> list[bytes]:
     """[n] texts of bytes, each of which has all the fields of a row."""
     shared = [field for field in fields if isinstance(field, bytes)]
     if len(shared) == len(fields):
