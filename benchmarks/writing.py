@@ -219,7 +219,7 @@ def ways() -> list[Way]:
         Way("two arrays of rows, ON CONFLICT", careful.write, schema=careful.schema),
         Way("two arrays of rows", plain.write, schema=plain.schema),
         Way("COPY twice in a transaction, binary", by_two_copies),
-        Way("COPY twice in one query (`append_columns`)", lambda to, block: copying.append_columns(to, [block])),
+        Way("COPY twice in one query (what demur does)", lambda to, block: copying.copy_columns(to, [block])),
         Way("thin rows, one COPY", thin, thin_arrays, THIN),
         Way("an empty commit", nothing),
         Way("making the rows, without a database", lambda _, block: packed(block)),
@@ -247,7 +247,7 @@ WITHOUT = {
 
 def without() -> list[Way]:
     return [
-        Way(name, lambda to, block: copying.append_columns(to, [block]), schema=schema)
+        Way(name, lambda to, block: copying.copy_columns(to, [block]), schema=schema)
         for name, schema in WITHOUT.items()
     ]
 

@@ -45,6 +45,9 @@ COPY = (
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TAIL = b"\xff\xff"
 NULL: Field = b"\xff\xff\xff\xff"
+FEWEST = 10
+"""Rows for which COPY is cheaper than JSON: it takes two more turns to the server and back."""
+
 PIECE = 2**20
 """Bytes that are handed to PostgreSQL's library at a time."""
 
@@ -62,23 +65,28 @@ _float = struct.Struct(">id").pack
 
 
 def append_columns(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
-    """Write the records of these blocks, and their inputs and replies, all or nothing. `log.append` of their entries
-    leaves the same in the log, for twice the processor's time.
+    """Write the records of these blocks, and their inputs and replies, all or nothing, the cheaper way: by COPY, and a
+    few rows by `log.append`. Both leave the same in the log.
 
     The rows are in the transaction that is open; on a connection that commits by itself they are on disk on return.
-    Raises what psycopg raises: `UniqueViolation` where a record is in the log already, for COPY cannot leave one out,
-    and `DataError`, `IntegrityError`, `orjson.JSONEncodeError` or `UnicodeEncodeError` for a value that cannot be
+    Raises what psycopg raises: `UniqueViolation` where a record may be in the log already, for COPY cannot leave one
+    out, and `DataError`, `IntegrityError`, `orjson.JSONEncodeError` or `UnicodeEncodeError` for a value that cannot be
     kept. Nothing is written then, and a connection that commits by itself can be used on. Whoever writes again what
     may be on disk already, or wants to know which row was refused, writes the entries by `log.append`.
     """
-    blocks = [block for block in blocks if len(block)]
-    if not blocks:
-        return
-    if connection.pgconn.parameter_status(b"client_encoding") != b"UTF8":  # texts go as they are, in UTF-8
-        log.append(connection, [entry for block in blocks for entry in block.entries()])
-        return
+    encoding = connection.pgconn.parameter_status(b"client_encoding")
+    if encoding != b"UTF8" or sum(map(len, blocks)) < FEWEST:  # COPY sends texts as they are, in UTF-8
+        entries = [entry for block in blocks for entry in block.entries()]
+        if entries:
+            log.append(connection, entries)
+    else:
+        copy_columns(connection, blocks)
+
+
+def copy_columns(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
+    """Write these blocks by COPY, however few rows they have: `append_columns`. The connection speaks UTF-8."""
     tables = [
-        b"".join((HEAD, *(rows(len(block), columns(block)) for block in blocks), TAIL))
+        b"".join((HEAD, *(rows(len(block), columns(block)) for block in blocks if len(block)), TAIL))
         for columns in (record_columns, payload_columns)
     ]
     with connection.lock:

@@ -1,8 +1,10 @@
 import argparse
+import random
 
 import pytest
 
 from benchmarks import writing
+from demur.traffic import log
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +19,7 @@ def test_each_way_is_measured(postgres) -> None:
 
 
 def test_the_ways_leave_the_same_records(database) -> None:
-    rng = writing.random.Random(0)
+    rng = random.Random(0)
     ways = [way for way in writing.ways() if "thin" not in way.name][:-2]
     blocks = [writing.made_up(4, rng) for _ in ways]
     with database.by_themselves() as connection:
@@ -25,6 +27,6 @@ def test_the_ways_leave_the_same_records(database) -> None:
         for way, block in zip(ways, blocks, strict=True):
             way.write(connection, way.prepare(block))
             connection.execute("deallocate prepare by_arrays") if way.schema else None
-            found = writing.log.find(connection, block.ids)
+            found = log.find(connection, block.ids)
             assert found == {entry.record.id: entry.record for entry in block.entries()}, way.name
-            assert [writing.log.find_input(connection, one) for one in block.ids] == block.inputs
+            assert [log.find_input(connection, one) for one in block.ids] == block.inputs
