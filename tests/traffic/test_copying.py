@@ -173,7 +173,7 @@ def test_what_the_log_refuses_is_refused(database, written, fault):
     by_copy = kept(database)
     emptied(database)
     results = commit(database, [Writing(one) for one in written.entries()])
-    assert refused == any(isinstance(one, Unwritable) for one in results)
+    assert refused == any(isinstance(one, Unwritable) for (one,) in results)
     assert refused or repr(by_copy) == repr(kept(database))
 
 
