@@ -32,7 +32,7 @@ RECORD_COLUMNS = (
     "id, created_at, model, artifact, confidence, label_probability, top_probabilities, label_confidence,"
     ' "group", cluster, cost, prediction, top_labels, prediction_set, action, reason, scores, timings'
 )
-"""As `packed_records` has them: what is equally long in all rows comes first."""
+"""As `record_columns` has them: what is equally long in all rows comes first."""
 
 PAYLOAD_COLUMNS = "record_id, expires_at, reply, output, input"
 
@@ -45,6 +45,9 @@ COPY = (
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TAIL = b"\xff\xff"
 NULL: Field = b"\xff\xff\xff\xff"
+FEWEST = 10
+"""Rows for which COPY is cheaper than JSON: it takes two more turns to the server and back."""
+
 PIECE = 2**20
 """Bytes that are handed to PostgreSQL's library at a time."""
 
@@ -62,24 +65,29 @@ _float = struct.Struct(">id").pack
 
 
 def append_columns(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
-    """Write the records of these blocks, and their inputs and replies, all or nothing. `log.append` of their entries
-    leaves the same in the log, for twice the processor's time.
+    """Write the records of these blocks, and their inputs and replies, all or nothing, the cheaper way: by COPY, and a
+    few rows by `log.append`. Both leave the same in the log.
 
     The rows are in the transaction that is open; on a connection that commits by itself they are on disk on return.
-    Raises what psycopg raises: `UniqueViolation` where a record is in the log already, for COPY cannot leave one out,
-    and `DataError`, `IntegrityError`, `orjson.JSONEncodeError` or `UnicodeEncodeError` for a value that cannot be
+    Raises what psycopg raises: `UniqueViolation` where a record may be in the log already, for COPY cannot leave one
+    out, and `DataError`, `IntegrityError`, `orjson.JSONEncodeError` or `UnicodeEncodeError` for a value that cannot be
     kept. Nothing is written then, and a connection that commits by itself can be used on. Whoever writes again what
     may be on disk already, or wants to know which row was refused, writes the entries by `log.append`.
     """
-    blocks = [block for block in blocks if len(block)]
-    if not blocks:
-        return
-    if connection.pgconn.parameter_status(b"client_encoding") != b"UTF8":  # texts go as they are, in UTF-8
-        log.append(connection, [entry for block in blocks for entry in block.entries()])
-        return
+    encoding = connection.pgconn.parameter_status(b"client_encoding")
+    if encoding != b"UTF8" or sum(map(len, blocks)) < FEWEST:  # COPY sends texts as they are, in UTF-8
+        entries = [entry for block in blocks for entry in block.entries()]
+        if entries:
+            log.append(connection, entries)
+    else:
+        copy_columns(connection, blocks)
+
+
+def copy_columns(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
+    """Write these blocks by COPY, however few rows they have: `append_columns`. The connection speaks UTF-8."""
     tables = [
-        b"".join((HEAD, *map(packed_records, blocks), TAIL)),
-        b"".join((HEAD, *map(packed_payloads, blocks), TAIL)),
+        b"".join((HEAD, *(rows(len(block), columns(block)) for block in blocks if len(block)), TAIL))
+        for columns in (record_columns, payload_columns)
     ]
     with connection.lock:
         begins = not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
@@ -107,10 +115,10 @@ def _copied(pgconn: PGconn, query: bytes, tables: Sequence[bytes]) -> PQGen[None
         raise psycopg.errors.error_from_result(refused)
 
 
-def packed_records(block: RecordColumns) -> bytes:
-    """The rows of `records`, as COPY takes them."""
+def record_columns(block: RecordColumns) -> list[Column]:
+    """The fields of `RECORD_COLUMNS`."""
     timings = {"queued": block.queued, "model": [block.model_milliseconds] * len(block)}
-    return _rows(
+    return [
         _ids(block),
         _moment(block.created_at),
         _text(block.model),
@@ -129,38 +137,44 @@ def packed_records(block: RecordColumns) -> bytes:
         _each(_text, block.reasons),
         _numbers(block.scores),
         _numbers(timings),
-    )
+    ]
 
 
-def packed_payloads(block: RecordColumns) -> bytes:
-    """The rows of `payloads`, as COPY takes them."""
-    return _rows(
+def payload_columns(block: RecordColumns) -> list[Column]:
+    """The fields of `PAYLOAD_COLUMNS`."""
+    return [
         _ids(block),
         _or_null(_moment)(block.input_expires_at),
         _each(_json, block.replies),
         _each(_json, block.outputs),
         [_json(value) for value in block.inputs],
-    )
+    ]
 
 
-def _rows(ids: NDArray[np.uint8], *columns: Column) -> bytes:
-    """Join columns to rows; neighbours that are equally long in all rows are put together first."""
+def rows(n: int, columns: Sequence[Column]) -> bytes:
+    """The [n] rows of these columns."""
+    count = struct.pack(">h", len(columns))
+    return b"".join(chain.from_iterable(zip(*put_together(n, [count, *columns]), strict=True)))
+
+
+def put_together(n: int, columns: Sequence[Column]) -> list[list[bytes]]:
+    """Fewer columns, [n] each: neighbours that are equally long in all rows become one."""
     parts: list[list[bytes]] = []
-    fixed: list[bytes | NDArray[np.uint8]] = [struct.pack(">h", 1 + len(columns)), ids]
+    fixed: list[bytes | NDArray[np.uint8]] = []
     for column in columns:
         if not isinstance(column, list):
             fixed.append(column)
             continue
         if fixed:
-            parts.append(_put_together(len(ids), fixed))
+            parts.append(_side_by_side(n, fixed))
             fixed = []
         parts.append(column)
     if fixed:
-        parts.append(_put_together(len(ids), fixed))
-    return b"".join(chain.from_iterable(zip(*parts, strict=True)))
+        parts.append(_side_by_side(n, fixed))
+    return parts
 
 
-def _put_together(n: int, fields: Sequence[bytes | NDArray[np.uint8]]) -> list[bytes]:
+def _side_by_side(n: int, fields: Sequence[bytes | NDArray[np.uint8]]) -> list[bytes]:
     """[n] texts of bytes, each of which has all the fields of a row."""
     shared = [field for field in fields if isinstance(field, bytes)]
     if len(shared) == len(fields):

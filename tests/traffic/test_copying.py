@@ -15,7 +15,7 @@ from demur.serve.database.opening import open_database
 from demur.serve.gateway.journal import REFUSALS, commit
 from demur.traffic import copying, log
 from demur.traffic.columns import RecordColumns
-from demur.traffic.copying import append_columns
+from demur.traffic.copying import append_columns, copy_columns
 from demur.traffic.record import Entry, Record
 
 JSON_COLUMNS = ("prediction", "scores", "timings", "cost", "input", "reply", "output")
@@ -62,7 +62,7 @@ def kept(database):
 
 def copied(database, blocks):
     with database.by_themselves() as connection:
-        append_columns(connection, blocks)
+        copy_columns(connection, blocks)
 
 
 def emptied(database):
@@ -165,7 +165,7 @@ def test_what_the_log_refuses_is_refused(database, written, fault):
         written.reasons[-1] = None
     with database.by_themselves() as connection:
         try:
-            append_columns(connection, [written])
+            copy_columns(connection, [written])
             refused = False
         except REFUSALS:
             refused = True
@@ -192,7 +192,7 @@ def test_what_is_in_the_log_already_takes_the_others_with_it(database):
     copied(database, [first])
     with database.by_themselves() as connection:
         with pytest.raises(psycopg.errors.UniqueViolation):
-            append_columns(connection, [second, first])
+            copy_columns(connection, [second, first])
         assert len(connection.execute("select from records").fetchall()) == 3
         log.append(connection, [*second.entries(), *first.entries()])  # what a caller does then
     assert sorted(row[0] for row in kept(database)) == sorted([*first.ids, *second.ids])
@@ -204,20 +204,20 @@ def test_it_is_part_of_the_transaction_that_is_open(database, before):
     with pytest.raises(ZeroDivisionError), database.transaction() as connection:  # noqa: PT012
         if before:
             connection.execute(before)
-        append_columns(connection, [written])
+        copy_columns(connection, [written])
         assert len(log.find(connection, written.ids)) == 3
         raise ZeroDivisionError
     assert kept(database) == []
     with database.transaction() as connection:
-        append_columns(connection, [written])
+        copy_columns(connection, [written])
     assert len(kept(database)) == 3
 
 
 def test_a_refusal_within_a_transaction_takes_all_of_it(database):
     bad = replace(block(), reasons=["a", "\0", "c"])
     with pytest.raises(psycopg.DataError, match="invalid byte"), database.transaction() as connection:  # noqa: PT012
-        append_columns(connection, [block()])
-        append_columns(connection, [bad])
+        copy_columns(connection, [block()])
+        copy_columns(connection, [bad])
     assert kept(database) == []
 
 
@@ -232,9 +232,10 @@ def test_large_inputs_go_piece_by_piece(database):
 @pytest.mark.parametrize("ending", ["the writer", "the server's process"])
 def test_of_a_write_that_breaks_off_nothing_is_kept(dsn, database, ending):
     """Whoever dies after the records and before the inputs leaves neither."""
+    written = block()
     tables = [
-        copying.HEAD + copying.packed_records(written := block()) + copying.TAIL,
-        copying.HEAD + copying.packed_payloads(written)[:-5],
+        copying.HEAD + copying.rows(3, copying.record_columns(written)) + copying.TAIL,
+        copying.HEAD + copying.rows(3, copying.payload_columns(written))[:-5],
     ]
 
     def broken_off():
@@ -256,9 +257,10 @@ def test_of_a_write_that_breaks_off_nothing_is_kept(dsn, database, ending):
 
 
 def test_a_connection_of_another_encoding_writes_the_same(dsn, database):
-    written = block(groups=["é", None, "ß"], reasons=["ü"] * 3)
+    written = block(12, groups=["é", None, "ß"] * 4, reasons=["ü"] * 12)
     other = open_database(dsn + "&client_encoding=LATIN1")
-    copied(other, [written])
+    with other.by_themselves() as connection:
+        append_columns(connection, [written])
     other.close()
     with database.transaction() as connection:
         read = log.find(connection, written.ids)
@@ -271,7 +273,23 @@ def test_an_input_that_is_json_already_goes_as_it_is(database):
     assert [row[log.RECORD_COLUMNS.count(",") + 2] for row in kept(database)] == [[1.1, 2.0], "a", 3]
 
 
-def test_nothing_to_write_asks_nobody(database):
-    copied(database, [])
-    copied(database, [block(0, scores={}, ids=[])])
+@pytest.mark.parametrize("rows", [1, copying.FEWEST - 1, copying.FEWEST])
+def test_few_rows_and_many_are_written(database, rows):
+    first, second = block(1), block(rows - 1)
+    with database.by_themselves() as connection:
+        append_columns(connection, [first, second])
+        if rows < copying.FEWEST:
+            append_columns(connection, [first, second])  # changes nothing
+        else:
+            with pytest.raises(psycopg.errors.UniqueViolation):
+                append_columns(connection, [first, second])
+        read = log.find(connection, first.ids + second.ids)
+    assert read == {one.record.id: one.record for one in first.entries() + second.entries()}
+
+
+def test_nothing_to_write_changes_nothing(database):
+    for write in (append_columns, copy_columns):
+        with database.by_themselves() as connection:
+            write(connection, [])
+            write(connection, [block(0)])
     assert kept(database) == []
