@@ -44,6 +44,11 @@ class RunFolder:
         return self.path / "haproxy"
 
     @property
+    def workers(self) -> Path:
+        """The socket at which Ray's workers are asked for."""
+        return self.path / "workers"
+
+    @property
     def compiled(self) -> Path:
         """What torch keeps of code that it compiles. It would take a folder of /tmp whose name everybody knows."""
         return self.path / "torch"
