@@ -113,7 +113,7 @@ class LocalService:
             self._worker.submit(_leave_ray).result(LEAVE_SECONDS)
         for source in self._worker_sources:
             source.kill()  # nobody wants another worker
-            source.wait()
+            source.communicate()
 
     def renew_controller(self) -> None:
         """Let Ray start Serve's controller anew. It takes what it has written down, and all replicas as they are."""

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray s
 
 PROGRAM = """
 import os, signal, time
-import psutil, ray
+import psutil
 from demur.serve.local.lean_ray import lean_start
 from demur.serve.local.private_run import private_run
 from demur.serve.local.ray_job import isolated_job
@@ -28,6 +28,7 @@ class Variable:
         return os.environ["TOLD"]
 
 with private_run() as (folder, _):
+    import ray  # which reads the environment
     with lean_start(folder.workers, metrics=False) as sources, patient_start():
         ray.init(address="local", include_dashboard=False, num_cpus=8, logging_level="error", log_to_driver=False,
                  _temp_dir=str(folder.ray), job_config=isolated_job())
@@ -48,6 +49,7 @@ with private_run() as (folder, _):
     ray.shutdown()
     for source in sources:
         source.kill()
+        source.communicate()
 """
 
 

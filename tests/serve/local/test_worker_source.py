@@ -60,7 +60,7 @@ def source(folder):
     process = start_source(folder.workers, node_process=os.getpid())
     yield process
     process.kill()
-    process.wait()
+    process.communicate()
 
 
 def test_a_worker_is_a_copy_that_runs_its_program_in_a_group_of_its_own(source, folder, program, tmp_path):
@@ -88,7 +88,7 @@ def test_where_nobody_forks_the_program_is_run_as_ray_would_run_it(folder, progr
 def test_a_source_that_was_killed_is_not_waited_for(source, folder, program):
     asked(folder.workers, program, TOLD="first")
     source.kill()
-    source.wait()
+    source.communicate()
     began = time.monotonic()
     assert asked(folder.workers, program, TOLD="second")["ray"] is False
     assert time.monotonic() - began < worker_start.ASK_SECONDS
