@@ -162,7 +162,7 @@ DRAWN = 8
 def fork_until_left(door: socket.socket) -> Request | None:
     """Fork a worker for each request. Returns the request in a worker, and None here once `demur up` has gone."""
     while True:
-        ready, _, _ = select.select([door, STDIN], [], [])
+        ready, _, _ = select.select([door.fileno(), STDIN], [], [])
         if STDIN in ready:
             return None
         asking, _ = door.accept()
