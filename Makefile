@@ -7,6 +7,10 @@ CONFIG ?= deploy/quickstart.yaml
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
+# Images of containers often say that Python is to keep no compiled code; then each of a thousand processes compiles all
+# of demur, and each pytest all tests: a sixth of all processor time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-gpu bench-serving bench-soak bench-review tutorials model model-sums clean
 

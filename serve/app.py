@@ -22,7 +22,7 @@ from demur.serve.config.scaling import Scaled
 from demur.serve.configuration import load_config
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.deployments.gateway import Gateway
-from demur.serve.deployments.hosts import ModelReplica, host_deployment
+from demur.serve.deployments.hosts import ModelReplica, host_deployment, most_calls
 from demur.serve.deployments.pages import Audits, Console
 from demur.serve.deployments.whole import WholeService
 from demur.serve.hosts.gpus import gpus_of_replica
@@ -94,8 +94,7 @@ def _gateway(
             name=host_deployment(name),
             **_copies(model.host, target_of_host(model.host)),
             ray_actor_options={"num_cpus": model.host.cpus, "num_gpus": gpus_of_replica(model.host, gpus)},
-            # what all gateways may send at a time, and room for questions about its state
-            max_ongoing_requests=model.host.batch.in_flight * config.gateway.most_replicas + 4,
+            max_ongoing_requests=most_calls(config, name),
             graceful_shutdown_timeout_s=config.graceful_stop_seconds,
         ).bind(name, config, fitted=_is_fitted(config, name))
         for name, model in config.models.items()

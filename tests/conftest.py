@@ -6,8 +6,6 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"  # models in tests are ours; nobody waits for a network. Read at import, so set first
 
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -224,9 +222,10 @@ def resolve(connection: Connection, case_id: UUID, reviewer: str, label: Answer)
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the digits' parts: train, calibration and test."""
+    from deploy.models.digits.parts import write  # here, because it takes scikit-learn
+
     folder = tmp_path_factory.mktemp("digits")
-    script = ROOT / "deploy/models/digits/parts.py"
-    subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
+    write(folder)
     return folder
 
 

@@ -35,6 +35,7 @@ IMPORTS_BY_NAME = {
 """Where a module is imported by a name that is no constant, and who chooses it."""
 
 UNPICKLED = {
+    "serve/deployments/socket_frames.py": "calls between processes of one service, which look who is at the other end",
     "serve/hosts/tabular/sklearn_file.py": "a model's file, only where the operator writes `trust: true`",
     "serve/hosts/tabular/sklearn_model.py": "joblib counts threads here, and reads nothing",
 }

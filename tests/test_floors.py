@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ DOORS = {"library": {"pydantic"}}
 """What a room may know of these all the same: the library takes settings from people, and checks them."""
 
 
+@cache
 def imports(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -111,6 +113,7 @@ FLOOR = {
 }
 
 
+@cache
 def rooms_in(house: str, path: Path) -> set[str]:
     """The rooms of a house that a file imports from, also where it does so in a function or for types alone."""
     rooms = set()

@@ -1,6 +1,7 @@
 """Writing and reading the log. Every function works inside the transaction that it is given."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -288,14 +289,14 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.group,
         _json_or_null(record.prediction),
         record.top_labels,
-        record.top_probabilities,
-        record.label_confidence,
+        _numbers(record.top_probabilities),
+        None if record.label_confidence is None else _numbers(record.label_confidence),
         record.prediction_set,
         _json(record.scores),
-        record.confidence,
+        *_numbers([record.confidence]),
         record.action,
         record.reason,
-        record.label_probability,
+        *_numbers([record.label_probability]),
         _json(record.timings),
         _json_or_null(record.steps),
         _json_or_null(record.cost),
@@ -325,9 +326,19 @@ def _shadow_row(record_id: UUID, shadow: ShadowDecision) -> tuple[Any, ...]:
     )
 
 
+def _numbers(values: Sequence[float | None]) -> list[float | None]:
+    """What JSON would make of them: it knows neither NaN nor the infinite."""
+    return [None if value is None or not isfinite(value) else value for value in values]
+
+
 def _json_or_null(value: Any) -> str | None:
     return None if value is None else _json(value)
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY).decode()
+    return json_bytes(value).decode()
+
+
+def json_bytes(value: Any) -> bytes:
+    """The value as the log has it."""
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)

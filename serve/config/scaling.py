@@ -74,6 +74,9 @@ class GatewayConfig(Scaled):
     """Requests in one gateway at a time, those that wait for an outcome among them. The bounds of models
     (`batch.max_queued`) are reached before it."""
 
+    local_sockets: bool = True
+    """Whether `demur up` lets gateways call hosts over Unix sockets, past the handles of Ray Serve."""
+
     @property
     def target(self) -> float:
         """Requests that one replica has to do at a time, where their number follows the load."""

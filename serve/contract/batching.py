@@ -64,6 +64,8 @@ class GreedyBatcher(Generic[Item, Result]):
     Beside `alone` batches that are away, another one leaves only where it is as large as the last, or full: where the
     other end works on one at a time, a small one would wait there, and be the dearer for being small. After a moment
     it leaves all the same: what is away may never come back.
+
+    `weigh` says for how many items one counts, where it stands for several.
     """
 
     def __init__(
@@ -76,8 +78,12 @@ class GreedyBatcher(Generic[Item, Result]):
         alone: int | None = None,
         max_queued: int,
         name: str,
+        weigh: Callable[[Item], int] | None = None,
     ) -> None:
         self._send = send
+        self._weight: Callable[[Sequence[Item]], int] = (
+            len if weigh is None else lambda items: sum(weigh(item) for item in items)
+        )
         self._then = then
         self._max_size = max_size
         self.in_flight = in_flight
@@ -102,11 +108,12 @@ class GreedyBatcher(Generic[Item, Result]):
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
         """Return one result for each item. Items of one call may travel in several batches."""
-        if self._queued + len(items) > self._max_queued and not self._has_room_now(len(items)):
+        weight = self._weight(items)
+        if self._queued + weight > self._max_queued and not self._has_room_now(weight):
             error = Overloaded(f"{self._queued} items wait for {self._name} already; try again a little later")
             error.seconds = self._pace.seconds_for(self._queued)
             raise error
-        chunks = [list(items[at : at + self._max_size]) for at in range(0, len(items), self._max_size)]
+        chunks = [list(items)] if weight <= self._max_size else self._in_parts(items)
         futures = [self._enqueue(chunk) for chunk in chunks]
         try:
             if len(futures) == 1:
@@ -116,19 +123,32 @@ class GreedyBatcher(Generic[Item, Result]):
             self._left += 1
             raise
 
+    def _in_parts(self, items: Sequence[Item]) -> list[list[Item]]:
+        """Parts that may each leave in one batch. What is too heavy for one is a part by itself."""
+        parts: list[list[Item]] = []
+        size = self._max_size
+        for item in items:
+            weight = self._weight([item])
+            if size + weight > self._max_size:
+                parts.append([])
+                size = 0
+            parts[-1].append(item)
+            size += weight
+        return parts
+
     def _has_room_now(self, n: int) -> bool:
         """Give free the places of those who went away, and say whether so many are free then."""
         if self._left:
             self._left = 0
             self._waiting = deque((chunk, future) for chunk, future in self._waiting if not future.done())
-            self._queued = sum(len(chunk) for chunk, _ in self._waiting)
+            self._queued = sum(self._weight(chunk) for chunk, _ in self._waiting)
         return self._queued + n <= self._max_queued
 
     def _enqueue(self, chunk: list[Item]) -> "asyncio.Future[list[Result]]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Result]] = loop.create_future()
         self._waiting.append((chunk, future))
-        self._queued += len(chunk)
+        self._queued += self._weight(chunk)
         if not self._pump_is_due:  # at the end of this turn of the loop, so that what comes together goes together
             self._pump_is_due = True
             loop.call_soon(self._pump)
@@ -146,14 +166,17 @@ class GreedyBatcher(Generic[Item, Result]):
             if self._patience is not None:
                 self._patience.cancel()
                 self._patience = None
-            batch = []
+            batch: list[tuple[list[Item], asyncio.Future[list[Result]]]] = []
             size = 0
-            while self._waiting and size + len(self._waiting[0][0]) <= self._max_size:
+            while self._waiting:
+                weight = self._weight(self._waiting[0][0])
+                if batch and size + weight > self._max_size:
+                    break
                 chunk, future = self._waiting.popleft()
-                self._queued -= len(chunk)
+                self._queued -= weight
                 if not future.done():  # its caller went away while it waited
                     batch.append((chunk, future))
-                    size += len(chunk)
+                    size += weight
             if batch:
                 self._sent += 1
                 self._last = size
@@ -170,7 +193,7 @@ class GreedyBatcher(Generic[Item, Result]):
             try:
                 results = await self._send([item for chunk, _ in batch for item in chunk])
             finally:
-                self._pace.note(sum(len(chunk) for chunk, _ in batch))
+                self._pace.note(sum(self._weight(chunk) for chunk, _ in batch))
                 self._sent -= 1
                 self._pump()
             if self._then is not None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from demur.review.item import NewCase
+from demur.traffic.columns import RecordColumns
 from demur.traffic.record import Entry, Record
 
 
@@ -21,13 +22,37 @@ class Writing:
     """None where nobody is asked about it."""
 
 
-@dataclass(kw_only=True, slots=True)
-class CommitResult:
-    """What is on disk for an entry."""
+ToWrite = Writing | RecordColumns
+"""What is written together: one prediction, or several in columns about which nobody is asked."""
 
-    record: Record
-    replayed: bool
-    """True if this key had been used for this input before: `record` is the one from then, and nothing was written."""
+
+class CommitResult:
+    """What is on disk for one prediction."""
+
+    __slots__ = ("_record", "columns", "replayed", "row")
+
+    def __init__(
+        self,
+        *,
+        record: Record | None = None,
+        replayed: bool = False,
+        columns: RecordColumns | None = None,
+        row: int = 0,
+    ) -> None:
+        """`replayed` is true if this key had been used for this input before: the record is the one from then, and
+        nothing was written. The record is given, or is a `row` of `columns`."""
+        self._record = record
+        self.replayed = replayed
+        self.columns = columns
+        self.row = row
+
+    @property
+    def record(self) -> Record:
+        """The record, made of its columns when somebody first asks for it."""
+        if self._record is None:
+            assert self.columns is not None
+            self._record = self.columns.record(self.row)
+        return self._record
 
 
 CommitOutcome = CommitResult | Exception

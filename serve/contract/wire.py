@@ -22,6 +22,7 @@ from demur.serve.config.pydantic_words import written_as
 from demur.serve.config.review import HIGHEST_PRIORITY, LATEST_DUE
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.body import check_structure, check_whole_numbers
+from demur.serve.contract.commit import CommitResult
 from demur.serve.contract.corrections import CorrectedText
 from demur.serve.contract.doubled_keys import check_each_key, check_keys_once
 from demur.serve.contract.fields import fields_of
@@ -481,6 +482,32 @@ def prediction_json(record: Record) -> dict[str, Any]:
     }
 
 
+def answer_json(done: CommitResult) -> dict[str, Any]:
+    """`prediction_json` of what is on disk, without an object where it is in columns."""
+    if done.columns is None:
+        return prediction_json(done.record)
+    columns, row = done.columns, done.row
+    action, reply, prediction = columns.actions[row], columns.replies[row], columns.predictions[row]
+    cost, sure = columns.costs[row], columns.label_confidences[row]
+    return {
+        "id": str(columns.ids[row]),
+        "model": columns.model,
+        "action": action,
+        "abstained": action != "answer",
+        "prediction": reply["text"] if reply and prediction is not None else prediction,
+        "prediction_set": [] if reply else columns.prediction_sets[row],
+        "confidence": columns.confidence[row],
+        "label_confidence": None if sure is None else _highest_first(columns.top_labels[row], sure),
+        "scores": {name: values[row] for name, values in columns.scores.items()},
+        "reason": columns.reasons[row],
+        "artifact": columns.artifact,
+        "group": columns.groups[row],
+        "steps": None,
+        "cost": None if cost is None else cost_json(cost),
+        "review": None,  # nobody is asked about rows in columns
+    }
+
+
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """`OutcomeView`."""
     return fields_of(OutcomeView, outcome, at=outcome.created_at.isoformat())
@@ -524,9 +551,11 @@ def _steps(record: Record) -> list[dict[str, Any]] | None:
 
 
 def _label_confidence(record: Record) -> dict[str, float] | None:
-    if record.label_confidence is None:
-        return None
-    pairs = zip(record.top_labels, record.label_confidence, strict=True)
+    return None if record.label_confidence is None else _highest_first(record.top_labels, record.label_confidence)
+
+
+def _highest_first(labels: Sequence[str], confidences: Sequence[float]) -> dict[str, float]:
+    pairs = zip(labels, confidences, strict=True)
     return dict(sorted(pairs, key=lambda pair: -pair[1]))  # stable: what calibration ties keeps the model's order
 
 

@@ -21,6 +21,7 @@ from demur.serve.deployments.host_client import RayHostClient
 from demur.serve.deployments.host_trouble import HostTrouble
 from demur.serve.deployments.hosts import host_deployment
 from demur.serve.deployments.in_process_router import open_shortcut
+from demur.serve.deployments.local_hosts import local_hosts
 from demur.serve.deployments.ray_metrics import RayMetrics
 from demur.serve.deployments.traced import traces_of
 from demur.serve.gateway.handler import Handler
@@ -60,14 +61,15 @@ class Gateway:
         self._database = open_database(dsn)
         with self._database.transaction() as connection:
             key = draw_key(connection)
+        telemetry = Telemetry(traces_of(config, part="gateway"))
         self._handler = Handler(
             config,
-            self._host_clients(hosts, left_out or {}, notes or {}),
+            self._host_clients(hosts, left_out or {}, notes or {}, telemetry),
             self._database,
             clock=lambda: datetime.now(UTC),
             new_id=uuid7,
             draw_key=key,
-            telemetry=Telemetry(traces_of(config, part="gateway")),
+            telemetry=telemetry,
         )
         for name, poll in self._handler.polls.items():
             poll.look()
@@ -80,7 +82,11 @@ class Gateway:
         self._intake = Intake(config.limits)
 
     def _host_clients(
-        self, hosts: Mapping[str, DeploymentHandle], left_out: Mapping[str, str], notes: Mapping[str, str]
+        self,
+        hosts: Mapping[str, DeploymentHandle],
+        left_out: Mapping[str, str],
+        notes: Mapping[str, str],
+        telemetry: Telemetry,
     ) -> dict[str, HostClient]:
         """The way to each configured model, in the order of the configuration."""
         application = ray_serve.get_replica_context().app_name
@@ -89,7 +95,13 @@ class Gateway:
         return {
             name: LeftOut(left_out.get(name, "it has no host"))
             if name not in hosts
-            else RayHostClient(hosts[name], partial(trouble.check, host_deployment(name)), note=notes.get(name, ""))
+            else RayHostClient(
+                hosts[name],
+                partial(trouble.check, host_deployment(name)),
+                note=notes.get(name, ""),
+                local=local_hosts(self._config, name),
+                called=partial(telemetry.called, name),
+            )
             for name in models
         }
 

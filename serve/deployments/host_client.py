@@ -1,6 +1,7 @@
-"""The way from the gateway to a model's host, over a handle of Ray Serve."""
+"""The way from the gateway to a model's host: over a handle of Ray Serve, or past it to hosts on this machine."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,20 +20,34 @@ from demur.serve.contract.hosts import DrawsWanted, HostState, ModelNotReady, St
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.contract.messages import Message
 from demur.serve.deployments.hosts import EngineFailure, NoArtifact, NoDraws
+from demur.serve.deployments.local_hosts import LocalHosts, NotAnswered
 from demur.serve.telemetry.stages import TRACEPARENT
 from demur.uncertainty.generation import Generation
+
+logger = logging.getLogger("demur.deployments")
 
 
 class RayHostClient:
     """A model host behind a Ray Serve handle."""
 
-    def __init__(self, handle: DeploymentHandle, check: Callable[[], None], *, note: str = "") -> None:
+    def __init__(
+        self,
+        handle: DeploymentHandle,
+        check: Callable[[], None],
+        *,
+        note: str = "",
+        local: LocalHosts | None = None,
+        called: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """`check` raises `ModelNotReady` where it is known why no replica runs. `note` is added where the model has no
-        artifact."""
+        artifact. `local` are hosts on this machine that decide without Ray's handle. `called` is told by which way a
+        host has decided, `socket` or `handle`."""
         self._handle = handle
         self._streams = handle.options(stream=True)
         self._check = check
         self._note = note
+        self._local = local
+        self._called = called
         self._answers = False
 
     async def state(self) -> HostState:
@@ -52,11 +67,8 @@ class RayHostClient:
     async def decide(
         self, inputs: Sequence[ModelInput], groups: Sequence[str | None], draws: Sequence[int] | None
     ) -> list[ArtifactShare]:
-        try:
-            asked = self._handle.decide.remote(_packed(inputs), groups, draws, **_trace())
-            shares: list[ArtifactShare] | NoArtifact | NoDraws = await asked
-        except BackPressureError as error:
-            raise Overloaded("the model's host is full; try again a little later") from error
+        shares: list[ArtifactShare] | NoArtifact | NoDraws
+        shares = await self._call("decide", _packed(inputs), groups, draws)
         if isinstance(shares, NoArtifact):
             raise ArtifactNotFound(self._noted(shares.why))
         if isinstance(shares, NoDraws):
@@ -64,14 +76,28 @@ class RayHostClient:
         return shares
 
     async def decide_next(self, inputs: Sequence[ModelInput], groups: Sequence[str | None], step: Step) -> DecidedRows:
-        try:
-            asked = self._handle.decide_next.remote(_packed(inputs), groups, step, **_trace())
-            decided: DecidedRows | NoArtifact = await asked
-        except BackPressureError as error:
-            raise Overloaded("the model's host is full; try again a little later") from error
+        decided: DecidedRows | NoArtifact = await self._call("decide_next", _packed(inputs), groups, step)
         if isinstance(decided, NoArtifact):
             raise ArtifactNotFound(self._noted(decided.why))
         return decided
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        """Call a host over a socket, else by the handle. A host that breaks off may have begun; to decide again does no
+        harm, since nothing has been recorded."""
+        if self._local:
+            try:
+                answer = await self._local.call(method, arguments, _trace())
+            except NotAnswered as error:
+                logger.debug("%s by the handle: %s", method, error)
+            else:
+                self._called("socket")
+                return answer
+        try:
+            answer = await getattr(self._handle, method).remote(*arguments, **_trace())
+        except BackPressureError as error:
+            raise Overloaded("the model's host is full; try again a little later") from error
+        self._called("handle")
+        return answer
 
     async def stream(
         self, value: ModelInput, group: str | None, draw: int

@@ -1,6 +1,6 @@
 """Ray Serve's shell of a host."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 
@@ -14,6 +14,8 @@ from demur.serve.contract.hosts import HostState, Step
 from demur.serve.contract.inputs import ModelInput
 from demur.serve.contract.messages import Message
 from demur.serve.deployments.every import every
+from demur.serve.deployments.host_socket import HostSocket
+from demur.serve.deployments.socket_frames import socket_folder
 from demur.serve.deployments.traced import traces_of
 from demur.serve.hosts.garbage import look_rarely
 from demur.serve.hosts.set_level import SetLevel
@@ -31,6 +33,12 @@ CONTROL_SECONDS = 1.0
 def host_deployment(model: str) -> str:
     """What the host of a model is called in Ray Serve."""
     return f"host-{model}"
+
+
+def most_calls(config: Config, model: str) -> int:
+    """How many calls a replica of a host takes at a time: what all gateways may send, and room for questions about its
+    state."""
+    return config.models[model].host.batch.in_flight * config.gateway.most_replicas + 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,8 @@ class ModelReplica:
     """One replica of one model of any kind. The model runs in the replica's own loop, or in a thread beside it, so that
     health checks are always answered."""
 
+    _socket: HostSocket | None = None
+
     async def __init__(self, name: str, config: Config, *, fitted: bool = False) -> None:  # type: ignore[misc]  # Serve awaits it
         from demur.serve.hosts.host import Host  # brings what the gateway and the pages do without
         from demur.serve.hosts.language.reviewed import reviewed_of
@@ -71,6 +81,16 @@ class ModelReplica:
         _check_started(self._host.state(), fitted=fitted)
         every(REFRESH_SECONDS, self._host.refresh, name=f"{name}-artifacts")
         _follow_labels(name, config, self._host.set_level)
+        if folder := socket_folder(config, name):
+            self._socket = HostSocket(
+                name, {"decide": self.decide, "decide_next": self.decide_next}, most=most_calls(config, name)
+            )
+            await self._socket.open(folder)
+
+    def __del__(self) -> Coroutine[None, None, None] | None:
+        """Called, and awaited, by Serve before a replica stops: Serve itself waits for calls by its handle alone."""
+        closing, self._socket = self._socket, None
+        return closing.close() if closing else None
 
     def _traced(self, traceparent: str | None) -> AbstractContextManager[None]:
         if traceparent and self._traces:

@@ -15,6 +15,43 @@ class FinalAction(NamedTuple):
     reason: str
 
 
+class OverruledAction(NamedTuple):
+    """What is left of a decision when the control and the alarms of its model have had their word."""
+
+    action: Action
+    reason: str
+    by_alarm: str = ""
+    """The alarm that holds it; empty where none does."""
+
+
+def overruled(
+    decided: FinalAction,
+    model: str,
+    confidence: float | None,
+    artifact: str | None,
+    *,
+    control: ModelControl | None,
+    safeguards: Safeguards,
+) -> OverruledAction:
+    """Let the control of a model have its word about what an artifact `decided`, which moves the control, and then its
+    alarms. Neither answers what was held before."""
+    action, reason = decided
+    if control is not None:
+        steered = control.steer(action, nan if confidence is None else confidence, artifact)
+        action, reason = steered.action, f"{reason}; {steered.note}"
+    by_alarm = safeguards.why_held(model, confidence) if action is Action.ANSWER else ""
+    return OverruledAction(Action.REVIEW if by_alarm else action, reason, by_alarm)
+
+
+def in_the_room(one: OverruledAction, no_room: str) -> FinalAction:
+    """The last step: where `no_room` says why the queue has no room, what would be reviewed is abstained from. An alarm
+    is named first in the reason."""
+    action, reason, by_alarm = one
+    if action is Action.REVIEW and no_room:
+        action, reason = Action.ABSTAIN, f"{no_room}; {reason}"
+    return FinalAction(action, f"{by_alarm}; else: {reason}" if by_alarm else reason)
+
+
 def final_action(
     decided: FinalAction,
     model: str,
@@ -33,13 +70,5 @@ def final_action(
 
     No step may answer what an earlier one holds. An alarm is named first in the reason.
     """
-    final = decided
-    if control is not None:
-        steered = control.steer(decided.action, nan if confidence is None else confidence, artifact)
-        final = FinalAction(steered.action, f"{decided.reason}; {steered.note}")
-    by_alarm = safeguards.why_held(model, confidence) if final.action is Action.ANSWER else ""
-    if by_alarm:
-        final = FinalAction(Action.REVIEW, final.reason)
-    if final.action is Action.REVIEW and no_room:
-        final = FinalAction(Action.ABSTAIN, f"{no_room}; {final.reason}")
-    return FinalAction(final.action, f"{by_alarm}; else: {final.reason}") if by_alarm else final
+    one = overruled(decided, model, confidence, artifact, control=control, safeguards=safeguards)
+    return in_the_room(one, no_room)

@@ -1,25 +1,52 @@
 """The stage `finish`: what is written about a prediction, from what the models said about it."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from demur.policies.decision import Action
 from demur.serve.config.file import Config
-from demur.serve.contract.commit import Writing
+from demur.serve.contract.commit import CommitOutcome, ToWrite, Writing
 from demur.serve.contract.rows import ModelRow, PendingRow
+from demur.serve.contract.wire import PredictRequest
 from demur.serve.gateway.controls import Controls
-from demur.serve.gateway.final_action import FinalAction, final_action
+from demur.serve.gateway.final_action import FinalAction, OverruledAction, in_the_room, overruled
 from demur.serve.gateway.new_cases import NewCases
 from demur.serve.gateway.queue_room import Places, QueueRoom
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
+from demur.traffic.columns import RecordColumns
 from demur.traffic.dataset import NO_INPUT
 from demur.traffic.record import Cost, Entry, Record, ShadowDecision
 
 ACTIONS = {action.value: action for action in Action}
 """To look one up takes a fifth of the time that it takes to call `Action`."""
+
+
+@dataclass(slots=True)
+class FinishedBatch:
+    """What is written about the rows of a batch, and where each of these is."""
+
+    items: list[ToWrite] = field(default_factory=list)
+    rows: list[list[int]] = field(default_factory=list)
+    """Of each item the places of its rows in the batch."""
+
+    def add(self, item: ToWrite, rows: list[int]) -> None:
+        self.items.append(item)
+        self.rows.append(rows)
+
+    def outcomes(self, committed: Sequence[Sequence[CommitOutcome]]) -> list[CommitOutcome]:
+        """What came of each row, in the order of the batch, from what came of each item."""
+        if len(self.rows) == 1:
+            return list(committed[0])
+        by_row = {
+            at: done
+            for rows, results in zip(self.rows, committed, strict=True)
+            for at, done in zip(rows, results, strict=True)
+        }
+        return [by_row[at] for at in range(len(by_row))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +60,137 @@ class Finisher:
     new_cases: NewCases
     room: QueueRoom
 
-    def writing(self, pending: PendingRow, row: ModelRow, places: Places, now: datetime) -> Writing:
-        """What is written about one prediction. A case takes one of the `places` in the queue; where there is none,
-        what would be held is abstained from."""
+    def finish(
+        self,
+        pending: Sequence[PendingRow],
+        rows: Sequence[ModelRow],
+        places: Places,
+        now: datetime,
+        *,
+        in_columns: bool = True,
+    ) -> FinishedBatch:
+        """What is written about rows that asked one model first. A case takes one of the `places` in the queue; where
+        there is none, what would be held is abstained from.
+
+        A row is written as an object where it is held or checked, has an Idempotency-Key, or was decided by several
+        models or by none. The others stay columns, unless `in_columns` says otherwise.
+        """
+        finished = FinishedBatch()
+        if not rows:
+            return finished
+        model = pending[0].request.model
+        overruled = self._overruled(model, rows)
+        plain: set[int] = set()
+        for members in _by_share(pending, rows) if in_columns else ():
+            columns = self._columns(model, pending, rows, members, overruled, now)
+            if columns is not None:
+                finished.add(*columns)
+                plain.update(columns[1])
+        for at, (one, row) in enumerate(zip(pending, rows, strict=True)):
+            if at not in plain:
+                said = overruled[at] if overruled else OverruledAction(*self._said(model, row))
+                finished.add(self._writing(one, row, said, places, now), [at])
+        return finished
+
+    def _overruled(self, model: str, rows: Sequence[ModelRow]) -> list[OverruledAction] | None:
+        """What is left of each decision when control and alarms have had their word; None where there are none."""
+        control = self.controls.of(model)
+        if control is None and not self.safeguards.guards(model):
+            return None
+        found = []
+        for row in rows:
+            decided, i = row.share.decided if row.share else None, row.index
+            found.append(
+                overruled(
+                    self._said(model, row),
+                    model,
+                    decided.confidence[i] if decided else None,
+                    decided.artifact if decided else None,
+                    control=control,
+                    safeguards=self.safeguards,
+                )
+            )
+        return found
+
+    def _said(self, model: str, row: ModelRow) -> FinalAction:
+        """The decision of whoever decided, or why nobody did."""
+        decided, i = row.share.decided if row.share else None, row.index
+        if decided and not row.why_none:
+            return FinalAction(ACTIONS[decided.actions[i]], decided.reasons[i])
+        return FinalAction(Action(self.config.models[model].recipe.when_unknown), row.why_none)
+
+    def _columns(
+        self,
+        model: str,
+        pending: Sequence[PendingRow],
+        rows: Sequence[ModelRow],
+        members: list[int],
+        overruled: Sequence[OverruledAction] | None,
+        now: datetime,
+    ) -> tuple[RecordColumns, list[int]] | None:
+        """Those rows of one artifact's share about which nobody is asked, and their places in the batch; None where
+        there are none."""
+        share = rows[members[0]].share
+        assert share is not None
+        decided, index = share.decided, [rows[at].index for at in members]
+        actions: list[str] = (
+            [overruled[at].action for at in members] if overruled else [decided.actions[i] for i in index]
+        )
+        confidence = [decided.confidence[i] for i in index]
+        groups = [pending[at].request.group for at in members]
+        chances = self.spot_checks.probabilities(model, groups, confidence)
+        kept = [
+            n
+            for n, (at, action, chance) in enumerate(zip(members, actions, chances, strict=True))
+            if action != Action.REVIEW and not (chance and self.new_cases.is_drawn(pending[at].id, chance))
+        ]
+        if not kept:
+            return None
+        if len(kept) < len(members):
+            members, index = [members[n] for n in kept], [index[n] for n in kept]
+            actions, confidence = [actions[n] for n in kept], [confidence[n] for n in kept]
+            groups, chances = [groups[n] for n in kept], [chances[n] for n in kept]
+        requests = [pending[at].request for at in members]
+        keep_days = self.config.keep_inputs_days
+        part = decided if index == list(range(len(decided.actions))) else decided.rows(index)
+        return (
+            RecordColumns(
+                model=model,
+                artifact=decided.artifact,
+                created_at=now,
+                ids=[pending[at].id for at in members],
+                groups=groups,
+                clusters=[request.cluster for request in requests],
+                predictions=part.predictions,
+                top_labels=part.top_labels,
+                top_probabilities=part.top_probabilities,
+                label_confidences=part.label_confidences,
+                prediction_sets=part.prediction_sets,
+                scores=part.scores,
+                confidence=confidence,
+                actions=actions,
+                reasons=[in_the_room(overruled[at], "").reason for at in members] if overruled else part.reasons,
+                label_probabilities=chances,
+                queued=[round(rows[at].queued_milliseconds, 3) for at in members],
+                model_milliseconds=round(decided.model_milliseconds, 3),
+                costs=[cost_of([cost]) if cost else None for cost in part.costs],
+                replies=part.replies,
+                inputs=[_kept_input(request) for request in requests],
+                outputs=[request.output for request in requests],
+                input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
+            ),
+            members,
+        )
+
+    def _writing(
+        self, pending: PendingRow, row: ModelRow, said: OverruledAction, places: Places, now: datetime
+    ) -> Writing:
+        """What is written about one prediction as an object."""
         request, keep_days = pending.request, self.config.keep_inputs_days
-        record = self._record(pending, row, now)
+        record = self._record(pending, row, in_the_room(said, self.room.why_none), now)
         entry = Entry(
             record=record,
-            input=NO_INPUT if request.output is not None and request.input is None else request.input,
+            input=_kept_input(request),
             output=request.output,
             input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
             key=pending.use,
@@ -51,27 +201,10 @@ class Finisher:
             self.room.take(places)
         return Writing(entry, case)
 
-    def _final_action(self, model: str, row: ModelRow) -> FinalAction:
-        decided, i = row.share.decided if row.share else None, row.index
-        if decided and not row.why_none:
-            said = FinalAction(ACTIONS[decided.actions[i]], decided.reasons[i])
-        else:
-            said = FinalAction(Action(self.config.models[model].recipe.when_unknown), row.why_none)
-        return final_action(
-            said,
-            model,
-            decided.confidence[i] if decided else None,
-            decided.artifact if decided else None,
-            control=self.controls.of(model),
-            safeguards=self.safeguards,
-            no_room=self.room.why_none,
-        )
-
-    def _record(self, pending: PendingRow, row: ModelRow, now: datetime) -> Record:
+    def _record(self, pending: PendingRow, row: ModelRow, final: FinalAction, now: datetime) -> Record:
         request = pending.request
         decided, i = row.share.decided if row.share else None, row.index
         confidence = decided.confidence[i] if decided else None
-        final = self._final_action(request.model, row)
         return Record(
             id=pending.id,
             created_at=now,
@@ -96,6 +229,22 @@ class Finisher:
             cost=_cost(row),
             reply=decided.replies[i] if decided else None,
         )
+
+
+def _by_share(pending: Sequence[PendingRow], rows: Sequence[ModelRow]) -> list[list[int]]:
+    """The places of the rows that may stay columns, those of each artifact's share together."""
+    shares: dict[int, list[int]] = {}
+    for at, (one, row) in enumerate(zip(pending, rows, strict=True)):
+        share = row.share
+        if share is None or row.why_none or row.before or share.shadow or share.decided.asks_next:
+            continue
+        if one.use is None and not one.instead:
+            shares.setdefault(id(share), []).append(at)
+    return list(shares.values())
+
+
+def _kept_input(request: PredictRequest) -> Any:
+    return NO_INPUT if request.output is not None and request.input is None else request.input
 
 
 def _timings(row: ModelRow) -> dict[str, float]:
@@ -135,8 +284,11 @@ def _steps(model: str, row: ModelRow) -> list[dict[str, Any]]:
 def _cost(row: ModelRow) -> Cost | None:
     """Add up the costs of every step of a cascade that a language model took."""
     known = [cost for one in row.steps if one.share and (cost := one.share.decided.costs[one.index])]
-    if not known:
-        return None
+    return cost_of(known) if known else None
+
+
+def cost_of(known: Sequence[Cost]) -> Cost:
+    """The sum of some costs."""
     whole = Cost(
         prompt_tokens=sum(cost["prompt_tokens"] for cost in known),
         completion_tokens=sum(cost["completion_tokens"] for cost in known),

@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import orjson
 import psycopg
 
 from demur.review import queue
-from demur.serve.contract.commit import CommitResult, Unwritable, Writing
+from demur.serve.contract.commit import CommitOutcome, CommitResult, ToWrite, Unwritable, Writing
 from demur.traffic import failed_requests, log
+from demur.traffic.columns import RecordColumns
+from demur.traffic.copying import append_columns
 from demur.traffic.database import Connection, ConnectionLost, Database, one_line
 from demur.traffic.record import Entry, FailedRequest, KeyUse
 
@@ -18,32 +21,43 @@ REFUSALS = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError, U
 """What is wrong with a record, and not with the database."""
 
 
-def commit(database: Database, writings: Sequence[Writing]) -> list[CommitResult | Exception]:
-    """Write the entries and their cases, and return, for each, what is on disk now or why nothing is.
+def commit(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutcome]]:
+    """Write entries with their cases, and columns of entries. Return for each item, for each of its rows, what is on
+    disk now or why nothing is.
 
     Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
     it. Committing again what may be on disk already changes nothing.
     """
     try:
-        return _commit_together(database, writings)
+        return _commit_together(database, items)
     except REFUSALS:
-        return [_commit_alone(database, writing) for writing in writings]
+        return [[_commit_alone(database, writing) for writing in _writings(item)] for item in items]
 
 
-def _commit_together(database: Database, writings: Sequence[Writing]) -> list[CommitResult | Exception]:
+def _commit_together(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutcome]]:
     try:
-        return _commit(database, writings, log.append)
-    except ConnectionLost:  # it may have been committed; then doing it again changes nothing
-        return _commit(database, writings, log.append)
+        return _commit(database, items, log.append, append_columns)
+    except (ConnectionLost, psycopg.errors.UniqueViolation):  # it may be on disk; then doing it again changes nothing
+        return _commit(database, items, log.append, _append_entries)
 
 
-def _commit_alone(database: Database, writing: Writing) -> CommitResult | Exception:
+def _append_entries(connection: Connection, blocks: Sequence[RecordColumns]) -> None:
+    """Write columns by the statement that leaves out what is in the log already; COPY cannot."""
+    if blocks:
+        log.append(connection, [entry for block in blocks for entry in block.entries()])
+
+
+def _commit_alone(database: Database, writing: Writing) -> CommitOutcome:
     try:
-        return _commit(database, [writing], log.append_plainly)[0]
+        return _commit(database, [writing], log.append_plainly)[0][0]
     except REFUSALS as error:
         why = _without_values(error)
         logger.error("a record was refused: %s", why)
         return Unwritable(f"the record could not be written: {why}")
+
+
+def _writings(item: ToWrite) -> list[Writing]:
+    return [item] if isinstance(item, Writing) else [Writing(entry) for entry in item.entries()]
 
 
 def _without_values(error: Exception) -> str:
@@ -53,23 +67,41 @@ def _without_values(error: Exception) -> str:
 
 
 def _commit(
-    database: Database, writings: Sequence[Writing], append: Callable[[Connection, Sequence[Entry]], None]
-) -> list[CommitResult | Exception]:
-    entries = [writing.entry for writing in writings]
-    if append is log.append and not any(one.case or one.entry.key or one.entry.shadow for one in writings):
+    database: Database,
+    items: Sequence[ToWrite],
+    append: Callable[[Connection, Sequence[Entry]], None],
+    append_blocks: Callable[[Connection, Sequence[RecordColumns]], None] = _append_entries,
+) -> list[list[CommitOutcome]]:
+    writings = [item for item in items if isinstance(item, Writing)]
+    blocks = [item for item in items if isinstance(item, RecordColumns)]
+    late: set[UUID] = set()
+    if not writings:
         with database.by_themselves() as connection:  # all of it is one statement
-            log.append(connection, entries)
-        return [CommitResult(record=entry.record, replayed=False) for entry in entries]
-    with database.transaction() as connection:
-        late = log.claim_keys(connection, entries)
-        kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
-        append(connection, [writing.entry for writing in kept])
-        if cases := [writing.case for writing in kept if writing.case]:
-            queue.enqueue(connection, cases)
-    return [
-        _earlier(database, entry) if entry.record.id in late else CommitResult(record=entry.record, replayed=False)
-        for entry in entries
-    ]
+            append_blocks(connection, blocks)
+    elif append is log.append and not blocks and not any(_needs_more(writing) for writing in writings):
+        with database.by_themselves() as connection:
+            log.append(connection, [writing.entry for writing in writings])
+    else:
+        with database.transaction() as connection:
+            append_blocks(connection, blocks)
+            late = log.claim_keys(connection, [writing.entry for writing in writings])
+            kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
+            append(connection, [writing.entry for writing in kept])
+            if cases := [writing.case for writing in kept if writing.case]:
+                queue.enqueue(connection, cases)
+    return [_outcomes(database, item, late) for item in items]
+
+
+def _needs_more(writing: Writing) -> bool:
+    """Whether it takes more than one statement."""
+    return bool(writing.case or writing.entry.key or writing.entry.shadow)
+
+
+def _outcomes(database: Database, item: ToWrite, late: set[UUID]) -> list[CommitOutcome]:
+    if isinstance(item, RecordColumns):
+        return [CommitResult(columns=item, row=row) for row in range(len(item))]
+    record = item.entry.record
+    return [_earlier(database, item.entry) if record.id in late else CommitResult(record=record)]
 
 
 def note_failures(database: Database, failures: Sequence[FailedRequest]) -> list[None]:
@@ -93,7 +125,7 @@ def replays(database: Database, use: KeyUse) -> dict[int, CommitResult]:
     return {position: CommitResult(record=record, replayed=True) for position, record in found.items()}
 
 
-def _earlier(database: Database, entry: Entry) -> CommitResult | Exception:
+def _earlier(database: Database, entry: Entry) -> CommitOutcome:
     assert entry.key is not None
     try:
         return replays(database, entry.key)[entry.key.position]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from demur.policies.decision import Action
 from demur.review.item import Kind, NewCase
@@ -29,7 +30,7 @@ class NewCases:
         """
         if record.action == Action.REVIEW:
             kind = Kind.HELD
-        elif record.label_probability > 0 and self._spot_checks.of(str(record.id)) < limit(record.label_probability):
+        elif self.is_drawn(record.id, record.label_probability):
             kind = Kind.SPOT_CHECK
         else:
             return None
@@ -47,6 +48,10 @@ class NewCases:
             opinions_wanted=max((rule.opinions or 1 for rule in applying), default=1),
             blind=model.spot_check != 0 or self._second_looks if model.blind_review is None else model.blind_review,
         )
+
+    def is_drawn(self, record_id: UUID, probability: float) -> bool:
+        """Whether a prediction that is not held is drawn for a spot check."""
+        return probability > 0 and self._spot_checks.of(str(record_id)) < limit(probability)
 
     def _applying(self, record: Record) -> list[ReviewRule]:
         """The rules about this record. A share is drawn by the id of the record, for each rule by itself."""

@@ -12,14 +12,14 @@ import re2
 from numpy.typing import NDArray
 
 from demur.serve.config.redact import QUIET, RedactConfig
-from demur.serve.contract.commit import CommitResult, Writing
+from demur.serve.contract.commit import CommitOutcome, CommitResult, ToWrite, Writing
 from demur.serve.contract.pictures.formats import holds_picture
 from demur.serve.contract.user_code import NotFound, load_named
 from demur.traffic.record import Entry, Reply
 
 logger = logging.getLogger("demur.redaction")
 
-Submit = Callable[[Sequence[Writing]], Awaitable[list[CommitResult | Exception]]]
+Submit = Callable[[Sequence[ToWrite]], Awaitable[list[list[CommitOutcome]]]]
 
 
 class BadRedaction(ValueError):
@@ -73,14 +73,16 @@ class Redaction:
             record = replace(record, reply=self._reply(record.reply))
         return replace(entry, input=self.redacted(entry.input), record=record)
 
-    async def commit(self, writings: Sequence[Writing], submit: Submit) -> list[CommitResult | Exception]:
-        """Commit what may be stored. The caller is told the reply as the model wrote it; only what is asked for again
-        is told as it was stored."""
+    async def commit(self, items: Sequence[ToWrite], submit: Submit) -> list[list[CommitOutcome]]:
+        """Commit what may be stored, which are no columns. The caller is told the reply as the model wrote it; only
+        what is asked for again is told as it was stored."""
+        writings = [item for item in items if isinstance(item, Writing)]
+        assert len(writings) == len(items), "columns are not redacted"
         redacted = await asyncio.to_thread(lambda: [self._writing(writing) for writing in writings])
         able = [at for at, one in enumerate(redacted) if isinstance(one, Writing)]
         done = iter(await submit([one for one in redacted if isinstance(one, Writing)]) if able else [])
         return [
-            _as_said(writing, next(done)) if isinstance(one, Writing) else one
+            [_as_said(writing, next(done)[0]) if isinstance(one, Writing) else one]
             for writing, one in zip(writings, redacted, strict=True)
         ]
 
@@ -105,10 +107,10 @@ class Redaction:
         return value
 
 
-def _as_said(writing: Writing, done: CommitResult | Exception) -> CommitResult | Exception:
+def _as_said(writing: Writing, done: CommitOutcome) -> CommitOutcome:
     if isinstance(done, Exception) or done.replayed:
         return done
-    return replace(done, record=replace(done.record, reply=writing.entry.record.reply))
+    return CommitResult(record=replace(done.record, reply=writing.entry.record.reply))
 
 
 def _as_lists(array: NDArray[Any]) -> Any:

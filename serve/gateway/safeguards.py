@@ -40,6 +40,10 @@ class Safeguards:
             f" answers of {model} until a person undoes it"
         )
 
+    def guards(self, model: str) -> bool:
+        """Whether an alarm holds answers of this model, some or all."""
+        return model in self._known
+
     def holds_all(self, model: str) -> bool:
         guard = self._known.get(model)
         return guard is not None and guard.floor is None

@@ -1,7 +1,7 @@
 """How likely it is that a person looks at a prediction that was not held (METHODS 9.1)."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
 
 import numpy as np
@@ -45,6 +45,15 @@ class SpotChecks:
             return settings.rate_in(stratum)
         doubt = spread(confidence)
         return min(1.0, max(settings.least, scale * doubt)) if doubt > 0 else settings.least
+
+    def probabilities(
+        self, model: str, groups: Sequence[str | None], confidences: Sequence[float | None]
+    ) -> list[float]:
+        """[n], the probability of each row."""
+        settings = self._settings[model]
+        if settings is None:
+            return [0.0] * len(groups)
+        return [self.probability(model, group, known) for group, known in zip(groups, confidences, strict=True)]
 
     def look(self, database: Database) -> None:
         """Learn from the latest records how much can be drawn of each degree of doubt, so that each stratum would have

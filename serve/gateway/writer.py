@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from demur.serve.contract.batching import GreedyBatcher
-from demur.serve.contract.commit import CommitOutcome, Writing
+from demur.serve.contract.commit import CommitOutcome, ToWrite, Writing
 from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.gateway import journal
 from demur.serve.gateway.committer import Committer
@@ -16,6 +16,7 @@ from demur.serve.gateway.redaction import Redaction, RedactionFailed
 from demur.serve.gateway.upstream import UpstreamProblem, problem_of
 from demur.serve.telemetry.stages import stage
 from demur.serve.telemetry.telemetry import Queue, Telemetry
+from demur.traffic.columns import RecordColumns
 from demur.traffic.database import Database, DatabaseUnavailable
 from demur.traffic.record import FailedRequest
 from demur.uncertainty.generation import Outage
@@ -41,8 +42,13 @@ class Writer:
         self._clock = clock
         self._telemetry = telemetry
         self._committer = Committer(database, journal.commit)
-        self._commits: GreedyBatcher[Writing, CommitOutcome] = GreedyBatcher(
-            self._commit, max_size=COMMIT_SIZE, in_flight=1, max_queued=MOST_COMMITS, name="the database"
+        self._commits: GreedyBatcher[ToWrite, list[CommitOutcome]] = GreedyBatcher(
+            self._commit,
+            max_size=COMMIT_SIZE,
+            in_flight=1,
+            max_queued=MOST_COMMITS,
+            name="the database",
+            weigh=lambda item: len(item) if isinstance(item, RecordColumns) else 1,
         )
         self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
             Committer(database, journal.note_failures).commit,
@@ -88,16 +94,18 @@ class Writer:
         if any(row.outage is not None for row in rows):
             return await self._write_and_fail(pending, rows)
         with self._finisher.room.places() as places:
-            now = self._clock()
-            writings = [self._finisher.writing(one, row, places, now) for one, row in zip(pending, rows, strict=True)]
+            finished = self._finisher.finish(pending, rows, places, self._clock(), in_columns=not self._redaction)
+            items = finished.items
             with stage("commit"):
                 submit = self._commits.submit
-                committed = await (self._redaction.commit(writings, submit) if self._redaction else submit(writings))
+                committed = await (self._redaction.commit(items, submit) if self._redaction else submit(items))
             places.lost = sum(
-                writing.case is not None and (isinstance(done, Exception) or done.replayed)
-                for writing, done in zip(writings, committed, strict=True)
+                isinstance(item, Writing)
+                and item.case is not None
+                and (isinstance(done[0], Exception) or done[0].replayed)
+                for item, done in zip(items, committed, strict=True)
             )
-        return committed
+        return finished.outcomes(committed)
 
     async def _write_and_fail(self, pending: Sequence[PendingRow], rows: Sequence[ModelRow]) -> list[CommitOutcome]:
         now = self._clock()
@@ -117,14 +125,14 @@ class Writer:
         failed = iter(problems)
         return [next(written) if row.outage is None else next(failed) for row in rows]
 
-    async def _commit(self, writings: list[Writing]) -> list[CommitOutcome]:
+    async def _commit(self, items: list[ToWrite]) -> list[list[CommitOutcome]]:
         began = time.perf_counter()
         try:
-            results = await self._committer.commit(writings)
+            results = await self._committer.commit(items)
         except Exception:
             self._telemetry.not_committed()
             raise
-        self._telemetry.committed(writings, results, time.perf_counter() - began)
+        self._telemetry.committed(items, results, time.perf_counter() - began)
         return results
 
 

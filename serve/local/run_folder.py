@@ -49,6 +49,11 @@ class RunFolder:
         return self.path / "workers"
 
     @property
+    def sockets(self) -> Path:
+        """Where hosts listen for gateways. They read pickles there: no other user may reach it."""
+        return self.path / "sockets"
+
+    @property
     def compiled(self) -> Path:
         """What torch keeps of code that it compiles. It would take a folder of /tmp whose name everybody knows."""
         return self.path / "torch"
@@ -67,7 +72,7 @@ def make_run_folder(parent: Path | None = None) -> RunFolder:
     parent = parent or _parent()
     check_parent(parent)
     folder = RunFolder(Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)))
-    for below in (folder.ray, folder.proxy):
+    for below in (folder.ray, folder.proxy, folder.sockets):
         below.mkdir(mode=0o700)
     write_private(folder.token, secrets.token_hex(32))
     return folder

@@ -64,6 +64,12 @@ MODEL_FAILURES = MetricDefinition(
     " about which its endpoint could not be asked: `outage`.",
     ("model", "kind"),
 )
+HOST_CALLS = MetricDefinition(
+    "demur_host_calls",
+    "counter",
+    "Calls that a model's host has decided, by the way they went: `socket` on one machine, or Ray's `handle`.",
+    ("model", "way"),
+)
 COMMIT_SECONDS = MetricDefinition(
     "demur_commit_seconds", "histogram", "Time of a transaction that puts a group of records on disk.", (), SECONDS
 )
@@ -94,7 +100,7 @@ QUEUE_LIMIT = MetricDefinition(
 DATABASE_UP = MetricDefinition("demur_database_up", "gauge", "Whether the gateway reaches the database: 1 or 0.")
 
 METRICS = (
-    REQUESTS, REQUEST_SECONDS, REQUESTS_OPEN, ERRORS, STAGE_SECONDS, MODEL_BATCH_SIZE, MODEL_FAILURES, COMMIT_SECONDS,
-    COMMIT_SIZE, COMMIT_FAILURES, PREDICTIONS, CASES, CONFIDENCE, CONFIDENCE_UNKNOWN, QUEUE_LENGTH, QUEUE_LIMIT,
-    DATABASE_UP,
+    REQUESTS, REQUEST_SECONDS, REQUESTS_OPEN, ERRORS, STAGE_SECONDS, MODEL_BATCH_SIZE, MODEL_FAILURES, HOST_CALLS,
+    COMMIT_SECONDS, COMMIT_SIZE, COMMIT_FAILURES, PREDICTIONS, CASES, CONFIDENCE, CONFIDENCE_UNKNOWN, QUEUE_LENGTH,
+    QUEUE_LIMIT, DATABASE_UP,
 )  # fmt: skip

@@ -1,15 +1,17 @@
 """What the request path counts. Plain Python, a microsecond or two for each request; somebody else exports it."""
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from demur.serve.telemetry import metrics
 from demur.serve.telemetry.metrics import MetricDefinition
+from demur.traffic.columns import RecordColumns
 
 if TYPE_CHECKING:
-    from demur.serve.contract.commit import CommitResult, Writing
+    from demur.serve.contract.commit import CommitOutcome, ToWrite
     from demur.serve.contract.decided import ArtifactShare
     from demur.serve.telemetry.traces import Traces
 
@@ -103,36 +105,47 @@ class Telemetry:
         for share in shares:
             of.host.add(share.decided.model_milliseconds / 1000, len(share.rows))
 
+    def called(self, model: str, way: str) -> None:
+        """A host has decided a call."""
+        self.counts[metrics.HOST_CALLS][model, way] += 1
+
     def failed(self, model: str, kind: str) -> None:
         """A call to a model's host came to nothing."""
         self.counts[metrics.MODEL_FAILURES][model, kind] += 1
 
     def committed(
-        self, writings: Sequence["Writing"], results: Sequence["CommitResult | Exception"], seconds: float
+        self, items: Sequence["ToWrite"], results: Sequence[Sequence["CommitOutcome"]], seconds: float
     ) -> None:
         """A transaction is over. What was on record before, or was refused, is no prediction of now."""
         self._commit_seconds.add(seconds)
-        self._commit_size.add(len(writings))
-        by_model: dict[str, list[Writing]] = {}
-        for writing, result in zip(writings, results, strict=True):
-            if not (isinstance(result, Exception) or result.replayed):
-                by_model.setdefault(writing.entry.record.model, []).append(writing)
-        for model, written in by_model.items():
-            self._of(model).commit.add(seconds, len(written))
-            self._decided(model, written)
+        self._commit_size.add(sum(map(len, results)))
+        by_model: dict[str, tuple[list[str], list[float | None], list[bool]]] = defaultdict(lambda: ([], [], []))
+        for item, outcomes in zip(items, results, strict=True):
+            new = [not (isinstance(one, Exception) or one.replayed) for one in outcomes]
+            if isinstance(item, RecordColumns):
+                actions, confidences, _ = by_model[item.model]
+                actions += compress(item.actions, new)
+                confidences += compress(item.confidence, new)
+            elif new[0]:
+                record = item.entry.record
+                actions, confidences, cases = by_model[record.model]
+                actions.append(record.action)
+                confidences.append(record.confidence)
+                cases.append(item.case is not None)
+        for model, (actions, confidences, cases) in by_model.items():
+            if actions:
+                self._of(model).commit.add(seconds, len(actions))
+                self._decided(model, actions, confidences, sum(cases))
 
-    def _decided(self, model: str, written: "Sequence[Writing]") -> None:
-        predictions, cases, known = self.counts[metrics.PREDICTIONS], 0, []
-        for writing in written:
-            record = writing.entry.record
-            predictions[model, record.action] += 1
-            cases += writing.case is not None
-            if record.confidence is not None:
-                known.append(record.confidence)
+    def _decided(self, model: str, actions: Sequence[str], confidences: Sequence[float | None], cases: int) -> None:
+        predictions = self.counts[metrics.PREDICTIONS]
+        for action, n in Counter(actions).items():
+            predictions[model, action] += n
+        known = [confidence for confidence in confidences if confidence is not None]
         self._of(model).confidence.add_all(known)
         if cases:
             self.counts[metrics.CASES][model,] += cases
-        if unknown := len(written) - len(known):
+        if unknown := len(actions) - len(known):
             self.counts[metrics.CONFIDENCE_UNKNOWN][model,] += unknown
 
     def not_committed(self) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from tests.conftest import digit_rows
 from tests.faults.load import Account, Load, account_of, longest_silence, recovery_seconds
-from tests.system.conftest import Service
+from tests.system.conftest import Service, free_port
 from tests.system.conftest import own as own
 
 LARGE = bool(os.environ.get("FAULTS_LARGE"))
@@ -43,6 +43,7 @@ class Site(Service):
         content = yaml.safe_load((self.folder / "demur.yaml").read_text())
         content["gateway"] = {"replicas": gateways}
         content["limits"] = {"open_requests": OPEN_REQUESTS}
+        content["telemetry"] = {"metrics_port": free_port()}
         content["models"]["digits"]["host"]["replicas"] = hosts
         self.content = content
         self.write()

@@ -372,7 +372,10 @@ def test_help_names_every_command(demur):
         (["artifacts", "promote", "digits", "digits-1"], "demur: there is no artifact 'digits-1' for model 'digits'"),
         (["artifacts", "rollback", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "rollback", "digits"], "demur: no artifact was ever in force for model 'digits'"),
-        (["artifacts", "diff", "nobody", "x"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
+        (
+            ["artifacts", "diff", "nobody", "x"],
+            "demur: there is no model 'nobody' in the configuration; it has: digits",
+        ),
         (["artifacts", "diff", "digits", "x"], "demur: there is no artifact 'x' for model 'digits'"),
         (["artifacts", "history", "nobody"], "demur: there is no model 'nobody' in the configuration; it has: digits"),
         (["artifacts", "shadow", "nobody", "x"], "demur: there is no model 'nobody' in the configuration"),

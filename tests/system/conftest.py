@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,8 +12,10 @@ import sysconfig
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ import psutil
 import pytest
 import yaml
 
+from demur.serve.cli import main
 from tests.conftest import PAGE_MILLISECONDS, ROOT
 from tests.system.review_site import READY, Site
 
@@ -121,10 +125,37 @@ class Service:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def run_here(self, *words: str) -> str:
+        """Run another demur command in this process: a process of its own takes three seconds to import everything."""
+        before, mask = dict(os.environ), os.umask(0o022)
+        try:
+            with ExitStack() as here:
+                here.enter_context(chdir(self.folder))
+                said = here.enter_context(redirect_stdout(StringIO()))
+                complaints = here.enter_context(redirect_stderr(StringIO()))
+                here.enter_context(pytest.MonkeyPatch.context()).setattr(sys, "argv", ["demur", *words])
+                with pytest.raises(SystemExit) as end:
+                    main()
+        finally:
+            os.umask(mask)
+            os.environ.clear()
+            os.environ.update(before)
+        assert end.value.code in (0, None), f"{end.value.code}\n{said.getvalue()}{complaints.getvalue()}"
+        return said.getvalue()
+
     @property
     def run_folder(self) -> Path:
         """The private folder of the start that runs."""
         return Path((self.folder / "var/demur.lock").read_text().split()[1])
+
+    def host_calls(self) -> Counter[str]:
+        """How many calls hosts have decided, by the way on which they went, as far as Ray's agent knows."""
+        port = yaml.safe_load((self.folder / "demur.yaml").read_text())["telemetry"]["metrics_port"]
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        calls: Counter[str] = Counter()
+        for labels, value in re.findall(r"^ray_demur_host_calls_total\{(.*)\} (\S+)$", metrics, re.MULTILINE):
+            calls[re.findall(r'way="(\w+)"', labels)[0]] += int(float(value))
+        return calls
 
     def database_pid(self) -> int:
         return int((self.folder / "var/postgres/postmaster.pid").read_text().split("\n")[0])

@@ -121,17 +121,17 @@ def test_it_says_who_gets_in(service):
     assert "this machine alone reaches it, and whoever asks shows a key or has logged in" in said
     assert "export DEMUR_KEY=$(demur keys make mine --scope predict)" in said
     assert "Traceback" not in said
-    assert "no key is in force" in service.run("keys", "list")  # the one with which it asked itself is gone
+    assert "no key is in force" in service.run_here("keys", "list")  # the one with which it asked itself is gone
 
 
 def test_a_key_from_making_to_revoking(service, http, digits):
     assert predict(http, digits).status_code == 401
-    key = service.run("keys", "make", "shop", "--scope", "predict").strip()
+    key = service.run_here("keys", "make", "shop", "--scope", "predict").strip()
     assert predict(http, digits, Authorization=f"Bearer {key}").json()["action"] == "answer"
     assert predict(http, digits, **{"X-Api-Key": key}).status_code == 200
     assert http.get("/review/v1/me", headers={"X-Api-Key": key}).status_code == 403
     assert http.get("/audit/metrics", headers={"X-Api-Key": key}).status_code == 403
-    service.run("keys", "revoke", key.split("_")[1])
+    service.run_here("keys", "revoke", key.split("_")[1])
     revoked = time.monotonic()
     while predict(http, digits, Authorization=f"Bearer {key}").status_code != 401:
         assert time.monotonic() - revoked < 5
@@ -140,7 +140,7 @@ def test_a_key_from_making_to_revoking(service, http, digits):
 
 
 def test_the_line_that_it_prints_can_be_pasted(service):
-    key = service.run("keys", "make", "mine", "--scope", "predict").strip()
+    key = service.run_here("keys", "make", "mine", "--scope", "predict").strip()
     (line,) = [line for line in messages(service) if line.strip().startswith("curl")]
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, env={"DEMUR_KEY": key})
     assert '"action":"answer"' in done.stdout
@@ -148,7 +148,7 @@ def test_the_line_that_it_prints_can_be_pasted(service):
 
 def test_strangers_learn_whether_all_is_well(service, http):
     assert http.get("/healthz").json() == {"status": "ok"}
-    key = service.run("keys", "make", "prometheus", "--scope", "audit").strip()
+    key = service.run_here("keys", "make", "prometheus", "--scope", "audit").strip()
     shown = {"Authorization": f"Bearer {key}"}
     assert http.get("/healthz", headers=shown).json()["models"]["digits"]["status"] == "ok"
     for path in ("/review/metrics", "/audit/metrics"):
@@ -157,7 +157,7 @@ def test_strangers_learn_whether_all_is_well(service, http):
 
 
 def test_a_person_logs_in_with_a_link_once(service):
-    link = service.run("keys", "login", "Ada", "--scope", "review", "--scope", "audit").strip()
+    link = service.run_here("keys", "login", "Ada", "--scope", "review", "--scope", "audit").strip()
     assert link.startswith(f"{service.url}/review/login#demurcode_")
     with httpx.Client(base_url=service.url, headers={"Origin": service.url}) as browser:
         assert browser.get("/review/").headers["location"] == "/review/login?back=%2Freview%2F"
@@ -166,8 +166,8 @@ def test_a_person_logs_in_with_a_link_once(service):
         assert browser.get("/review/v1/me", headers={"X-Demur-Reviewer": "eve"}).json()["name"] == "Ada"
         assert browser.get("/audit/").status_code == 200
         assert browser.post("/review/login", data={"code": link}).status_code == 403
-        assert "Ada" in service.run("keys", "sessions")
-        assert "1 sessions and 0 unused links of Ada are ended" in service.run("keys", "logout", "Ada")
+        assert "Ada" in service.run_here("keys", "sessions")
+        assert "1 sessions and 0 unused links of Ada are ended" in service.run_here("keys", "logout", "Ada")
         ended = time.monotonic()
         while browser.get("/audit/").status_code != 303:
             assert time.monotonic() - ended < 5
@@ -175,7 +175,7 @@ def test_a_person_logs_in_with_a_link_once(service):
 
 
 def test_in_a_browser(service, browser):
-    link = service.run("keys", "login", "Lea", "--scope", "review", "--scope", "audit").strip()
+    link = service.run_here("keys", "login", "Lea", "--scope", "review", "--scope", "audit").strip()
     page = browser.new_page()
     page.goto(link)
     assert "#" not in page.url  # the code is in no history
@@ -196,7 +196,7 @@ def test_strangers_come_in_over_grpc_no_more_than_over_http(service, digits):
     rows = np.array([digit_rows(digits)[0]["input"]], dtype=np.float32)
     tensor = over_grpc.InferInput("input", list(rows.shape), "FP32")
     tensor.set_data_from_numpy(rows)
-    key = service.run("keys", "make", "triton", "--scope", "predict").strip()
+    key = service.run_here("keys", "make", "triton", "--scope", "predict").strip()
     with over_grpc.InferenceServerClient(f"127.0.0.1:{service.grpc_port}") as calls:
         assert calls.is_server_live()
         for headers in ({}, {"authorization": f"Bearer {key}x"}, {"authorization": f"Basic {key}"}):
@@ -241,7 +241,7 @@ def hold_and_withdraw_one(service, http, key) -> None:
 
 
 def test_no_secret_is_in_any_log(service, http, digits, provider):
-    key = service.run("keys", "make", "all", "--scope", "admin").strip()
+    key = service.run_here("keys", "make", "all", "--scope", "admin").strip()
     shown = {"Authorization": f"Bearer {key}"}
     assert predict(http, digits, **shown).status_code == 200
     for wrong in (key[:-1], f"{key}x", key.replace("_", "-")):  # and where it does not belong
@@ -251,7 +251,7 @@ def test_no_secret_is_in_any_log(service, http, digits, provider):
     assert http.post("/v1/predict", content=f"{{{key}", headers=shown).status_code == 400
     hold_and_withdraw_one(service, http, key)
 
-    link = service.run("keys", "login", "Eve", "--scope", "review").strip()
+    link = service.run_here("keys", "login", "Eve", "--scope", "review").strip()
     with httpx.Client(base_url=service.url, headers={"Origin": service.url}) as browser:
         assert browser.post("/review/login", data={"code": link + "x"}).status_code == 403
         assert browser.post("/review/login", data={"code": link}).status_code == 303
@@ -268,7 +268,7 @@ def test_no_secret_is_in_any_log(service, http, digits, provider):
     proxied = {"X-Demur-Proxy-Secret": HIDDEN["secret of the proxy"], "X-Forwarded-User": "Pia"}
     assert http.get("/review/v1/me", headers={**proxied, "X-Forwarded-Groups": "reviewers"}).json()["name"] == "Pia"
     assert http.get("/review/v1/me", headers=proxied).status_code == 403
-    assert "nobody was shown" in service.run("access-log", "--person", "nobody")
+    assert "nobody was shown" in service.run_here("access-log", "--person", "nobody")
 
     http.get("/v1/models", headers={**shown, "X-Request-Id": "the-last-one"})
     patiently(lambda: "the-last-one" in service.said())

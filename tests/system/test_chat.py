@@ -19,6 +19,8 @@ from tests.system.conftest import Service
 pytestmark = pytest.mark.slow
 
 ROWS = 200
+FEW_ROWS = 60
+DEMO_ROWS = 250
 
 SUMS = {
     "task": {"kind": "generate", "match": "number"},
@@ -60,15 +62,16 @@ def of_the_quickstart(exercises: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def talking(digits: Path, exercises: Path, sums: list[dict[str, Any]]) -> Iterator[Service]:
     service = Service(digits)
-    data = service.folder / "sums.jsonl"
+    data, few = service.folder / "sums.jsonl", service.folder / "few.jsonl"
     data.write_text("\n".join(map(json.dumps, sums[:ROWS])))
+    few.write_text("\n".join(map(json.dumps, sums[:FEW_ROWS])))  # enough to stream by
     fitted = {**SUMS, "calibration": {"data": str(data)}}
     content = {
         "http": {"host": "127.0.0.1", "port": service.port},
         "models": {
             "adding": of_the_quickstart(exercises),
             "sums": fitted,
-            "hasty": {**fitted, "chat": {"stream": "tentative"}},
+            "hasty": {**SUMS, "calibration": {"data": str(few)}, "chat": {"stream": "tentative"}},
             "plain": {**SUMS, "chat": {"proxy": True}},
         },
     }
@@ -137,8 +140,10 @@ def test_models_are_listed(client):
     assert [model.id for model in client.models.list()] == ["adding", "hasty", "plain", "sums"]  # as in the file
 
 
-def test_what_the_quickstart_answers_is_right_more_often_than_what_it_says(talking):
-    printed = talking.run("demo", "--model", "adding")
+def test_what_the_quickstart_answers_is_right_more_often_than_what_it_says(talking, exercises):
+    rows_of_demo = talking.folder / "demo.jsonl"
+    rows_of_demo.write_text("\n".join((exercises / "total/test.jsonl").read_text().splitlines()[:DEMO_ROWS]))
+    printed = talking.run("demo", "--model", "adding", "--data", str(rows_of_demo))
     every = next(line for line in printed.splitlines() if line.startswith("│ all")).split("│")
     rows, of_all, of_answered = (float(every[at].strip().rstrip("%")) for at in (2, 5, 6))
     assert of_answered > of_all, printed

@@ -40,7 +40,8 @@ for folder in (run, data):
     tried("listed " + folder, lambda: os.listdir(folder))
     tried("renamed " + folder, lambda: os.rename(folder, folder + "-gone"))
     tried("wrote into " + folder, lambda: open(os.path.join(folder, "mine"), "w").close())
-    for below in ("ray", "proxy", "ray/session_latest", "ray/session_latest/sockets", "postgres", "artifacts"):
+    inside = "ray", "proxy", "sockets", "ray/session_latest", "ray/session_latest/sockets", "postgres", "artifacts"
+    for below in inside:
         there = os.path.join(folder, below)
         tried("renamed " + there, lambda: os.rename(there, there + "-gone"))
         tried("listed " + there, lambda: os.listdir(there))
@@ -57,6 +58,7 @@ def test_another_user_reads_nothing_connects_to_nothing_and_renames_nothing(serv
     everything = [*files_below(run), *files_below(service.folder / "var")]
     sockets = [path for path in everything if stat.S_ISSOCK(os.stat(path, follow_symlinks=False).st_mode)]
     assert any(path.endswith("admin.sock") for path in sockets)
+    assert any("/sockets/digits~" in path for path in sockets)
     assert any(path.endswith("raylet") for path in sockets)
     assert any(".s.PGSQL." in path for path in sockets)
     attacked = subprocess.run(

@@ -155,3 +155,15 @@ def test_a_record_whose_input_cannot_be_written_is_not_written(database):
     with pytest.raises(psycopg.DataError), database.by_themselves() as connection:
         log.append(connection, [wrong])
     assert count(database) == 0
+
+
+def test_inputs_are_compressed_the_fast_way_where_the_server_knows_it(database, dsn):
+    with database.transaction() as connection:
+        choices, now = connection.execute(
+            "select enumvals, setting from pg_settings where name = 'default_toast_compression'"
+        ).fetchone()
+    assert now == ("lz4" if "lz4" in choices else "pglz")
+    chosen = Database(f"{dsn}%20-cdefault_toast_compression%3Dpglz")
+    with chosen.transaction() as connection:  # what an operator has chosen stays
+        assert connection.execute("show default_toast_compression").fetchone() == ("pglz",)
+    chosen.close()

@@ -77,7 +77,7 @@ class FastPath:
             body = await read_whole(receive, self._max_body_bytes)
             key, form = header(scope, b"idempotency-key"), form_of(scope)
             done = await self._handler.predict(body, key, caller_of(scope), form=form)
-            return FastReply(wire.dump(wire.prediction_json(done.record)), headers=(REPLAYED,) if done.replayed else ())
+            return FastReply(wire.dump(wire.answer_json(done)), headers=(REPLAYED,) if done.replayed else ())
 
         return await _told(scope, work)
 
@@ -130,5 +130,10 @@ def _batch_result(result: CommitResult | Exception) -> dict[str, Any]:
             "error": problem_json(result),
             "retry_after": retry_after(result),
         }
-    prediction = wire.prediction_json(result.record)
-    return {"status": 200, "replayed": result.replayed, "prediction": prediction, "error": None, "retry_after": None}
+    return {
+        "status": 200,
+        "replayed": result.replayed,
+        "prediction": wire.answer_json(result),
+        "error": None,
+        "retry_after": None,
+    }

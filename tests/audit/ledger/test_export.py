@@ -34,7 +34,7 @@ PRECEDENCE = ("court", "review")
 def write(database: Database, at: datetime, *, asked: Kind | None = None, **changes: Any) -> Record:
     made = entry(created_at=at, **changes)
     case = new_case(made, kind=asked) if asked else None
-    [done] = journal.commit(database, [Writing(made, case)])
+    [[done]] = journal.commit(database, [Writing(made, case)])
     assert isinstance(done, CommitResult)
     return done.record
 

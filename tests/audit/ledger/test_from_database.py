@@ -26,7 +26,7 @@ LATER = NOON + timedelta(days=300)
 def write(database: Database, *, minutes: float = 0, asked: Kind | None = None, **changes: Any) -> Record:
     made = entry(created_at=NOON + timedelta(minutes=minutes), **changes)
     case = new_case(made, kind=asked) if asked else None
-    [done] = journal.commit(database, [Writing(made, case)])
+    [[done]] = journal.commit(database, [Writing(made, case)])
     assert isinstance(done, CommitResult)
     return done.record
 

@@ -32,7 +32,7 @@ def test_who_waits_for_a_database_that_has_stopped_is_told_so(database):
                 await committer.commit([refused])  # at once: the thread is not free
         while True:
             try:
-                (done,) = await committer.commit([written])
+                ((done,),) = await committer.commit([written])
                 break
             except DatabaseUnavailable:
                 await asyncio.sleep(0.01)

@@ -454,21 +454,18 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
 
 def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
     odd, fine = entry(reply={"text": "\ud800", "finish_reason": "stop"}), entry()
-    refused, written = journal.commit(database, [Writing(odd), Writing(fine)])
+    [refused], [written] = journal.commit(database, [Writing(odd), Writing(fine)])
     assert type(refused).__name__ == "Unwritable"
     assert written.record == fine.record
 
 
 def test_a_failure_over_one_prediction_takes_no_neighbour_with_it(handler, database, clear_digit, monkeypatch):
-    new_cases = handler._finisher.new_cases
-    of = new_cases.of
-
-    def fails_for_one(record, model, wishes):
-        if record.group == "odd":
+    def fails_for_one(model, groups, confidences):
+        if "odd" in groups:
             raise ZeroDivisionError
-        return of(record, model, wishes)
+        return [0.0] * len(groups)
 
-    monkeypatch.setattr(new_cases, "of", fails_for_one)
+    monkeypatch.setattr(handler._finisher.spot_checks, "probabilities", fails_for_one)
 
     async def main():
         bodies = [body(clear_digit, group=group) for group in ("a", "odd", "b")]
@@ -484,7 +481,7 @@ def test_what_a_refused_record_holds_is_in_no_log(database, caplog):
     odd = replace(entry(input=secret), record=replace(entry().record, reason=secret, prediction=secret, model=None))
     caplog.set_level("INFO", logger="demur.journal")
     logging.getLogger("demur").propagate = True
-    (refused,) = journal.commit(database, [Writing(odd)])
+    ((refused,),) = journal.commit(database, [Writing(odd)])
     assert "violates not-null constraint" in str(refused)
     assert "violates not-null constraint" in caplog.text
     assert secret not in caplog.text + str(refused)

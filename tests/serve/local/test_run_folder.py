@@ -22,7 +22,7 @@ NOBODY = 65534
 def test_only_the_owner_enters_it_and_each_start_has_its_own(tmp_path):
     first, second = make_run_folder(tmp_path), make_run_folder(tmp_path)
     assert first.path != second.path
-    for folder in (first.path, first.ray, first.proxy):
+    for folder in (first.path, first.ray, first.proxy, first.sockets):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(first.token.stat().st_mode) == 0o600
     assert first.token.read_text() != second.token.read_text()
@@ -35,7 +35,7 @@ def test_the_usual_place_leaves_room_for_the_paths_of_sockets():
         assert len(str(folder.path)) <= LONGEST_PATH or not str(folder.path).startswith("/tmp")
     finally:
         folder.token.unlink()
-        for below in (folder.ray, folder.proxy, folder.path):
+        for below in (folder.ray, folder.proxy, folder.sockets, folder.path):
             below.rmdir()
 
 
@@ -44,7 +44,7 @@ def test_a_long_place_for_temporary_files_is_passed_over(tmp_path, monkeypatch):
     folder = make_run_folder()
     assert folder.path.parent.as_posix() == "/tmp"
     folder.token.unlink()
-    for below in (folder.ray, folder.proxy, folder.path):
+    for below in (folder.ray, folder.proxy, folder.sockets, folder.path):
         below.rmdir()
 
 
