@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 16, 64, 256])
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--no-batches", action="store_true", help="leave out batches of 64")
+    parser.add_argument("--no-sockets", action="store_true", help="demur calls its hosts by Ray's handle")
     parser.add_argument("--rounds", type=int, default=3, help="how often the ways take turns")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each way in each round")
     parser.add_argument("--json", type=Path, help="write every figure there")
@@ -43,7 +44,7 @@ def main() -> None:
     if not options.no_batches:
         lines += [Line(model, n, BATCH) for model in options.models for n in (1, 4)]
     with ExitStack() as opened:
-        site = opened.enter_context(Site(options.models))
+        site = opened.enter_context(Site(options.models, sockets=not options.no_sockets))
         site.start(ways)
         runs = measured(site, lines, ways, options.rounds, options.seconds)
     tell(runs, ways)

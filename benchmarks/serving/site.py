@@ -77,8 +77,11 @@ class Site:
         host: Mapping[str, Any] = {},
         scores: Sequence[str] = ("softmax_response", "entropy"),
         policy: Mapping[str, Any] = {"kind": "target_risk", "max_risk": 0.3},
+        sockets: bool = True,
     ) -> None:
-        """`shape`, settings under `host`, `scores` and `policy` are those of the encoder."""
+        """`shape`, settings under `host`, `scores` and `policy` are those of the encoder. `sockets`: gateways call
+        hosts past Ray's handles."""
+        self._sockets = sockets
         self._models = models
         self._shape, self._host, self._scores, self._policy = shape, host, scores, policy
 
@@ -120,7 +123,7 @@ class Site:
             }
         return {
             "data": str(self.folder / "var"), "artifacts": str(self.folder / "var/artifacts"), "models": models,
-            "http": {"host": "127.0.0.1", "port": _free_port()},
+            "http": {"host": "127.0.0.1", "port": _free_port()}, "gateway": {"local_sockets": self._sockets},
         }  # fmt: skip
 
     def start(self, ways: list[str]) -> None:
