@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from demur.policies.covariate_shift import WeightModel, fit_weight_model
 from demur.uncertainty.checks import Array
@@ -83,7 +83,7 @@ def imbalance(reference: Array, current: ComparedRows, certifying: ComparedRows,
     z = np.abs(found) / np.sqrt(np.maximum(variance, 1e-300))
     z[variance < 1e-16] = 0.0  # a column that is the same everywhere
     worst = int(z.argmax())
-    p = float(min(1.0, len(names) * 2 * norm.sf(z[worst])))
+    p = float(min(1.0, len(names) * 2 * ndtr(-z[worst])))
     if p > BY_CHANCE:
         return None
     return Imbalance(what=names[worst], weighted=float(middle[worst]), current=float(of_current[:, worst].mean()), p=p)

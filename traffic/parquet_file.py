@@ -3,12 +3,13 @@
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import pyarrow
-
 from demur.traffic.text_file import OTHER_FILES, likely_encoding
+
+if TYPE_CHECKING:
+    import pyarrow
 
 MAGIC = b"PAR1"
 """With which a Parquet file begins and ends."""
@@ -17,7 +18,7 @@ INDEX_OF_PANDAS = "__index_level_"
 """How a column begins in which pandas keeps the numbers of the rows, which are no part of the data."""
 
 
-def plain_rows(table: pyarrow.Table | pyarrow.RecordBatch) -> list[dict[str, Any]]:
+def plain_rows(table: "pyarrow.Table | pyarrow.RecordBatch") -> list[dict[str, Any]]:
     """Return the rows of a table. A time is a text in ISO 8601, and a decimal number a number."""
     index = [name for name in table.schema.names if name.startswith(INDEX_OF_PANDAS)]
     rows: list[dict[str, Any]] = (table.drop_columns(index) if index else table).to_pylist()
@@ -43,8 +44,10 @@ def why_no_parquet(path: Path, begin: bytes, end: bytes, error: Exception) -> st
     return f"{path}: not a Parquet file: {why}"
 
 
-def _has_others(kind: pyarrow.DataType) -> bool:
+def _has_others(kind: "pyarrow.DataType") -> bool:
     """Whether values of this type, or in it, may be of a kind that JSON does not have."""
+    import pyarrow  # here, because it is large: whoever has a type of it has imported it
+
     types = pyarrow.types
     if types.is_temporal(kind) or types.is_decimal(kind) or isinstance(kind, pyarrow.ExtensionType):
         return True

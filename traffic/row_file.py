@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-import pyarrow
-import pyarrow.parquet as parquet
-
 from demur.traffic.file_form import FileForm
 from demur.traffic.parquet_file import plain_rows, why_no_parquet
 from demur.traffic.table_file import HEAD, BadDataFile, Row, csv_rows, ending_of, jsonl_rows
@@ -143,6 +140,9 @@ def _digest(path: Path, encoding: str | None, form: FileForm) -> str:
 
 
 def _parquet_rows(path: Path, opened: BinaryIO) -> Iterator[tuple[str, Row]]:
+    import pyarrow  # here, because it is large, and most files are no Parquet
+    import pyarrow.parquet as parquet
+
     number = 0
     try:
         with parquet.ParquetFile(opened) as file:

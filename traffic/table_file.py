@@ -9,9 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet as parquet
-
 from demur.traffic.file_form import FileForm
 from demur.traffic.parquet_file import plain_rows, why_no_parquet
 from demur.traffic.spreadsheet import NUMBER, from_cell, has_our_cells
@@ -178,6 +175,9 @@ def _json_or_text(text: str, *, ours: bool) -> Any:
 
 
 def _parquet_file(path: Path, _form: FileForm) -> Iterator[tuple[str, Row]]:
+    import pyarrow  # here, because it is large, and most processes read no Parquet
+    import pyarrow.parquet as parquet
+
     content = _bytes(path)
     try:
         rows = plain_rows(parquet.read_table(pyarrow.BufferReader(content)))

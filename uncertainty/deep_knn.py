@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from demur.uncertainty.checks import Array, InvalidInput, finite, memberships, same_length, whole_number
+from demur.uncertainty.distances import row_distances
 from demur.uncertainty.output import LabelledOutput, Need, Output
 
 QUERIES_AT_A_TIME = 256
@@ -37,7 +37,7 @@ class NeighbourDistance:
         found = np.full(len(rows), np.nan)
         for start in range(0, len(rows), QUERIES_AT_A_TIME):
             block = slice(start, start + QUERIES_AT_A_TIME)
-            found[block] = np.partition(cdist(rows[block], self.directions), nth, axis=1)[:, nth]
+            found[block] = np.partition(row_distances(rows[block], self.directions), nth, axis=1)[:, nth]
         return np.where(known, found, np.nan)
 
 
@@ -96,7 +96,7 @@ def deep_knn(
     found = np.full(len(rows), np.nan)
     for start in range(0, len(rows), QUERIES_AT_A_TIME):
         block = np.arange(start, min(start + QUERIES_AT_A_TIME, len(rows)))
-        to_all = cdist(rows[block], points)
+        to_all = row_distances(rows[block], points)
         to_all[wanted[block][:, None] != own] = np.inf
         if leave_one_out:
             to_all[np.arange(len(block)), block] = np.inf

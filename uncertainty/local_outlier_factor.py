@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from demur.uncertainty.checks import Array, InvalidInput, finite, whole_number
+from demur.uncertainty.distances import row_distances
 from demur.uncertainty.output import LabelledOutput, Need, Output
 
 QUERIES_AT_A_TIME = 256
@@ -47,7 +47,7 @@ class OutlierFactor:
         )
 
     def _factor(self, rows: Array) -> Array:
-        near, distances = _nearest(cdist(rows, self.points), self.k)
+        near, distances = _nearest(row_distances(rows, self.points), self.k)
         return np.asarray(self.density[near].mean(axis=1) / _density(self.reach[near], distances))
 
 
@@ -82,7 +82,7 @@ def fit_local_outlier_factor(features: Any, *, k: int = 20) -> OutlierFactor:
     distances = np.empty((len(points), k))
     for start in range(0, len(points), QUERIES_AT_A_TIME):
         block = slice(start, min(start + QUERIES_AT_A_TIME, len(points)))
-        to_all = cdist(points[block], points)
+        to_all = row_distances(points[block], points)
         to_all[np.arange(len(to_all)), np.arange(block.start, block.stop)] = np.inf  # not a neighbour of itself
         near[block], distances[block] = _nearest(to_all, k)
     reach = distances[:, -1]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from demur.uncertainty.checks import Array, InvalidInput, finite, fraction, memberships, same_length
+from demur.uncertainty.distances import row_distances
 from demur.uncertainty.output import LabelledOutput, Need, Output
 
 WORST_CONDITION = 1e12
@@ -39,7 +39,7 @@ class MahalanobisDistance:
             raise InvalidInput(f"features have {rows.shape[1]} dimensions; {len(self.whitening)} were fitted")
         middle = self.means.mean(axis=0)  # an offset common to all features must not cost digits
         here, there = (rows - middle) @ self.whitening, (self.means - middle) @ self.whitening
-        return np.asarray(cdist(here, there, metric="sqeuclidean").min(axis=1))
+        return np.asarray(row_distances(here, there, metric="sqeuclidean").min(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from demur.uncertainty.checks import InvalidInput, finite, whole_number
 
@@ -52,6 +50,9 @@ def graph_pairs(n: Any, played: Any) -> list[Pair]:
     count = whole_number("n", n, least=1)
     edges = _edges(played, count)
     if edges:
+        from scipy.sparse import csr_array  # here, because only tournaments of this kind need it
+        from scipy.sparse.csgraph import shortest_path
+
         i, j = np.transpose(edges)
         graph = csr_array((np.ones(len(edges)), (i, j)), shape=(count, count))
         distance = shortest_path(graph, directed=False, unweighted=True)

@@ -32,8 +32,8 @@ class TelemetryConfig(Section):
     """Metrics, logs and traces."""
 
     metrics_port: int | None = Field(default=None, ge=1024, le=65535)
-    """Where Ray's agent on each node answers Prometheus. By default Ray takes a free port. `ray start` has an option
-    of its own for it."""
+    """Where Ray's agent on this machine answers Prometheus. By default `demur up` starts none. `ray start` has an
+    option of its own for the port."""
 
     logs: LogKind = "text"
     """Text for people at a terminal, or one JSON object in each line."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
-from scipy.optimize import linear_sum_assignment
 
 from demur.audit.metrics.discrimination import roc_auc
 from demur.serve.config.file import ModelConfig
@@ -249,6 +248,8 @@ def _better_order(
 ) -> tuple[tuple[str, ...], int]:
     """Return the order of labels in which the numbers of the model would be right most often, and how often; nothing
     where it is not clearly better than the order that there is and than one label for all."""
+    from scipy.optimize import linear_sum_assignment  # here, because it is large
+
     n = len(said)
     if len(labels) > MOST_LABELS:
         return (), 0

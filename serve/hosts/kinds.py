@@ -11,7 +11,7 @@ from demur.serve.hosts.onnx.kind import ONNX
 from demur.serve.hosts.python_class import PYTHON
 from demur.serve.hosts.remote.kind import REMOTE
 from demur.serve.hosts.tabular.lightgbm_model import LIGHTGBM
-from demur.serve.hosts.tabular.sklearn_model import SKLEARN
+from demur.serve.hosts.tabular.sklearn_kind import SKLEARN
 from demur.serve.hosts.tabular.xgboost_model import XGBOOST
 
 KINDS: dict[str, ModelKind] = {

@@ -18,7 +18,7 @@ from demur.serve.local.environment import quiet_ports
 NODE_SECONDS = 180.0
 """How long the raylet may take to say that it is there."""
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.1
 
 HELPER_PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port")
 """Ports of the raylet's helpers, as Ray names them. The raylet waits for no file if it is told the port."""

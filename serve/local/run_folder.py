@@ -44,6 +44,11 @@ class RunFolder:
         return self.path / "haproxy"
 
     @property
+    def workers(self) -> Path:
+        """The socket at which Ray's workers are asked for."""
+        return self.path / "workers"
+
+    @property
     def sockets(self) -> Path:
         """Where hosts listen for gateways. They read pickles there: no other user may reach it."""
         return self.path / "sockets"

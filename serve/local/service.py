@@ -17,9 +17,11 @@ from demur.serve.config.file import Config
 from demur.serve.contract.worker import Worker
 from demur.serve.hosts.gpus import gpu_shortages
 from demur.serve.local.front import front_of
+from demur.serve.local.lean_ray import Sources, lean_start
 from demur.serve.local.ray_job import isolated_job
 from demur.serve.local.ray_patience import patient_start
 from demur.serve.local.run_folder import RunFolder
+from demur.serve.local.serve_imports import import_serve
 
 if TYPE_CHECKING:
     from demur.serve.app import AppArgs
@@ -78,6 +80,7 @@ class LocalService:
         self._say = say
         self._headers = dict(headers)
         self._worker = Worker("ray")
+        self._worker_sources: Sources = []
         self._loop = asyncio.new_event_loop()
         self._deadline = float("inf")
         self._interrupted = interrupted
@@ -108,6 +111,9 @@ class LocalService:
         """Leave Ray now. A service that was stopped has nothing left to be ended."""
         with suppress(FutureTimeout):  # a call of Ray that does not come back; the reaper ends its processes
             self._worker.submit(_leave_ray).result(LEAVE_SECONDS)
+        for source in self._worker_sources:
+            source.kill()  # nobody wants another worker
+            source.communicate()
 
     def renew_controller(self) -> None:
         """Let Ray start Serve's controller anew. It takes what it has written down, and all replicas as they are."""
@@ -115,6 +121,8 @@ class LocalService:
 
     def _start(self, left_out: dict[str, str], notes: dict[str, str]) -> dict[str, Any]:
         import ray  # here, because importing it reads the environment
+
+        import_serve()
         from ray import serve as ray_serve
 
         from demur.serve.app import APPLICATIONS, PREDICTIONS, AppArgs
@@ -159,7 +167,13 @@ class LocalService:
             return
         # Ray warns that it could not take SIGTERM from the main thread, which is what is wanted here.
         logging.getLogger("ray._private.worker").addFilter(lambda line: "SIGTERM handler" not in line.getMessage())
-        with patient_start(self._check_time):
+        metrics = self._config.telemetry.metrics_port is not None
+        if not metrics:  # nobody would take them
+            os.environ.setdefault("RAY_enable_metrics_collection", "0")
+        with (
+            lean_start(self._folder.workers, metrics=metrics) as self._worker_sources,
+            patient_start(self._check_time),
+        ):
             ray.init(
                 address="local",
                 include_dashboard=False,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from importlib.metadata import version
 from typing import Any, cast
 
 import joblib
@@ -18,7 +17,7 @@ from demur.serve.hosts.kind import BadModel, BadModelOutput
 from demur.serve.hosts.tabular.class_order import class_order
 from demur.serve.hosts.tabular.columns import TableColumns, columns_of
 from demur.serve.hosts.tabular.frames import reader_of
-from demur.serve.hosts.tabular.kind import table_host, table_kind
+from demur.serve.hosts.tabular.kind import table_host
 from demur.serve.hosts.tabular.sklearn_columns import misses_with_none, own_columns, takes_texts
 from demur.serve.hosts.tabular.sklearn_file import opened
 from demur.uncertainty.checks import Array
@@ -148,15 +147,3 @@ def _leave_threads_open(estimator: Any) -> None:
     told = [name for name in params() if name == "n_jobs" or name.endswith("__n_jobs")]
     if told:
         estimator.set_params(**dict.fromkeys(told))
-
-
-def _family() -> str:
-    """The versions of scikit-learn that read a file alike: saved models are meant for one minor version."""
-    return "sklearn " + ".".join(version("scikit-learn").split(".")[:2])
-
-
-SKLEARN = table_kind(
-    SklearnModel,
-    family=_family,
-    way_out="load it by hand in Python to see why, and save the model again with `skops.io.dump(model, path)`",
-)

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, get_args
 
-import pyarrow as pa
-import pyarrow.parquet as parquet
-
 from demur.review.exchange import Dossier
 from demur.serve.config.task import TaskConfig
 from demur.serve.contract.inputs import InvalidRequest
@@ -148,6 +145,9 @@ def _write_csv(rows: Iterable[dict[str, Any]], to: BinaryIO) -> int:
 
 
 def _write_parquet(rows: Iterable[dict[str, Any]], to: BinaryIO, task: TaskConfig) -> int:
+    import pyarrow as pa  # here, because it is large, and the pages seldom need it
+    import pyarrow.parquet as parquet
+
     schema = _schema(task)
     n = 0
     with parquet.ParquetWriter(to, schema) as out:
@@ -173,6 +173,8 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _schema(task: TaskConfig) -> Any:
+    import pyarrow as pa
+
     text, time, number = pa.string(), pa.timestamp("us", tz="UTC"), pa.float64()
     answer = text if task.exclusive else pa.list_(text)
     said = {"at": time, "undone_at": time, "adjudicates": pa.bool_(), "saw_prediction": pa.bool_(), "seconds": number}

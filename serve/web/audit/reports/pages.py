@@ -21,7 +21,6 @@ from demur.audit.state.runs import RunStatus
 from demur.serve.config.access import Scope
 from demur.serve.contract.inputs import InvalidRequest
 from demur.serve.web.audit.reports.asking import FARTHEST, MOST_RUNS, asked, compared
-from demur.serve.web.audit.reports.timeline import SHOWN, timeline
 from demur.serve.web.audit.reports.with_bar import ONLY_PRINT, with_bar
 from demur.serve.web.audit.site import CurrentSite, Site, name_of
 from demur.serve.web.shared.doors import may
@@ -44,6 +43,9 @@ AS_IT_IS = (
 )
 """What a stored report may do: look as it does. It loads nothing, and nothing in it runs but the bar's own button."""
 
+SHOWN = 60
+"""Reports on the picture of a model's risk, the latest."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -62,6 +64,8 @@ class Pictures:
         with self._lock:
             if key in self._drawn:
                 return self._drawn[key]
+        from demur.serve.web.audit.reports.timeline import timeline  # brings matplotlib
+
         svg = timeline(newest_first[::-1], name=name)
         drawn = None if svg is None else Markup(svg)  # noqa: S704 - our own SVG, in which every text is escaped
         with self._lock:

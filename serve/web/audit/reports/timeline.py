@@ -12,9 +12,6 @@ from demur.audit.drawing import BLUE, GREEN, GREY, ORANGE, inline_svg
 from demur.audit.state.reports import Figure, Report
 from demur.serve.web.shared.quantities import figure_in_words, percent
 
-SHOWN = 60
-"""Reports on the picture, the latest."""
-
 MARKS = {
     "kept": (GREEN, "o"),
     "broken": (ORANGE, "X"),

@@ -1,0 +1,224 @@
+"""The process from which Ray's workers on this machine are forked, with all that they import already in memory.
+
+Ray starts a Python for each worker: Serve's controller and proxies, gateways, pages and hosts. Each would import Ray,
+Serve and demur for itself, in some seconds of processor time and a hundred megabytes. Here that is done once. A worker
+then begins as a copy of this process, and shares with it what neither of them changes.
+
+Whoever asks for a worker is `worker_start`, which Ray's node process runs in the place of a worker. This process forks
+while it has no other thread, and nothing of Ray has been started in it. It ends with `demur up`. Workers do not end
+with it: Ray then starts the next ones as it usually does.
+"""
+
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+
+import numpy as np
+
+from demur.serve.local.serve_imports import import_serve
+from demur.serve.local.worker_start import ASK_SECONDS, FILES
+
+PRELOADED = (
+    "ray._private.workers.default_worker",
+    "ray.serve._private.controller",
+    "ray.serve._private.haproxy",
+    "ray.serve._private.proxy",
+    "ray.serve._private.replica",
+    "demur.serve.deployments.gateway",
+    "demur.serve.deployments.hosts",
+    "demur.serve.deployments.pages",
+    "demur.serve.hosts.host",
+    "demur.serve.hosts.language.reviewed",
+    "demur.serve.jobs.audits",
+    "demur.serve.web.audit.app",
+    "demur.serve.web.native.app",
+    "demur.serve.web.native.fast_path",
+    "demur.serve.web.review.app",
+)
+"""What most workers import. What only a model needs (torch, scikit-learn, ...) is left to its host."""
+
+NO_JOB = "ffffffff"
+"""As Ray writes it."""
+
+STDIN = 0
+
+QUEUE = 64
+"""Workers that may be asked for while this process still imports."""
+
+ONE_BYTE = 1
+"""With which the files of a worker come."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A worker that is asked for."""
+
+    words: list[str]
+    """The file of the program, and its arguments."""
+
+    environment: dict[str, str]
+    folder: str
+    blocked: list[int]
+    """Signals that wait until the worker takes them."""
+
+    files: list[int]
+    """What becomes its standard input, output and errors."""
+
+
+def start_source(address: Path, *, node_process: int) -> "subprocess.Popen[bytes]":
+    """Start a process that forks workers for whoever asks at this address, a new Unix socket. Its folder is what keeps
+    others out. The process ends when its standard input closes.
+
+    `node_process` is the number of Ray's node process. Ray reads it, and the job that a worker begins with, when it is
+    imported; this is no job yet, as for workers that Ray starts before anybody wants one.
+    """
+    command = [sys.executable, "-P", "-m", "demur.serve.local.worker_source"]
+    environment = {**os.environ, "RAY_RAYLET_PID": str(node_process), "RAY_JOB_ID": NO_JOB}
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(address))
+        door.listen(QUEUE)
+        return subprocess.Popen(  # noqa: S603 - a program of ours
+            [*command, str(door.fileno())],
+            stdin=subprocess.PIPE,
+            env=environment,
+            pass_fds=[door.fileno()],
+            start_new_session=True,
+        )
+
+
+def preload() -> None:
+    """Import what workers import, and leave Ray's generator of random numbers untouched.
+
+    Ray draws the number of each class of actors when it is imported. The generator would be copied with its state:
+    all workers would give the same numbers to their tasks, which ends them.
+    """
+    from ray import actor
+    from ray._raylet import ActorClassID
+
+    drawn_by_ray, actor.ActorClassID = (
+        actor.ActorClassID,
+        SimpleNamespace(from_random=lambda: ActorClassID(os.urandom(ActorClassID.size()))),
+    )
+    try:
+        import_serve()
+        for name in PRELOADED:
+            importlib.import_module(name)
+    finally:
+        actor.ActorClassID = drawn_by_ray
+
+
+def draws_alike() -> bool:
+    """Whether any generator of random numbers goes on in the same way in two copies of this process."""
+    first, second = _drawn_in_a_copy(), _drawn_in_a_copy()
+    return len(first) != DRAWN or len(second) != DRAWN or not first.isdisjoint(second)
+
+
+def _drawn_in_a_copy() -> set[str]:
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            drawn = [*_draws()]
+            thread = threading.Thread(target=lambda: drawn.extend(_draws()))
+            thread.start()
+            thread.join()
+            os.write(writing, json.dumps(drawn).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as drawn_there:
+        return set(json.loads(drawn_there.read() or b"[]"))
+
+
+def _draws() -> Iterator[str]:
+    """From each generator that workers use, numbers that two processes do not share by chance."""
+    from ray._raylet import WorkerID
+    from uuid_utils.compat import uuid7
+
+    yield WorkerID.from_random().hex()
+    yield uuid7().hex[-12:]
+    yield str(random.getrandbits(64))
+    yield uuid4().hex
+
+
+DRAWN = 8
+"""Numbers that a copy draws: four in its first thread, and as many in another."""
+
+
+def fork_until_left(door: socket.socket) -> Request | None:
+    """Fork a worker for each request. Returns the request in a worker, and None here once `demur up` has gone."""
+    while True:
+        ready, _, _ = select.select([door.fileno(), STDIN], [], [])
+        if STDIN in ready:
+            return None
+        asking, _ = door.accept()
+        with asking, suppress(OSError, ValueError):  # who asks has ended meanwhile, and Ray will ask again
+            asking.settimeout(ASK_SECONDS)
+            asked = _request(asking)
+            pid = 1
+            try:
+                pid = os.fork()
+                with suppress(OSError):  # the other of the two was first
+                    os.setpgid(pid, pid)  # Ray kills the group of a worker that has ended, and all that is in it
+                if pid == 0:
+                    return asked
+                asking.sendall(str(pid).encode())
+            finally:
+                if pid:
+                    for number in asked.files:
+                        os.close(number)
+
+
+def _request(asking: socket.socket) -> Request:
+    _, files, _, _ = socket.recv_fds(asking, ONE_BYTE, FILES)
+    with asking.makefile("rb") as rest:
+        told = json.load(rest)
+    return Request(**told, files=files)
+
+
+def become(asked: Request) -> None:
+    """Run the worker in this process, which was just forked, as if it had been started by itself."""
+    for standard, number in enumerate(asked.files):
+        os.dup2(number, standard)
+        os.close(number)
+    os.environ.clear()
+    os.environ.update(asked.environment)
+    os.chdir(asked.folder)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, asked.blocked)
+    np.random.seed()  # else all workers would draw the same from the generator that all of numpy shares
+    sys.argv = asked.words
+    runpy.run_path(asked.words[0], run_name="__main__")
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for a worker
+    with socket.socket(fileno=int(sys.argv[1])) as door:
+        gc.disable()
+        preload()
+        if draws_alike():
+            raise SystemExit("demur: workers cannot be forked with this version of Ray; it starts them one by one")
+        gc.collect()
+        gc.freeze()  # so that a collection in a worker leaves the shared pages as they are
+        gc.enable()
+        asked = fork_until_left(door)
+    if asked is not None:
+        become(asked)
+
+
+if __name__ == "__main__":
+    main()

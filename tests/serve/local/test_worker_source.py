@@ -1,0 +1,120 @@
+"""Workers of Ray begin as copies of one process, and share nothing with it that they change or draw."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from demur.serve.local import worker_start
+from demur.serve.local.run_folder import make_run_folder
+from demur.serve.local.worker_source import start_source
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray starts workers itself"),
+]
+
+WORKER = """
+import json, os, signal, sys
+print(json.dumps({
+    "pid": os.getpid(), "group": os.getpgid(0), "words": sys.argv, "told": os.environ["TOLD"], "folder": os.getcwd(),
+    "name": __name__, "ray": "ray" in sys.modules, "own": os.environ.get("RAY_RAYLET_PID"),
+    "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())), "torch": "torch" in sys.modules,
+}), flush=True)
+"""
+
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_run_folder(tmp_path)
+
+
+@pytest.fixture
+def program(tmp_path):
+    file = tmp_path / "worker.py"
+    file.write_text(WORKER)
+    return file
+
+
+def asked(address, *words, **environment):
+    """Ask for a worker as Ray's node process does, and return what it says."""
+    done = subprocess.run(
+        [sys.executable, worker_start.__file__, *map(str, words)],
+        env={**os.environ, worker_start.ADDRESS: str(address), **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def source(folder):
+    process = start_source(folder.workers, node_process=os.getpid())
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_worker_is_a_copy_that_runs_its_program_in_a_group_of_its_own(source, folder, program, tmp_path):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    try:
+        said = [asked(folder.workers, program, "--node=a", "--language=PYTHON", TOLD=str(n)) for n in range(2)]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert [worker["told"] for worker in said] == ["0", "1"]
+    for worker in said:
+        assert worker["words"] == [str(program), "--node=a"]  # the worker itself does not know `--language`
+        assert worker["group"] == worker["pid"]  # Ray kills the whole group of a worker that has ended
+        assert (worker["name"], worker["ray"], worker["torch"]) == ("__main__", True, False)
+        assert worker["own"] is None  # its environment is the one of who asked
+        assert worker["folder"] == os.getcwd()
+        assert signal.SIGUSR1 in worker["blocked"]
+    assert len({worker["pid"] for worker in said}) == 2
+
+
+def test_where_nobody_forks_the_program_is_run_as_ray_would_run_it(folder, program):
+    said = asked(folder.workers, program, "--node=a", "--language=PYTHON", TOLD="alone")
+    assert (said["told"], said["ray"], said["words"]) == ("alone", False, [str(program), "--node=a"])
+
+
+def test_a_source_that_was_killed_is_not_waited_for(source, folder, program):
+    asked(folder.workers, program, TOLD="first")
+    source.kill()
+    source.communicate()
+    began = time.monotonic()
+    assert asked(folder.workers, program, TOLD="second")["ray"] is False
+    assert time.monotonic() - began < worker_start.ASK_SECONDS
+
+
+def test_a_worker_with_an_environment_of_its_own_is_left_to_ray(source, folder, program, tmp_path):
+    (tmp_path / worker_start.SETUP).write_text(WORKER)
+    words = (program, f"{worker_start.OWN_ENVIRONMENT}{{}}", "--language=PYTHON")
+    said = asked(folder.workers, *words, TOLD="own")
+    assert said["words"] == [str(tmp_path / worker_start.SETUP), *map(str, words)]
+    assert said["ray"] is False
+
+
+def test_the_source_ends_with_whoever_started_it(source):
+    source.communicate(timeout=PATIENCE_SECONDS)
+    assert source.returncode == 0
+
+
+def test_copies_draw_different_numbers_and_a_generator_that_was_used_is_found():
+    code = (
+        "from demur.serve.local.worker_source import draws_alike, preload\n"
+        "preload()\n"
+        "before = draws_alike()\n"
+        "from ray._raylet import WorkerID\n"
+        "WorkerID.from_random()\n"  # what Ray does for each class of actors, were it not kept from it
+        "print(before, draws_alike())\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
