@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from demur.serve.contract.batching import GreedyBatcher
+from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.commit import BatchWriting, CommitOutcome, ToWrite
 from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.gateway import journal
@@ -80,6 +80,8 @@ class Writer:
             return await self.write(pending, rows)
         except DatabaseUnavailable:
             raise
+        except Overloaded as error:  # none of them is to blame, and each try moves the control of the model
+            return [error] * len(rows)
         except Exception as error:
             if len(rows) == 1:
                 return [error]

@@ -14,6 +14,7 @@ from demur.calibration_store.store import ArtifactNotFound, ArtifactStore
 from demur.review import cases
 from demur.serve.config.file import OutcomesConfig
 from demur.serve.contract import wire
+from demur.serve.contract.batching import Overloaded
 from demur.serve.contract.commit import Writing
 from demur.serve.contract.hosts import ModelNotReady, UnknownModel
 from demur.serve.contract.inputs import InvalidRequest
@@ -450,6 +451,21 @@ def test_a_record_that_postgresql_refuses_takes_no_neighbour_with_it(handler, da
     assert good.record.action == "answer"
     assert type(refused).__name__ == "Unwritable"
     assert count(database, "records") == 1
+
+
+def test_where_too_much_waits_to_be_written_rows_are_not_decided_again(handler, database, clear_digit, monkeypatch):
+    """One by one they would find no more room, and move the control of their model a second time."""
+    tries = []
+
+    async def full(items):
+        tries.append(len(items))
+        raise Overloaded("too much waits for the database already")
+
+    monkeypatch.setattr(handler._writer._commits, "submit", full)
+    refused = serve(handler, *[body(clear_digit)] * 3)
+    assert [type(one) for one in refused] == [Overloaded] * 3
+    assert tries == [1]
+    assert count(database, "records") == 0
 
 
 def test_a_record_that_json_cannot_spell_takes_no_neighbour_with_it(database):
