@@ -45,6 +45,9 @@ COPY = (
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TAIL = b"\xff\xff"
 NULL: Field = b"\xff\xff\xff\xff"
+FEW_LABELS = 8
+"""Labels of a list that is kept as bytes: few come again and again, and sets of hundreds would take much memory."""
+
 FEWEST = 10
 """Rows for which COPY is cheaper than JSON: it takes two more turns to the server and back."""
 
@@ -131,8 +134,8 @@ def record_columns(block: RecordColumns) -> list[Column]:
         _each(_text, block.clusters),
         _each(_jsonb, block.costs),
         _each(_answer, block.predictions),
-        [_labels(tuple(labels)) for labels in block.top_labels],
-        [_labels(tuple(labels)) for labels in block.prediction_sets],
+        [_labels(labels) for labels in block.top_labels],
+        [_labels(labels) for labels in block.prediction_sets],
         _each(_action, block.actions),
         _each(_text, block.reasons),
         _numbers(block.scores),
@@ -234,9 +237,15 @@ def _answer(value: Answer) -> Field:
     return _label(value) if isinstance(value, str) else _json(value)
 
 
-@lru_cache(4096)
-def _labels(values: tuple[str, ...]) -> Field:
+def _labels(values: Sequence[str]) -> Field:
+    return _few_labels(tuple(values)) if len(values) <= FEW_LABELS else _texts(values)
+
+
+def _texts(values: Sequence[str]) -> Field:
     return _array_of(TEXT, [_text(value) for value in values])
+
+
+_few_labels = lru_cache(4096)(_texts)
 
 
 def _array_of(kind: int, elements: Sequence[Field]) -> Field:

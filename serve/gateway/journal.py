@@ -26,12 +26,18 @@ def commit(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutc
     disk now or why nothing is.
 
     Raises `DatabaseUnavailable` for all of them together. A record that is refused takes none of its neighbours with
-    it. Committing again what may be on disk already changes nothing.
+    it, and costs them little: it is looked for by halves. Committing again what may be on disk already changes nothing.
     """
     try:
         return _commit_together(database, items)
     except REFUSALS:
-        return [[_commit_alone(database, writing) for writing in _writings(item)] for item in items]
+        if len(items) > 1:
+            half = len(items) // 2
+            return commit(database, items[:half]) + commit(database, items[half:])
+        (item,) = items
+        if isinstance(item, BatchWriting):
+            return [[done for (done,) in commit(database, item.writings())]]
+        return [[_commit_alone(database, item)]]
 
 
 def _commit_together(database: Database, items: Sequence[ToWrite]) -> list[list[CommitOutcome]]:
@@ -54,10 +60,6 @@ def _commit_alone(database: Database, writing: Writing) -> CommitOutcome:
         why = _without_values(error)
         logger.error("a record was refused: %s", why)
         return Unwritable(f"the record could not be written: {why}")
-
-
-def _writings(item: ToWrite) -> list[Writing]:
-    return [item] if isinstance(item, Writing) else item.writings()
 
 
 def _without_values(error: Exception) -> str:

@@ -168,9 +168,12 @@ def fork_until_left(door: socket.socket) -> Request | None:
         asking, _ = door.accept()
         with asking, suppress(OSError, ValueError):  # who asks has ended meanwhile, and Ray will ask again
             asking.settimeout(ASK_SECONDS)
-            asked = _request(asking)
+            files: list[int] = []
             pid = 1
             try:
+                asked = _request(asking, files)
+                if not _is_waited_for(asking):
+                    continue
                 pid = os.fork()
                 with suppress(OSError):  # the other of the two was first
                     os.setpgid(pid, pid)  # Ray kills the group of a worker that has ended, and all that is in it
@@ -179,15 +182,23 @@ def fork_until_left(door: socket.socket) -> Request | None:
                 asking.sendall(str(pid).encode())
             finally:
                 if pid:
-                    for number in asked.files:
+                    for number in files:
                         os.close(number)
 
 
-def _request(asking: socket.socket) -> Request:
-    _, files, _, _ = socket.recv_fds(asking, ONE_BYTE, FILES)
+def _request(asking: socket.socket, files: list[int]) -> Request:
+    """What is asked for. The files that come with it are added to `files` first: they are open, whatever follows."""
+    files += socket.recv_fds(asking, ONE_BYTE, FILES)[1]
     with asking.makefile("rb") as rest:
         told = json.load(rest)
     return Request(**told, files=files)
+
+
+def _is_waited_for(asking: socket.socket) -> bool:
+    """Whether who asked is still there. Else they have run the worker themselves, and Ray would get it twice."""
+    looking = select.poll()
+    looking.register(asking, 0)  # that the other end is closed is always told
+    return not looking.poll(0)
 
 
 def become(asked: Request) -> None:

@@ -293,3 +293,13 @@ def test_nothing_to_write_changes_nothing(database):
             write(connection, [])
             write(connection, [block(0)])
     assert kept(database) == []
+
+
+def test_long_lists_of_labels_are_not_kept_in_memory(database):
+    """Lists of few labels come again and again; each set of hundreds may be another one."""
+    before = copying._few_labels.cache_info().currsize
+    labels = [f"label {n}" for n in range(300)]
+    written = block(prediction_sets=[labels[:at] for at in (100, 200, 300)])
+    copied(database, [written])
+    assert copying._few_labels.cache_info().currsize <= before + 1
+    assert [len(row[9]) for row in kept(database)] == [100, 200, 300]

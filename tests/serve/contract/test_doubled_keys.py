@@ -93,3 +93,14 @@ def test_a_tensor_of_json_brings_no_such_number_either():
     for wrong in (b"{", b"NaN", b'"\\ud800"'):
         with pytest.raises(InvalidRequest, match=r"^inputs.0: row 0 is not JSON: "):
             json_in(wrong, "inputs.0: row 0")
+
+
+@pytest.mark.parametrize("depth", [300, 1000])
+def test_a_body_that_is_nested_deeply_is_no_failure_of_ours(depth):
+    """JSON that one library reads is more than another writes."""
+    deep = "[" * depth + "]" * depth
+    body = f'{{"model": "m", "output": {{"probabilities": {{"spam": 0.1, "ham": 0.9}}}}, "input": {deep}}}'
+    assert wire.parse(wire.PredictRequest, body.encode()).model == "m"
+    assert len(wire.parse(wire.BatchRequest, f'{{"items": [{body}]}}'.encode()).items) == 1
+    with pytest.raises(InvalidRequest, match="the key 'spam' is twice in an object"):
+        wire.parse(wire.PredictRequest, body.replace('"ham"', '"spam"').encode())

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -92,6 +93,39 @@ def test_a_source_that_was_killed_is_not_waited_for(source, folder, program):
     began = time.monotonic()
     assert asked(folder.workers, program, TOLD="second")["ray"] is False
     assert time.monotonic() - began < worker_start.ASK_SECONDS
+
+
+def ask_and_leave(address, told):
+    """Ask for a worker, and do not wait for it."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(str(address))
+        socket.send_fds(asking, [b" "], range(worker_start.FILES))
+        asking.sendall(told)
+
+
+def test_a_worker_that_nobody_waits_for_any_more_is_not_forked(source, folder, program, tmp_path):
+    """Whoever asked in vain for a minute has run the worker, which Ray would get twice."""
+    asked(folder.workers, program, TOLD="first")
+    late = tmp_path / "late.py"
+    late.write_text(f"open({str(tmp_path / 'was_run')!r}, 'w').close()")
+    os.kill(source.pid, signal.SIGSTOP)
+    ask_and_leave(
+        folder.workers,
+        json.dumps({"words": [str(late)], "environment": {}, "folder": str(tmp_path), "blocked": []}).encode(),
+    )
+    os.kill(source.pid, signal.SIGCONT)
+    assert asked(folder.workers, program, TOLD="second")["ray"] is True
+    time.sleep(0.5)
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_files_of_requests_that_make_no_sense_are_closed(source, folder, program):
+    asked(folder.workers, program, TOLD="first")
+    before = len(os.listdir(f"/proc/{source.pid}/fd"))
+    for told in (b"", b"no JSON", b"{"):
+        ask_and_leave(folder.workers, told)
+    assert asked(folder.workers, program, TOLD="second")["ray"] is True
+    assert len(os.listdir(f"/proc/{source.pid}/fd")) == before
 
 
 def test_a_worker_with_an_environment_of_its_own_is_left_to_ray(source, folder, program, tmp_path):
