@@ -134,6 +134,9 @@ def replays(database: Database, use: KeyUse) -> dict[int, CommitResult]:
 def _earlier(database: Database, entry: Entry) -> CommitOutcome:
     assert entry.key is not None
     try:
-        return replays(database, entry.key)[entry.key.position]
+        done = replays(database, entry.key)[entry.key.position]
     except log.KeyReused as error:
         return error
+    if done.record.id == entry.record.id:  # the commit was made, and only word of it was lost
+        done.replayed = False
+    return done

@@ -1,12 +1,16 @@
 """Groups of records in which one is refused: the others are written, and pay little for it."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from demur.review.item import NewCase
 from demur.serve.contract.commit import BatchWriting, Unwritable, Writing
 from demur.serve.gateway import journal
 from demur.traffic import log
-from tests.conftest import entry
+from demur.traffic.database import ConnectionLost
+from demur.traffic.record import KeyUse
+from tests.conftest import entry, new_case
 from tests.traffic.test_copying import block
 
 
@@ -64,3 +68,45 @@ def test_of_several_blocks_one_is_refused_and_its_neighbours_keep_their_cases(da
         found = {row[0] for row in connection.execute("select record_id from review_items").fetchall()}
     assert found == {one.record_id for made in batches for at, one in made.cases.items()} - {batches[1].columns.ids[4]}
     assert len(found) == 17
+
+
+class Breaking:
+    """A database whose connection breaks once, after a commit."""
+
+    def __init__(self, database):
+        self._database = database
+        self._broke = False
+
+    @contextmanager
+    def _breaking(self, connections):
+        with connections as connection:
+            yield connection
+        if not self._broke:
+            self._broke = True
+            raise ConnectionLost("it broke")
+
+    def transaction(self):
+        return self._breaking(self._database.transaction())
+
+    def by_themselves(self):
+        return self._breaking(self._database.by_themselves())
+
+
+@pytest.mark.parametrize("rows", [3, 12])
+def test_a_commit_of_which_word_was_lost_is_no_replay(database, rows):
+    """Metrics, and the count of the queue's places, would leave out what is told as a replay."""
+    columns = block(rows, actions=["review"] * rows, label_probabilities=[1.0] * rows)
+    keyed = entry(key=KeyUse(key="k", position=0, fingerprint=b"x"))
+    items = [
+        BatchWriting(columns, {at: new_case(columns.record(at)) for at in range(rows)}),
+        Writing(keyed, new_case(keyed)),
+    ]
+    told = journal.commit(Breaking(database), items)
+    assert [[done.replayed for done in results] for results in told] == [[False] * rows, [False]]
+    with database.transaction() as connection:
+        for table in ("records", "payloads", "review_items"):
+            assert connection.execute(f"select count(*) from {table}").fetchone() == (rows + 1,)
+    again = entry(key=KeyUse(key="k", position=0, fingerprint=b"x"))
+    ((replay,),) = journal.commit(database, [Writing(again, new_case(again))])
+    assert replay.replayed
+    assert replay.record.id == keyed.record.id
