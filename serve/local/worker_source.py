@@ -31,7 +31,7 @@ from uuid import uuid4
 import numpy as np
 
 from demur.serve.local.serve_imports import import_serve
-from demur.serve.local.worker_start import ASK_SECONDS, FILES
+from demur.serve.local.worker_start import ASK_SECONDS, FILES, OOM_SCORE
 
 PRELOADED = (
     "ray._private.workers.default_worker",
@@ -75,6 +75,9 @@ class Request:
     folder: str
     blocked: list[int]
     """Signals that wait until the worker takes them."""
+
+    oom_score: str
+    """Of who asks, by `OOM_SCORE`."""
 
     files: list[int]
     """What becomes its standard input, output and errors."""
@@ -209,6 +212,8 @@ def become(asked: Request) -> None:
     os.environ.clear()
     os.environ.update(asked.environment)
     os.chdir(asked.folder)
+    with suppress(OSError):  # to lower it is not allowed
+        Path(OOM_SCORE).write_text(asked.oom_score)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, asked.blocked)
     np.random.seed()  # else all workers would draw the same from the generator that all of numpy shares

@@ -20,6 +20,9 @@ ASK_SECONDS = 60.0
 FILES = 3
 """Standard input, output and errors."""
 
+OOM_SCORE = "/proc/self/oom_score_adj"
+"""How soon the system ends a process where memory runs out. Ray raises it for workers, so that they go first."""
+
 OWN_ENVIRONMENT = "--serialized-runtime-env-context="
 LANGUAGE = "--language="
 """What Ray tells the program that makes environments, and what the worker itself does not take."""
@@ -37,6 +40,8 @@ def ask(address: str, words: list[str]) -> bool:
         "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     }
     try:
+        with open(OOM_SCORE) as score:
+            told["oom_score"] = score.read()
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(ASK_SECONDS)
             asking.connect(address)

@@ -25,6 +25,7 @@ print(json.dumps({
     "pid": os.getpid(), "group": os.getpgid(0), "words": sys.argv, "told": os.environ["TOLD"], "folder": os.getcwd(),
     "name": __name__, "ray": "ray" in sys.modules, "own": os.environ.get("RAY_RAYLET_PID"),
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())), "torch": "torch" in sys.modules,
+    "oom_score": int(open("/proc/self/oom_score_adj").read()),
 }), flush=True)
 """
 
@@ -43,8 +44,8 @@ def program(tmp_path):
     return file
 
 
-def asked(address, *words, **environment):
-    """Ask for a worker as Ray's node process does, and return what it says."""
+def asked(address, *words, first=None, **environment):
+    """Ask for a worker as Ray's node process does, and return what it says. `first` is called in who asks."""
     done = subprocess.run(
         [sys.executable, worker_start.__file__, *map(str, words)],
         env={**os.environ, worker_start.ADDRESS: str(address), **environment},
@@ -52,6 +53,7 @@ def asked(address, *words, **environment):
         text=True,
         timeout=PATIENCE_SECONDS,
         check=True,
+        preexec_fn=first,
     )
     return json.loads(done.stdout)
 
@@ -95,6 +97,18 @@ def test_a_source_that_was_killed_is_not_waited_for(source, folder, program):
     assert time.monotonic() - began < worker_start.ASK_SECONDS
 
 
+def test_where_memory_runs_out_workers_go_first_as_ray_has_it(source, folder, program):
+    """Ray raises the score of the process that it started. Else PostgreSQL, say, may go in the place of a host."""
+
+    def raised():
+        with open(worker_start.OOM_SCORE, "w") as score:
+            score.write("700")
+
+    assert asked(folder.workers, program, first=raised, TOLD="raised")["oom_score"] == 700
+    with open(worker_start.OOM_SCORE) as score:
+        assert asked(folder.workers, program, TOLD="as it was")["oom_score"] == int(score.read())
+
+
 def ask_and_leave(address, told):
     """Ask for a worker, and do not wait for it."""
     with socket.socket(socket.AF_UNIX) as asking:
@@ -111,7 +125,9 @@ def test_a_worker_that_nobody_waits_for_any_more_is_not_forked(source, folder, p
     os.kill(source.pid, signal.SIGSTOP)
     ask_and_leave(
         folder.workers,
-        json.dumps({"words": [str(late)], "environment": {}, "folder": str(tmp_path), "blocked": []}).encode(),
+        json.dumps(
+            {"words": [str(late)], "environment": {}, "folder": str(tmp_path), "blocked": [], "oom_score": "0"}
+        ).encode(),
     )
     os.kill(source.pid, signal.SIGCONT)
     assert asked(folder.workers, program, TOLD="second")["ray"] is True
