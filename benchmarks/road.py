@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import psutil
 import torch
@@ -31,20 +33,30 @@ from demur.calibration_store.store import ArtifactStore
 from demur.serve.access import needs
 from demur.serve.config.file import Config
 from demur.serve.configuration import load_config
+from demur.serve.contract import wire
+from demur.serve.contract.commit import BatchWriting, CommitResult
 from demur.serve.contract.decided import ArtifactShare
 from demur.serve.contract.hosts import HostState
+from demur.serve.contract.inputs import InputLimits
+from demur.serve.contract.reading.inputs import read_inputs
+from demur.serve.contract.rows import ModelRow, PendingRow
+from demur.serve.contract.wire import PredictRequest
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.serve.deployments.guarded import guarded, received
 from demur.serve.fitting.fit import fit_model
+from demur.serve.gateway import journal
+from demur.serve.gateway.finish import FinishedBatch
 from demur.serve.gateway.handler import Handler
 from demur.serve.gateway.intake import Intake
+from demur.serve.gateway.reading import read_batch
 from demur.serve.gateway.request_limit import RequestLimit
 from demur.serve.hosts.garbage import look_rarely
 from demur.serve.hosts.host import Host
 from demur.serve.web.native.admission import Admission
 from demur.serve.web.native.app import gateway_app
 from demur.serve.web.native.fast_path import FastPath
+from demur.traffic import copying
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parents[1]
@@ -136,6 +148,63 @@ def spent_by(processes: list[psutil.Process]) -> float:
     return total
 
 
+def least(work: Callable[[], Any], rows: int, times: int = 60) -> float:
+    """Microseconds of this thread's processor time for each row: the least of five rounds."""
+    rounds = []
+    for _ in range(5):
+        began = time.thread_time()
+        for _ in range(times):
+            work()
+        rounds.append((time.thread_time() - began) / times / rows * 1e6)
+    return min(rounds)
+
+
+async def tell_stages(handler: Handler, host: Host, body: bytes) -> None:
+    """What each stage of a batch takes, done by itself, again and again."""
+    requests, _ = read_batch(body, None, None, most=1024)
+    n, database = len(requests), handler.database
+    spec, limits = host.spec, InputLimits(text_characters=10**6, image_pixels=10**6)
+    values = [request.input for request in requests if isinstance(request, PredictRequest)]
+    pixels = read_inputs(values, spec, limits)
+    (share,) = await host.decide(np.stack(pixels), [None] * n, None)  # type: ignore[arg-type]
+    packed = pickle.dumps(share, protocol=5)
+    pending = [
+        PendingRow(uuid7(), request, value, 0.0)  # type: ignore[arg-type]
+        for request, value in zip(requests, pixels, strict=True)
+    ]
+    rows = [ModelRow(share, i, "", 0.1) for i in range(n)]
+
+    def finish() -> FinishedBatch:
+        with handler._finisher.room.places() as places:
+            return handler._finisher.finish(pending, rows, places, datetime.now(UTC))
+
+    (batch,) = finish().items
+    assert isinstance(batch, BatchWriting)
+    columns = batch.columns
+    done = [CommitResult(columns=columns, row=row) for row in range(n)]
+
+    def committed() -> None:
+        columns.ids[:] = [uuid7() for _ in range(n)]
+        journal.commit(database, [batch])
+
+    stages = {
+        "read the body": lambda: read_batch(body, None, None, most=1024),
+        "numbers to one array": lambda: read_inputs(values, spec, limits),
+        "ids": lambda: [uuid7() for _ in range(n)],
+        "what the host said, unpacked": lambda: pickle.loads(packed),  # noqa: S301 - written above
+        "finish": finish,
+        "answers as JSON": lambda: wire.dump([wire.answer_json(one) for one in done]),
+        "the writing thread: rows for COPY": lambda: [
+            copying.rows(n, packer(columns)) for packer in (copying.record_columns, copying.payload_columns)
+        ],
+        "the writing thread: all of a commit, and ids": committed,
+    }
+    table = Table("stage", "µs/row", title=f"a batch of {n}, each stage by itself")
+    for name, work in stages.items():
+        table.add_row(name, f"{least(work, n):.1f}")
+    out.print(table)
+
+
 async def measured(options: argparse.Namespace, folder: Path) -> None:
     script = ROOT / "deploy/models/digits/parts.py"
     subprocess.run([sys.executable, script, folder], check=True, capture_output=True)  # noqa: S603 - our own
@@ -157,6 +226,8 @@ async def measured(options: argparse.Namespace, folder: Path) -> None:
         items = [{"model": "digits", "input": image} for image in images[: options.batch]]
         batch, single = orjson.dumps({"items": items}), orjson.dumps(items[0])
         assert await asked(app, "/v1/predict/batch", batch) == 200
+        if options.stages:
+            await tell_stages(handler, host, batch)
         table = Table("what", "rows", "gateway µs/row", "PostgreSQL µs/row", "host µs/row")
         for what, n in (("a batch", 1), (f"{options.callers} single requests at a time", options.callers)):
             if options.profile and n != 1 and not options.profile_single:
@@ -202,6 +273,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="show where the time goes in Python")
     parser.add_argument("--profile-single", action="store_true")
+    parser.add_argument("--stages", action="store_true", help="show what each stage of a batch takes by itself")
     parser.add_argument("--lines", type=int, default=45)
     options = parser.parse_args()
     look_rarely()  # as gateways and hosts do

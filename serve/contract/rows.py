@@ -5,8 +5,8 @@
 | asked | `wire.PredictRequest`, as the caller sent it |
 | read | `PendingRow`: its input is in the form that the model takes |
 | decide | `ArtifactShare`: columns, as a model host sends them; `ModelRow` is one row of these |
-| finish | `Writing`: the record and, if a person is asked, the case |
-| commit | `CommitResult`: what is on disk |
+| finish | `BatchWriting`: records as columns, with the cases of those before a person; `Writing`: one row |
+| commit | `CommitResult`: what is on disk, a row of columns until somebody asks for its record |
 
 `RowOutcome` is what the gateway hands back for a row of a batch: the decision, and what is on disk of it.
 """

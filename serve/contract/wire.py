@@ -75,6 +75,10 @@ class ReviewWishes(Body):
         return None if self.due_seconds is None else timedelta(seconds=self.due_seconds)
 
 
+SOMETHING = frozenset({"input", "output"})
+"""Keys of a request for a prediction, of which one is there at least."""
+
+
 class PredictRequest(Body):
     """One input for one model; or what a model said about one, where its predictions are made elsewhere."""
 
@@ -109,7 +113,7 @@ class PredictRequest(Body):
 
     @model_validator(mode="after")
     def has_something(self) -> "PredictRequest":
-        if self.model_fields_set.isdisjoint({"input", "output"}):
+        if self.model_fields_set.isdisjoint(SOMETHING):
             raise ValueError("input: this key is missing")
         return self
 

@@ -84,7 +84,7 @@ class Finisher:
         for members in _by_share(pending, rows) if in_columns else ():
             batch = BatchWriting(self._columns(model, pending, rows, members, overruled, now))
             finished.add(batch, members)
-            batches |= {at: (batch, n) for n, at in enumerate(members) if self._may_be_asked(batch.columns, n)}
+            batches |= {members[n]: (batch, n) for n in self._may_be_asked(batch.columns)}
         apart = set(range(len(rows))).difference(*finished.rows)
         for at in sorted(apart | batches.keys()):  # in order, because the queue may have room for some of them
             said = overruled[at] if overruled else OverruledAction(*self._said(model, rows[at]))
@@ -94,11 +94,16 @@ class Finisher:
                 self._ask(*batches[at], said, pending[at].request, places)
         return finished
 
-    def _may_be_asked(self, columns: RecordColumns, row: int) -> bool:
-        """Whether a row is held, or drawn for a spot check."""
-        if columns.actions[row] == Action.REVIEW:
-            return True
-        return self.new_cases.is_drawn(columns.ids[row], columns.label_probabilities[row])
+    def _may_be_asked(self, columns: RecordColumns) -> list[int]:
+        """The rows that are held, or drawn for a spot check."""
+        if not any(columns.label_probabilities):
+            return [row for row, action in enumerate(columns.actions) if action == Action.REVIEW]
+        told = zip(columns.actions, columns.ids, columns.label_probabilities, strict=True)
+        return [
+            row
+            for row, (action, record_id, chance) in enumerate(told)
+            if action == Action.REVIEW or self.new_cases.is_drawn(record_id, chance)
+        ]
 
     def _ask(
         self, batch: BatchWriting, row: int, said: OverruledAction, request: PredictRequest, places: Places

@@ -141,7 +141,8 @@ class PictureReader:
     async def _read(self, at_its_end: ExitStack, model: str, values: Sequence[Any], spec: InputSpec) -> Checked:
         if model in self._given:
             return await self._read_given(model, values)
-        characters = sum(len(url) for value in values for url in urls_of(value, spec)) if spec.takes_pictures else 0
+        as_numbers = not spec.takes_pictures or (spec.kind == "image" and set(map(type, values)) == {list})
+        characters = 0 if as_numbers else sum(len(url) for value in values for url in urls_of(value, spec))
         if not characters:
             return with_kept(values, read_inputs(values, spec, self._limits), spec)
         line, measure = self._line(model, spec), partial(measure_all, values, spec, self._limits)

@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -77,12 +77,15 @@ class Pipeline:
         """Return for each request what is on disk, or why nothing is."""
         with self._pictures.request() as read:
             rows = await self._read(group, read)
-            by_model = _by_model(row for row in rows if isinstance(row, PendingRow))
+            by_model = _by_model([row for row in rows if isinstance(row, PendingRow)])
             work = [self._decide_and_write(model, members, read) for model, members in by_model.items()]
             # one alone is awaited, which spares the time that it takes to make a task
             parts = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
-        written = dict(zip(by_model, map(iter, parts), strict=True))
-        outcomes = [next(written[row.request.model]) if isinstance(row, PendingRow) else row for row in rows]
+        if len(parts) == 1 and len(parts[0]) == len(rows):
+            outcomes = parts[0]
+        else:
+            written = dict(zip(by_model, map(iter, parts), strict=True))
+            outcomes = [next(written[row.request.model]) if isinstance(row, PendingRow) else row for row in rows]
         if any(isinstance(one, UpstreamProblem) and one.passed_to for one in outcomes):
             return await self._ask_instead(group, outcomes)
         return outcomes
@@ -117,10 +120,11 @@ class Pipeline:
 
     async def _inputs(self, requests: Sequence[PredictRequest], read: Read) -> list[CheckedInput | Exception]:
         """The inputs of one model are read together."""
-        if len(requests) == 1:
+        models = dict.fromkeys(request.model for request in requests)
+        if len(models) == 1:
             return list(await self._inputs_of(requests[0].model, requests, read))
         inputs: dict[str, Iterator[CheckedInput | Exception]] = {}
-        for model in dict.fromkeys(request.model for request in requests):
+        for model in models:
             members = [request for request in requests if request.model == model]
             inputs[model] = iter(await self._inputs_of(model, members, read))
         return [next(inputs[request.model]) for request in requests]
@@ -177,11 +181,11 @@ class Pipeline:
         return results
 
 
-def _by_model(rows: Iterable[PendingRow]) -> dict[str, list[PendingRow]]:
-    by_model: dict[str, list[PendingRow]] = {}
-    for row in rows:
-        by_model.setdefault(row.request.model, []).append(row)
-    return by_model
+def _by_model(rows: list[PendingRow]) -> dict[str, list[PendingRow]]:
+    models = dict.fromkeys(row.request.model for row in rows)
+    if len(models) == 1:
+        return dict.fromkeys(models, rows)
+    return {model: [row for row in rows if row.request.model == model] for model in models}
 
 
 def _of_row(n: int, error: Exception) -> Exception:

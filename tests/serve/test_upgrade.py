@@ -49,7 +49,7 @@ def test_a_log_of_any_age_is_brought_up_to_date(steps, empty_dsn):
             found = log.find_one(connection, id)
             assert (found.prediction, found.top_labels, found.confidence) == ("7", ["7", "1"], 0.6)
     new = entry(model="digits")
-    (done,) = commit(database, [Writing(new, new_case(new))])
+    ((done,),) = commit(database, [Writing(new, new_case(new))])
     assert not done.replayed
     database.close()
 
@@ -61,7 +61,7 @@ def test_an_older_gateway_goes_on_writing_while_a_newer_one_migrates(database):
     def write():
         while not stop.is_set():
             one = entry()
-            (done,) = commit(database, [Writing(one, new_case(one))])
+            ((done,),) = commit(database, [Writing(one, new_case(one))])
             (failed if isinstance(done, Exception) else written).append(one.record.id)
 
     writing = threading.Thread(target=write)

@@ -141,7 +141,7 @@ def test_the_log_is_as_if_written_one_by_one(database, groups):
     emptied(database)
     entries = [one for written in groups for one in written.entries()]
     results = commit(database, [Writing(one) for one in entries])
-    assert not any(isinstance(one, Exception) for one in results)
+    assert not any(isinstance(one, Exception) for (one,) in results)
     assert repr(by_copy) == repr(kept(database))  # by their texts: -0.0 is another number than 0.0
     assert len(by_copy) == len(entries)
     with database.transaction() as connection:

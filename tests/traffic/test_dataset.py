@@ -114,7 +114,8 @@ def test_pages_hold_every_record_of_the_range_once_and_in_order(database):
 def test_a_text_may_hold_any_character(database):
     text = "a\x00b \\u0000 é"
     written = [entry(prediction="right", reply={"text": text, "finish_reason": "stop"}), entry()]
-    assert [done.record for done in commit(database, [Writing(one) for one in written])] == [w.record for w in written]
+    done = [one.record for (one,) in commit(database, [Writing(one) for one in written])]
+    assert done == [one.record for one in written]
     [page] = logged_pages(database, "toy", precedence=LATEST, since=None, until=None, size=5)
     assert [record.said for record in page] == [text, "7"]
 

@@ -98,7 +98,7 @@ def test_of_the_key_of_a_deleted_input_only_what_recognises_it_is_kept(database)
     with database.transaction() as connection, pytest.raises(KeyReused):
         log.find_by_key(connection, use("order-1", 0, sha256(b"another input").digest()))
     again = entry(key=use("order-1", 0, SECRET))
-    assert [one.record.id for one in commit(database, [Writing(again)])] == ids[:1]
+    assert [one.record.id for (one,) in commit(database, [Writing(again)])] == ids[:1]
 
 
 def test_what_an_older_version_wrote_a_moment_ago_is_recognised(database):
@@ -151,7 +151,7 @@ def test_outcomes_are_kept_in_order(database):
 
 def test_an_input_may_hold_any_character(database):
     written, neighbour = entry(input="a\u0000b \U0001f600"), entry()
-    done = commit(database, [Writing(neighbour), Writing(written)])
+    done = [one for (one,) in commit(database, [Writing(neighbour), Writing(written)])]
     assert [one.record for one in done] == [neighbour.record, written.record]
     with database.transaction() as connection:
         assert log.find_input(connection, written.record.id) == "a\u0000b \U0001f600"

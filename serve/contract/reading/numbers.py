@@ -82,7 +82,7 @@ def read_all_numbers(values: Sequence[Any], spec: InputSpec) -> NDArray[np.float
     shape = len(values), *shape_of(spec)
     numbers: list[Any] = list(values)
     for length in shape[1:]:  # flat, because a nested list is slow to read
-        if not all(type(part) is list and len(part) == length for part in numbers):
+        if set(map(type, numbers)) != {list} or set(map(len, numbers)) != {length}:
             return None
         numbers = list(chain.from_iterable(numbers))
     if not set(map(type, numbers)) <= {float, int}:
