@@ -22,6 +22,10 @@ logger = logging.getLogger("demur.redaction")
 Submit = Callable[[Sequence[ToWrite]], Awaitable[list[list[CommitOutcome]]]]
 
 
+OF_TOKENS = ("tokens", "logprobs", "top_logprobs")
+"""What a reply that a request brings may say of each token. It would tell of what was taken out of the text."""
+
+
 class BadRedaction(ValueError):
     """`redact.function` cannot be used. The message says why; nothing is served without it."""
 
@@ -71,7 +75,36 @@ class Redaction:
         record = entry.record
         if record.reply is not None:
             record = replace(record, reply=self._reply(record.reply))
-        return replace(entry, input=self.redacted(entry.input), record=record)
+        return replace(entry, input=self.redacted(entry.input), output=self._output(entry.output), record=record)
+
+    def _output(self, output: Any) -> Any:
+        """What a request brought of a model elsewhere: replies in it are texts too."""
+        if not isinstance(output, dict):
+            return output
+        kept = dict(output)
+        if "reply" in kept:
+            kept["reply"] = self._given_reply(kept["reply"])
+        if isinstance(samples := kept.get("samples"), list):
+            kept["samples"] = [self._given_reply(one) for one in samples]
+        return kept
+
+    def _given_reply(self, reply: Any) -> Any:
+        if not isinstance(reply, dict):
+            return self._texts_within(reply)
+        kept = {
+            name: one if name in OF_TOKENS or name == "finish_reason" else self._texts_within(one)
+            for name, one in reply.items()
+        }
+        return kept if kept == reply else {name: one for name, one in kept.items() if name not in OF_TOKENS}
+
+    def _texts_within(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._texts_within(one) for one in value]
+        if isinstance(value, dict):
+            return {name: self._texts_within(one) for name, one in value.items()}
+        return value
 
     async def commit(self, items: Sequence[ToWrite], submit: Submit) -> list[list[CommitOutcome]]:
         """Commit what may be stored, which are no columns. The caller is told the reply as the model wrote it; only

@@ -28,6 +28,12 @@ def breaks(value):
     raise RuntimeError(f"cannot cope with {value}")
 
 
+def fails_for_texts(value):
+    if isinstance(value, str):
+        raise RuntimeError("cannot cope")
+    return value
+
+
 def gives_what_nobody_can_store(value):
     return {1, 2}
 
@@ -187,3 +193,45 @@ def test_where_tokens_lie_does_not_tell_of_what_was_taken_out():
     assert "tokens" not in redaction.entry(written(tokens=tokens)).record.reply
     plain = redaction.entry(written(tokens=tokens, text="ask anybody at all!"))
     assert plain.record.reply["tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        ("write to ada@example.org", "write to [email]"),
+        (
+            {"text": "ada@example.org", "tokens": ["ada", "@example.org"], "logprobs": [-0.1, -0.2]},
+            {"text": "[email]"},
+        ),
+        (
+            {"text": "nobody", "reasoning": "not ada@example.org", "finish_reason": "length", "logprobs": [-0.1]},
+            {"text": "nobody", "reasoning": "not [email]", "finish_reason": "length"},
+        ),
+        (
+            {
+                "message": {"role": "assistant", "content": "ada@example.org"},
+                "logprobs": {"content": [{"token": "ada"}]},
+            },
+            {"message": {"role": "assistant", "content": "[email]"}},
+        ),
+        ({"text": "so", "tokens": ["so"], "logprobs": [-0.1]},) * 2,
+    ],
+    ids=["a text", "with tokens", "with reasoning", "a choice", "nothing to take out"],
+)
+def test_replies_that_a_request_brings_are_redacted_too(reply, kept):
+    """Of a model that runs elsewhere the reply comes with the request, and is kept as it came beside the record's."""
+    written = entry()
+    written.output = {"reply": reply, "samples": [reply, "b@b.org"], "probabilities": {"spam": 0.5, "ham": 0.5}}
+    stored = Redaction(RedactConfig(patterns=EMAIL)).entry(written)
+    assert stored.output == {
+        "reply": kept, "samples": [kept, "[email]"], "probabilities": {"spam": 0.5, "ham": 0.5},
+    }  # fmt: skip
+    assert written.output["reply"] == reply  # what the caller is told hangs on it
+
+
+def test_a_reply_of_a_request_that_cannot_be_redacted_is_not_stored():
+    written = entry(input=1.5)
+    written.output = {"reply": "so"}
+    redaction = Redaction(RedactConfig(function=f"{__name__}:fails_for_texts"))
+    with pytest.raises(RedactionFailed):
+        redaction.entry(written)
