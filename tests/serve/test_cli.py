@@ -64,13 +64,13 @@ def test_fit_report_promote_list_show_and_history(folder, demur):
     assert "is in force for digits (promotion 1)" in demur("artifacts", "promote", "digits", name, "--why", "a try")
     assert name in demur("artifacts", "list")
     assert json.loads(demur("artifacts", "show", "digits", name))["data"]["n"] == 500
+    assert "a try" in demur("artifacts", "history", "digits")
+    assert f"artifact in force: {name}" in demur("check")
     assert demur("artifacts", "diff", "digits", name) == "they do not differ\n"
     change(folder, lambda content: content["models"]["digits"].update(policy={"kind": "threshold", "limit": 0.5}))
     differing = demur("artifacts", "diff", "digits", name)
-    for cell in ("≠", "selective_risk", "threshold"):
+    for cell in ("≠", "target_risk", "threshold"):
         assert cell in differing
-    assert "a try" in demur("artifacts", "history", "digits")
-    assert f"artifact in force: {name}" in demur("check")
 
 
 def test_a_promise_out_of_reach_is_refused_in_a_sentence(folder, demur):
