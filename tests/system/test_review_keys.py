@@ -488,7 +488,7 @@ def test_a_case_that_was_given_back_does_not_come_next(site, as_reviewer):
 @pytest.mark.parametrize("method", ["release", "undo"])
 def test_a_slow_reply_to_letting_go_does_not_take_the_case_again(method, site, as_reviewer, monkeypatch):
     """The page says every second that somebody is there; a case that was just let go is not one that was lost."""
-    running = site(lease_seconds=3)
+    running = site(lease_seconds=6)
     first, second = running.put("picture", "picture")
     ada = as_reviewer("Ada", running.url)
     first_case(ada, first)
