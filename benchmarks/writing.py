@@ -1,4 +1,4 @@
-"""What it costs to put records on disk, way by way: `python -m benchmarks.writing`.
+"""The costs of putting records on disk, way by way: `python -m benchmarks.writing`.
 
 Groups of predictions go into a PostgreSQL of our own, durably, each way into tables of its own, in turn; microseconds
 of processor time for each row, of PostgreSQL's process and of the thread that writes, lower quartiles of the rounds,
@@ -48,7 +48,7 @@ TYPES = {
     "float8[]": "top_probabilities label_confidence", "jsonb": "cost", "text[]": "top_labels prediction_set",
     "json": "prediction scores timings reply output input",
 }  # fmt: skip
-"""Of the columns that are no text."""
+"""Columns that are no text."""
 
 
 @dataclass
