@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from demur.policies.decision import Action
 from demur.serve.config.file import ModelConfig
 from demur.serve.gateway.controls import Controls, ModelControl
-from demur.serve.gateway.final_action import FinalAction, final_action
+from demur.serve.gateway.final_action import FinalAction, in_the_room, overruled
 from demur.serve.gateway.safeguards import Safeguards
 
 REQUESTS = 10_000
@@ -51,7 +51,7 @@ def microseconds(control: ModelControl | None, confidences: list[float], decided
     """Of one request, on average over all of them."""
     began = time.perf_counter()
     for confidence, verdict in zip(confidences, decided, strict=True):
-        final_action(verdict, "toy", confidence, "toy-1", control=control, safeguards=NO_ALARM, no_room="")
+        in_the_room(overruled(verdict, "toy", confidence, "toy-1", control=control, safeguards=NO_ALARM), "")
     return (time.perf_counter() - began) / len(confidences) * 1e6
 
 

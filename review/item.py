@@ -107,7 +107,7 @@ class Case:
     """`agreed`, `majority`, `adjudicated`, or `undecided`, where even who was to decide could not tell."""
 
     ahead: bool = False
-    """Whoever holds it was sent it in advance, and has not opened it yet."""
+    """True while the reviewer who holds the case was sent it in advance and has not opened it yet."""
 
     assigned_to: str | None = None
     """For whom it is kept: nobody else gets it before its due time is over."""

@@ -1,6 +1,5 @@
 """Predictions that were decided together, in columns. A row becomes an object where somebody asks for it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -89,6 +88,6 @@ class RecordColumns:
             input_expires_at=self.input_expires_at,
         )
 
-    def entries(self, rows: Sequence[int] | None = None) -> list[Entry]:
-        """These of them as objects; by default all."""
-        return [self.entry(row) for row in (range(len(self)) if rows is None else rows)]
+    def entries(self) -> list[Entry]:
+        """All of them as they are written where rows are written one by one."""
+        return [self.entry(row) for row in range(len(self))]

@@ -32,7 +32,7 @@ RECORD_COLUMNS = (
     "id, created_at, model, artifact, confidence, label_probability, top_probabilities, label_confidence,"
     ' "group", cluster, cost, prediction, top_labels, prediction_set, action, reason, scores, timings'
 )
-"""As `record_columns` has them: what is equally long in all rows comes first."""
+"""The columns in the order of `record_columns`: those that are equally long in all rows come first."""
 
 PAYLOAD_COLUMNS = "record_id, expires_at, reply, output, input"
 

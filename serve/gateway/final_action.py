@@ -1,4 +1,11 @@
-"""What becomes of a prediction in the end, after everybody who has a word in it has spoken."""
+"""What becomes of a prediction in the end. Three have a word after the artifact, and a later one outdoes an earlier:
+
+1. The model's control. It answers nothing that the artifact holds.
+2. Alarms: what they hold is not answered.
+3. The room in the queue: where it is full, what would be reviewed is abstained from.
+
+No step answers what an earlier one holds. An alarm is named first in the reason.
+"""
 
 from math import nan
 from typing import NamedTuple
@@ -50,25 +57,3 @@ def in_the_room(one: OverruledAction, no_room: str) -> FinalAction:
     if action is Action.REVIEW and no_room:
         action, reason = Action.ABSTAIN, f"{no_room}; {reason}"
     return FinalAction(action, f"{by_alarm}; else: {reason}" if by_alarm else reason)
-
-
-def final_action(
-    decided: FinalAction,
-    model: str,
-    confidence: float | None,
-    artifact: str | None,
-    *,
-    control: ModelControl | None,
-    safeguards: Safeguards,
-    no_room: str,
-) -> FinalAction:
-    """Start from what an artifact `decided`, and let each step have its word in turn; a later one outdoes an earlier.
-
-    1. The model's control. It answers nothing that the artifact holds.
-    2. Alarms: what they hold is not answered.
-    3. The room in the queue: where `no_room` says why there is none, what would be reviewed is abstained from.
-
-    No step may answer what an earlier one holds. An alarm is named first in the reason.
-    """
-    one = overruled(decided, model, confidence, artifact, control=control, safeguards=safeguards)
-    return in_the_room(one, no_room)

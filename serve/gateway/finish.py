@@ -31,7 +31,7 @@ class FinishedBatch:
 
     items: list[ToWrite] = field(default_factory=list)
     rows: list[list[int]] = field(default_factory=list)
-    """Of each item the places of its rows in the batch."""
+    """[items], the places in the batch of the rows of each item."""
 
     def add(self, item: ToWrite, rows: list[int]) -> None:
         self.items.append(item)

@@ -53,7 +53,7 @@ PRELOADED = (
 """What most workers import. What only a model needs (torch, scikit-learn, ...) is left to its host."""
 
 NO_JOB = "ffffffff"
-"""As Ray writes it."""
+"""The id of a job where there is none, in Ray's form."""
 
 STDIN = 0
 
@@ -77,7 +77,7 @@ class Request:
     """Signals that wait until the worker takes them."""
 
     oom_score: str
-    """Of who asks, by `OOM_SCORE`."""
+    """The `oom_score_adj` of the process that asks for a worker, which the worker gets too (`OOM_SCORE`)."""
 
     files: list[int]
     """What becomes its standard input, output and errors."""

@@ -178,7 +178,7 @@ def test_what_the_log_refuses_is_refused(database, written, fault):
 
 
 def test_each_field_of_a_record_is_written():
-    """Whoever adds one to the record, adds it here."""
+    """A field that is added to the record must be added to COPY as well."""
     known = {name.strip().strip('"') for name in copying.RECORD_COLUMNS.split(",")}
     assert {one.name for one in fields(Record)} == known | {"steps", "reply"}
     assert {name.strip() for name in log.PAYLOAD_COLUMNS.split(",")} == {
@@ -231,7 +231,7 @@ def test_large_inputs_go_piece_by_piece(database):
 
 @pytest.mark.parametrize("ending", ["the writer", "the server's process"])
 def test_of_a_write_that_breaks_off_nothing_is_kept(dsn, database, ending):
-    """Whoever dies after the records and before the inputs leaves neither."""
+    """A process that ends after the records and before the inputs leaves neither of them."""
     written = block()
     tables = [
         copying.HEAD + copying.rows(3, copying.record_columns(written)) + copying.TAIL,

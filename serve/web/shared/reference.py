@@ -23,7 +23,7 @@ class Field:
     """With the names of the fields around it: `review.priority`; `items[].model` in lists."""
 
     kind: str
-    """What it may hold, in words."""
+    """The values that the field may hold, in words."""
 
     required: bool
     description: str

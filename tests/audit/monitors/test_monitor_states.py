@@ -359,7 +359,7 @@ def fed(losses, error, target=0.1, portion=20):
 
 
 def test_the_alarm_goes_by_the_risk_without_the_errors_of_reviewers():
-    """Of right answers 3% are called wrong: of 4% that are called wrong, 1% are, and 2% were promised."""
+    """Reviewers call 3% of the right answers wrong, and 4% of all: so 1% are wrong, and 2% were promised."""
     losses = ([0.0] * 24 + [1.0]) * 200
     plain, corrected = fed(losses, None, target=0.02), fed(losses, looks(cleared=9_700, accused=300), target=0.02)
     assert plain.alarmed

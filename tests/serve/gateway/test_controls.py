@@ -4,7 +4,6 @@ import asyncio
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 from uuid_utils.compat import uuid7
@@ -17,7 +16,7 @@ from demur.policies.review_rate import rate_run
 from demur.serve.config.control import settings_of
 from demur.serve.config.file import Config, ModelConfig
 from demur.serve.gateway.controls import Controls
-from demur.serve.gateway.final_action import FinalAction, final_action
+from demur.serve.gateway.final_action import FinalAction, in_the_room, overruled
 from demur.serve.gateway.safeguards import Safeguards
 from demur.traffic.database import Database, DatabaseUnavailable
 from tests.conftest import digit_rows
@@ -146,7 +145,10 @@ def test_what_a_failing_model_leaves_is_never_answered_and_waits_while_there_is_
 def test_a_control_speaks_after_the_artifact_and_the_queue_has_the_last_word():
     control = Gateway(PRICE).controls.of("toy")
     said = FinalAction(Action.ANSWER, "confidence 0.60 is above 0.5")
-    end = partial(final_action, model="toy", safeguards=Safeguards())
+
+    def end(decided, *, no_room, **named):
+        return in_the_room(overruled(decided, "toy", **named, safeguards=Safeguards()), no_room)
+
     final = end(said, confidence=0.6, artifact="toy-1", control=control, no_room="the queue is full")
     assert final.action is Action.ABSTAIN
     assert final.reason.startswith("the queue is full; confidence 0.60 is above 0.5; review_price: ")

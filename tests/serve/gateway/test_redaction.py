@@ -219,7 +219,7 @@ def test_where_tokens_lie_does_not_tell_of_what_was_taken_out():
     ids=["a text", "with tokens", "with reasoning", "a choice", "nothing to take out"],
 )
 def test_replies_that_a_request_brings_are_redacted_too(reply, kept):
-    """Of a model that runs elsewhere the reply comes with the request, and is kept as it came beside the record's."""
+    """A request may bring the reply of a model that runs elsewhere. It is stored twice, and redacted in both places."""
     written = entry()
     written.output = {"reply": reply, "samples": [reply, "b@b.org"], "probabilities": {"spam": 0.5, "ham": 0.5}}
     stored = Redaction(RedactConfig(patterns=EMAIL)).entry(written)

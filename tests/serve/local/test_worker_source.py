@@ -118,7 +118,7 @@ def ask_and_leave(address, told):
 
 
 def test_a_worker_that_nobody_waits_for_any_more_is_not_forked(source, folder, program, tmp_path):
-    """Whoever asked in vain for a minute has run the worker, which Ray would get twice."""
+    """An asker who waited a minute in vain starts the worker itself; another one from here would be a second."""
     asked(folder.workers, program, TOLD="first")
     late = tmp_path / "late.py"
     late.write_text(f"open({str(tmp_path / 'was_run')!r}, 'w').close()")
