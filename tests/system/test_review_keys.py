@@ -507,7 +507,8 @@ def test_a_slow_reply_to_letting_go_does_not_take_the_case_again(method, site, a
         assert running.case(first).status is Status.WAITING
     else:
         ada.wait_for_url(re.compile(f"/cases/{first}"))
-        assert running.case(second).status is Status.WAITING
+        let_go = running.case(second)
+        assert let_go.status is Status.WAITING or let_go.ahead  # the page of the first asks for the next one ahead
     assert claims == []
 
 
