@@ -77,7 +77,7 @@ def made_up(n: int, rng: random.Random) -> RecordColumns:
         label_probabilities=[0.05] * n, queued=[3 * rng.random() for _ in range(n)], model_milliseconds=4.125,
         costs=[None] * n, replies=[None] * n, outputs=[None] * n,
         inputs=[[[float(rng.randrange(17)) for _ in range(8)] for _ in range(8)] for _ in range(n)],
-        input_expires_at=datetime.now(UTC) + timedelta(days=90),
+        input_expires_at=datetime.now(UTC) + timedelta(days=90), keys=[None] * n,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Writing and reading the log. Every function works inside the transaction that it is given."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 from uuid import UUID
@@ -58,8 +58,9 @@ FORGOTTEN = (
 CLAIM_KEYS = (
     "insert into idempotency_keys (key, position, fingerprint, record_id)"
     f" select key, position, {KEYED.format(key='key', fingerprint='fingerprint')}, record_id"
-    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[]) told (key, position, fingerprint, record_id),"
-    ' digest_keys order by key collate "C", position'
+    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[])"
+    " with ordinality told (key, position, fingerprint, record_id, place),"
+    ' digest_keys order by key collate "C", position, place'
     " on conflict (key, position) do nothing returning record_id"
 )
 
@@ -152,26 +153,25 @@ def draw_key(connection: Connection) -> str:
     return str(row[0])
 
 
-def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
-    """Take the keys of these entries; return the ids of the records that came too late for theirs.
+def claim_keys(connection: Connection, uses: Mapping[UUID, KeyUse]) -> set[UUID]:
+    """Take the key of each of these records, by id; return the ids of those that came too late for theirs.
 
-    Waits for a transaction that is about to commit the same key. Keys are taken in one order everywhere, so two
-    gateways cannot wait for each other.
+    Of several records with the same key, the first one takes it. Waits for a transaction that is about to commit the
+    same key. Keys are taken in one order everywhere, so two gateways cannot wait for each other.
     """
-    keyed = [entry for entry in entries if entry.key is not None]
-    if not keyed:
+    if not uses:
         return set()
-    uses = [entry.key for entry in keyed if entry.key is not None]
     taken = connection.execute(
         CLAIM_KEYS,
         (
-            [use.stored for use in uses],
-            [use.position for use in uses],
-            [use.fingerprint for use in uses],
-            [entry.record.id for entry in keyed],
+            [use.stored for use in uses.values()],
+            [use.position for use in uses.values()],
+            [use.fingerprint for use in uses.values()],
+            list(uses),
         ),
+        prepare=True,
     ).fetchall()
-    return {entry.record.id for entry in keyed} - {record_id for (record_id,) in taken}
+    return uses.keys() - {record_id for (record_id,) in taken}
 
 
 def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
