@@ -1,6 +1,7 @@
 """Writing and reading the log. Every function works inside the transaction that it is given."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 from uuid import UUID
@@ -65,10 +66,10 @@ CLAIM_KEYS = (
 )
 
 FIND_KEYS = (
-    "select told.key, position, record_id,"
-    f" fingerprint in ({KEYED.format(key='told.key', fingerprint='%(fingerprint)s')},"
-    "                  %(fingerprint)s)"  # as an older version may have written it a moment ago
-    " from unnest(%(keys)s::text[]) told (key), digest_keys, idempotency_keys kept"
+    "select n, told.key, position, record_id,"
+    f" fingerprint in ({KEYED.format(key='told.key', fingerprint='asked')},"
+    "                  asked)"  # as an older version may have written it a moment ago
+    " from unnest(%s::integer[], %s::text[], %s::bytea[]) told (n, key, asked), digest_keys, idempotency_keys kept"
     f" where kept.key = any(array[told.key, {FORGOTTEN.format(key='told.key')}])"
 )
 
@@ -180,25 +181,55 @@ def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
     Keys of earlier times, and of times when nobody was asked who they are, belong to nobody. Each of them answers
     whoever sends the same input under it, so that no retry is recorded twice, and is in nobody's way with another.
     """
-    found, others = _found_by_key(connection, use, use.fingerprint)
-    if others and use.earlier is not None:
-        earlier, others = _found_by_key(connection, use, use.earlier())
-        found = {**earlier, **found}
-    if any(key == use.stored and position not in found for key, position in others):
-        raise KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
-    records = find(connection, list(found.values()))
-    return {position: records[record_id] for position, record_id in found.items() if record_id in records}
+    (found,) = find_by_keys(connection, [use])
+    if isinstance(found, KeyReused):
+        raise found
+    return found
 
 
-def _found_by_key(
-    connection: Connection, use: KeyUse, fingerprint: bytes
-) -> tuple[dict[int, UUID], list[tuple[str, int]]]:
-    """The records of requests with this digest, by position, and the keys and positions of other requests."""
-    told = {"keys": list({use.key, use.stored}), "fingerprint": fingerprint}
-    rows = connection.execute(FIND_KEYS, told).fetchall()
-    rows.sort(key=lambda row: bool(row[0] == use.stored))  # its own, where there are two, is the last word
-    same = {position: record_id for _, position, record_id, same_input in rows if same_input}
-    return same, [(key, position) for key, position, _, same_input in rows if not same_input]
+def find_by_keys(connection: Connection, uses: Sequence[KeyUse]) -> list[dict[int, Record] | KeyReused]:
+    """Return for each of these keys what `find_by_key` returns or raises, in few turns to the server and back."""
+    if not uses:
+        return []
+    kept = _kept_under(connection, uses, [use.fingerprint for use in uses])
+    older = {n: use for n, use in enumerate(uses) if kept[n].others and use.earlier is not None}
+    if older:
+        digests = [use.earlier() for use in older.values() if use.earlier is not None]
+        for n, earlier in zip(older, _kept_under(connection, list(older.values()), digests), strict=True):
+            kept[n] = KeptKeys({**earlier.same, **kept[n].same}, earlier.others)
+    records = find(connection, [record_id for one in kept for record_id in one.same.values()])
+    return [_found(use, one, records) for use, one in zip(uses, kept, strict=True)]
+
+
+@dataclass(slots=True)
+class KeptKeys:
+    """What is kept under the key of one request."""
+
+    same: dict[int, UUID] = field(default_factory=dict)
+    """Records of requests with the same digest, by position."""
+
+    others: list[tuple[str, int]] = field(default_factory=list)
+    """Keys and positions of other requests."""
+
+
+def _found(use: KeyUse, kept: KeptKeys, records: Mapping[UUID, Record]) -> dict[int, Record] | KeyReused:
+    if any(key == use.stored and position not in kept.same for key, position in kept.others):
+        return KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
+    return {position: records[record_id] for position, record_id in kept.same.items() if record_id in records}
+
+
+def _kept_under(connection: Connection, uses: Sequence[KeyUse], digests: Sequence[bytes]) -> list[KeptKeys]:
+    """What is kept under each of these keys, where the request has this digest."""
+    asked = [(n, key, digest) for n, digest in enumerate(digests) for key in {uses[n].key, uses[n].stored}]
+    rows = connection.execute(FIND_KEYS, [list(column) for column in zip(*asked, strict=True)]).fetchall()
+    rows.sort(key=lambda row: bool(row[1] == uses[row[0]].stored))  # its own, where there are two, is the last word
+    kept = [KeptKeys() for _ in uses]
+    for n, key, position, record_id, same_input in rows:
+        if same_input:
+            kept[n].same[position] = record_id
+        else:
+            kept[n].others.append((key, position))
+    return kept
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:

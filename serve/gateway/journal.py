@@ -14,7 +14,8 @@ from demur.traffic import failed_requests, log
 from demur.traffic.columns import RecordColumns
 from demur.traffic.copying import append_columns
 from demur.traffic.database import Connection, ConnectionLost, Database, one_line
-from demur.traffic.record import Entry, FailedRequest, KeyUse
+from demur.traffic.log import KeyReused
+from demur.traffic.record import Entry, FailedRequest, KeyUse, Record
 
 logger = logging.getLogger("demur.journal")
 
@@ -138,31 +139,34 @@ def _note_failures(database: Database, failures: Sequence[FailedRequest]) -> Non
         failed_requests.append(connection, failures)
 
 
-def replays(database: Database, use: KeyUse) -> dict[int, CommitResult]:
-    """What was stored under this key, by position; raises `KeyReused` if that was for another input."""
+def replays(database: Database, uses: Sequence[KeyUse]) -> list[dict[int, CommitResult] | KeyReused]:
+    """What was stored under each of these keys, by position; `KeyReused` where that was for another input. Raises
+    `DatabaseUnavailable`."""
     with database.by_themselves() as connection:  # most often it is one statement
-        found = log.find_by_key(connection, use)
-    return {position: CommitResult(record=record, replayed=True) for position, record in found.items()}
+        found = log.find_by_keys(connection, uses)
+    return [one if isinstance(one, KeyReused) else _replayed(one) for one in found]
+
+
+def _replayed(records: Mapping[int, Record]) -> dict[int, CommitResult]:
+    return {position: CommitResult(record=record, replayed=True) for position, record in records.items()}
 
 
 def _earlier_answers(database: Database, late: Mapping[UUID, KeyUse]) -> dict[UUID, CommitOutcome]:
     """What was answered under the keys of records that came too late for theirs, by their ids. A batch has one key for
     all its rows, and that is looked up once."""
-    answers: dict[UUID, CommitOutcome] = {}
-    found: dict[tuple[str, bytes], Mapping[int, CommitResult] | log.KeyReused] = {}
-    for record_id, use in late.items():
-        asked = use.stored, use.fingerprint
-        if asked not in found:
-            try:
-                found[asked] = replays(database, use)
-            except log.KeyReused as error:
-                found[asked] = error
-        before = found[asked]
-        answers[record_id] = before if isinstance(before, log.KeyReused) else _answer_before(record_id, use, before)
-    return answers
+    if not late:
+        return {}
+    requests = {(use.stored, use.fingerprint): use for use in late.values()}
+    found = dict(zip(requests, replays(database, list(requests.values())), strict=True))
+    return {
+        record_id: _earlier_answer(record_id, use, found[use.stored, use.fingerprint])
+        for record_id, use in late.items()
+    }
 
 
-def _answer_before(record_id: UUID, use: KeyUse, before: Mapping[int, CommitResult]) -> CommitOutcome:
+def _earlier_answer(record_id: UUID, use: KeyUse, before: Mapping[int, CommitResult] | KeyReused) -> CommitOutcome:
+    if isinstance(before, KeyReused):
+        return before
     done = before.get(use.position)
     if done is None:
         return Unwritable(f"what was answered under the Idempotency-Key {use.key!r} was erased just now; send it again")
