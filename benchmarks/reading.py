@@ -1,9 +1,9 @@
 """What it would save to read a batch without lists of Python: `python -m benchmarks.reading`.
 
-A body of `/v1/predict/batch` becomes one array for the model and one JSON text of each input for the log. demur reads it
-with orjson into lists, makes these one array, and writes each input again. Compiled code could go from the bytes to the
-array, and keep each input as it was sent: pysimdjson does, so it shows what there is to gain (`pip install pysimdjson`;
-demur itself does not need it). Microseconds of this thread's processor time for each row, the least of the rounds.
+A body of `/v1/predict/batch` becomes one array for the model and one JSON text of each input for the log. demur reads
+it with orjson into lists, makes these one array, and writes each input again. Compiled code could go from the bytes to
+the array, and keep each input as it was sent. pysimdjson does that, and so it shows what there is to gain; demur itself
+does not need it (`pip install pysimdjson`). Microseconds of processor time for each row, the least of the rounds.
 """
 
 import argparse
