@@ -24,8 +24,9 @@ TRIES = 4
 
 def predicted(point: Point, costs: Costs, cores: int) -> Predicted:
     """Simulate what was measured. Programs of others, and the rest of Ray, run beside the service on the same
-    processors: as many of them as use the processor time that they were seen to use."""
-    wanted = (point.others + point.spent["ray"]) / point.seconds
+    processors: as many of them as use the processor time that they were seen to use, or that ours left."""
+    ours = sum(spent for part, spent in point.spent.items() if part != "ray")
+    wanted = min(point.others + point.spent["ray"], cores * point.seconds - ours) / point.seconds
     parts = [*costs.parts]
     shared = {"alone": 1.0, "rest": cores - 1.0} if point.apart else {"all": float(cores)}
     pool_of = {part: "all" if not point.apart else "alone" if part == point.apart else "rest" for part in parts}
