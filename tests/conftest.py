@@ -48,33 +48,48 @@ WITHOUT_SERVICE = (
 )
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
-SHARING = (
-    "test_listeners",
-    "test_second_user",
-    "test_browser",
-    "test_other_sites",
-    "test_inference_protocol",
-    "test_service",
-    "test_release_road",
-    "test_release",
-)
-"""Tests of one running service, `service` in tests/system/conftest.py."""
+TOGETHER = {
+    "service": (
+        "test_listeners",
+        "test_second_user",
+        "test_browser",
+        "test_other_sites",
+        "test_inference_protocol",
+        "test_service",
+        "test_release_road",
+        "test_release",
+    ),
+    "watched": ("test_prometheus", "test_alarm", "test_local_sockets"),
+    "talking": ("test_chat", "test_start"),
+    "installed": ("test_journeys", "test_installed"),
+}
+"""Files of tests/system that share what takes long to start, by its fixture. One process runs them, in this order, in
+which none is in the way of the next. What is here begins first, so that no process is left with a long one at the end;
+each other file is by itself."""
+
+ORDER = [file for files in TOGETHER.values() for file in files]
 
 
 def _needs_service(item: pytest.Item) -> bool:
     return item.path.stem not in WITHOUT_SERVICE or "service" in getattr(item, "fixturenames", ())
 
 
+def _group(item: pytest.Item) -> str:
+    return next((name for name, files in TOGETHER.items() if item.path.stem in files), item.path.stem)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs a service is marked as such, so that it has the machine for itself, and so is what needs a database.
-    Those that share `service` come last, in an order in which none is in the way of the next."""
+    Tests of a running service are in groups for `--dist loadgroup`, and those that share one come first."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("database")
-        if item.path.is_relative_to(ROOT / "tests/system") and _needs_service(item):
-            item.add_marker("service")
-    items.sort(key=lambda item: SHARING.index(item.path.stem) if item.path.stem in SHARING else -1)
+        if item.path.is_relative_to(ROOT / "tests/system"):
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+            if _needs_service(item):
+                item.add_marker("service")
+    items.sort(key=lambda item: ORDER.index(item.path.stem) if item.path.stem in ORDER else len(ORDER))
 
 
 @pytest.fixture(autouse=True)
