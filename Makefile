@@ -60,7 +60,7 @@ test-without-service: $(VENV)/dev
 test-service: $(VENV)/dev
 	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
-test-long: $(VENV)/dev ## simulate audits and promises many times over, and follow more first steps (ten minutes)
+test-long: $(VENV)/dev ## simulate audits and promises many times over, follow more first steps and tutorials (a quarter of an hour)
 	@$(BIN)/python -m pytest -m "long and not service" --numprocesses 2 --dist worksteal
 	@$(BIN)/python -m pytest tests/system -m "service and long"
 

@@ -64,32 +64,49 @@ TOGETHER = {
     "installed": ("test_journeys", "test_installed"),
 }
 """Files of tests/system that share what takes long to start, by its fixture. One process runs them, in this order, in
-which none is in the way of the next. What is here begins first, so that no process is left with a long one at the end;
-each other file is by itself."""
+which none is in the way of the next. Each other file is by itself."""
 
-ORDER = [file for files in TOGETHER.values() for file in files]
+LONG_ALONE = (
+    "test_access",
+    "test_own_models",
+    "test_tutorials",
+    "test_ray_cli",
+    "test_child_service",
+    "test_every_page",
+)
+
+ORDER = [*(file for files in TOGETHER.values() for file in files), *LONG_ALONE]
+"""What takes long begins first, so that no process is left with it at the end."""
 
 
 def _needs_service(item: pytest.Item) -> bool:
     return item.path.stem not in WITHOUT_SERVICE or "service" in getattr(item, "fixturenames", ())
 
 
+def _is_of_system(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(ROOT / "tests/system")
+
+
 def _group(item: pytest.Item) -> str:
     return next((name for name, files in TOGETHER.items() if item.path.stem in files), item.path.stem)
+
+
+def _rank(item: pytest.Item) -> int:
+    return ORDER.index(item.path.stem) if _is_of_system(item) and item.path.stem in ORDER else len(ORDER)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs a service is marked as such, so that it has the machine for itself, and so is what needs a database.
-    Tests of a running service are in groups for `--dist loadgroup`, and those that share one come first."""
+    Files of tests/system are in groups for `--dist loadgroup`."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("database")
-        if item.path.is_relative_to(ROOT / "tests/system"):
+        if _is_of_system(item):
             item.add_marker(pytest.mark.xdist_group(_group(item)))
             if _needs_service(item):
                 item.add_marker("service")
-    items.sort(key=lambda item: ORDER.index(item.path.stem) if item.path.stem in ORDER else len(ORDER))
+    items.sort(key=_rank)
 
 
 @pytest.fixture(autouse=True)
